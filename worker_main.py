@@ -24,7 +24,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
-from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
 from activities.backlogs import BacklogActivities
@@ -53,6 +53,7 @@ from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import build_models, model_backend, name_models
+from activities.nexus import SessionOperations
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -239,6 +240,8 @@ def build_worker(
         task_queue=settings.task_queue,
         workflows=WORKFLOWS,
         activities=activities,
+        nexus_service_handlers=[SessionOperations()],
+        nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import ModelCard
@@ -150,6 +151,9 @@ class CrewVersions:
         except ArtifactError as error:
             why = "has changed since the session began, and that version is not in the store of this worker; have all "
             raise _unavailable(name, f"{why}workers share CHARGEHAND_ARTIFACTS") from error
+        except ValidationError as error:
+            why = "is stored in a form that this worker cannot read; run the session on the build that began it"
+            raise _unavailable(name, why) from error
         for tool, capabilities in version.capabilities.items():
             if tool not in self._tools:
                 raise _unavailable(name, f"needs the tool '{tool}', which this worker does not have")

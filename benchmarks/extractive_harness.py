@@ -41,18 +41,22 @@ class Answered:
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """What was stated as an answer."""
-        return tuple(answer.content for answer in self.answers if answer.status == "success")
+        """What was stated as an answer, other than by quoting."""
+        return tuple(answer.content for answer in self.answers if answer.status == "success" and not _quotes(answer))
 
     @property
     def passages(self) -> tuple[str, ...]:
-        """What was quoted as evidence, best first."""
-        return tuple(found.quote for answer in self.answers if answer.status == "partial" for found in answer.findings)
+        """What was quoted, best first."""
+        return tuple(found.quote for answer in self.answers if _quotes(answer) for found in answer.findings)
 
     @property
     def bold(self) -> tuple[str, ...]:
         """What the report has in bold."""
         return tuple(_BOLD.findall(self.report.answer))
+
+
+def _quotes(answer: WorkAnswer) -> bool:
+    return answer.status == "partial" or answer.content.startswith(">")
 
 
 _ALLOWANCE: Final = Allowance(turns=17, usd=Decimal(2), minutes=9, max_rounds=10, max_parallel=5)

@@ -27,8 +27,9 @@ class Scores(BaseModel):
     case: str
     repetition: int = 1
     passed: bool
-    """Completed, with the whole answer, valid citations and the right agents, and what is missing is named."""
+    """It ended by itself, with the whole answer, valid citations and the right agents, and what is missing is named."""
     completed: bool
+    """Whether the plan was carried out to its end and the report written, with gaps or without."""
     error: str = ""
     """Why there is no report."""
     plan_valid: bool | None = None
@@ -61,7 +62,7 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
     matches = match(case.plan, report.subtasks)
     done = [gold for gold in case.plan if gold.id in matches and matches[gold.id].state == "success"]
     missing = [gold for gold in case.plan if gold not in done]
-    completed = report.stop_reason == "completed"
+    completed = report.stop_reason in {"completed", "partial"}
     answer = answer_share(case, report.answer)
     citations = citation_share(report, lines)
     routed = Counter(record.agent for record in report.subtasks) == Counter(case.agents) if case.agents else None

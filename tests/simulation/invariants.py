@@ -322,6 +322,7 @@ class Invariants(Watcher):
         assert late <= latest, f"I07: the report came {late / _SECOND} s after the start"
         stop = self.over_at.get(world.root.workflow_id, world.root.closed_at)
         gaps = " ".join(report.gaps)
+        assert report.stop_reason != ("completed" if gaps else "partial"), f"I07: {report.stop_reason}, gaps: {gaps}"
         for record in report.subtasks:
             finished = _finished_before(world, record, stop - _SECOND)
             if finished:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.grade import GradeAnswer, GradeDraft, GradeTask
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Report, SessionRequest
 from chargehand.download import download_artifacts
@@ -26,6 +27,8 @@ _CONTEXT = re.compile(r"^  +(\d+) .*sum\(", re.MULTILINE)
 
 def honest(call: ModelCall) -> BaseModel:
     """Review as an honest model would: read the list, then each file, then name what is there."""
+    if isinstance(call.task, GradeTask):
+        return GradeAnswer(grades=[GradeDraft(criterion=1, met=False, reason="It names no test.")])
     task = work_task(call)
     if not task.rounds:
         return _use("")
@@ -102,8 +105,11 @@ def repository(folder: Path, after: str = AFTER) -> Path:
     return folder
 
 
-async def reviewed(environment: OpenEnvironment, root: Path, *documents: Path, crew: Path | None = None) -> Report:
-    request = SessionRequest(goal=GOAL, crew="code-review", documents=tuple(f"file:{path}" for path in documents))
+async def reviewed(
+    environment: OpenEnvironment, root: Path, *documents: Path, crew: Path | None = None, criteria: tuple[str, ...] = ()
+) -> Report:
+    uris = tuple(f"file:{path}" for path in documents)
+    request = SessionRequest(goal=GOAL, crew="code-review", documents=uris, criteria=criteria)
     own = (crew,) if crew else ()
     async with environment(honest, document_roots=(root,), own_crews=own) as opened:
         return await opened.run(request)
@@ -194,3 +200,16 @@ async def test_the_threshold_is_the_crews(environment: OpenEnvironment, tmp_path
 
     assert report.issues == ()
     assert "1 less sure than 96" in report.answer
+
+
+async def test_a_review_is_graded_by_the_criteria_of_its_request(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """A review that misses a criterion names that as a gap, and stays as code wrote it."""
+    repo = repository(tmp_path / "repo")
+
+    report = await reviewed(environment, tmp_path, repo, criteria=("Names the test that is missing",))
+
+    assert [(each.criterion, each.met) for each in report.grades] == [("Names the test that is missing", False)]
+    assert report.gaps == ("A criterion is not met: Names the test that is missing",)
+    assert report.stop_reason == "partial"
+    assert {line.purpose for line in report.spend} == {"work", "tools", "grade"}
+    assert report.answer.startswith("Reviewed: ")

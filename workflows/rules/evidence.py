@@ -193,7 +193,7 @@ def nested_outcome(report: Report) -> Outcome:
             "reason": "no_answer",
             "message": "No subtask of the nested session found anything.",
         }
-    elif report.stop_reason == "completed" and not report.gaps:
+    elif report.stop_reason == "completed":
         ending = {"kind": "success"}
     else:
         ending = {"kind": "partial", "reason": report.stop_reason}

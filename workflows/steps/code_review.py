@@ -57,4 +57,4 @@ def draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
     """Hand a review out as it is."""
     usable = [given.outcome.confidence for given in outcomes if given.outcome.kind in USABLE]
     text = SynthesisAnswer(answer=review.answer, gaps=[], contradictions=[], confidence=min(usable, default=0))
-    return Draft(text, is_delivered=True)
+    return Draft(text, is_delivered=True, is_computed=True)

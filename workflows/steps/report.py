@@ -47,7 +47,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
     reviewed = await write_review(session, outcomes) if by_models else None
     if reviewed is not None:
-        draft, grades = draft_of(reviewed, outcomes), ()
+        draft, grades = await grade(session, draft_of(reviewed, outcomes), material)
     elif by_models:
         draft, grades = await grade(session, await _draft(session, material), material)
     else:
@@ -77,7 +77,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         contradictions=tuple(progress.contradictions),
         grades=grades,
         confidence=percentage(draft.text.confidence),
-        stop_reason=_stop_reason(material, draft, output_problems),
+        stop_reason=_stop_reason(material, draft, output_problems, gaps),
         crew=_crew_version(session.facts),
         brain=brain_of(spend),
         usage=usage_of(spend),
@@ -99,10 +99,14 @@ def _crew_version(facts: SessionFacts) -> CrewVersion:
     return CrewVersion(name=facts.crew.name, version=facts.crew.version, digest=facts.crew.digest, models=models)
 
 
-def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str]) -> StopReason:
-    if material.stop_reason != "completed" or not (draft.notice or output_problems):
+def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str], gaps: Sequence[str]) -> StopReason:
+    if material.stop_reason != "completed":
         return material.stop_reason
-    return "unwritten" if draft.notice else "invalid_output"
+    if draft.notice:
+        return "unwritten"
+    if output_problems:
+        return "invalid_output"
+    return "partial" if gaps else "completed"
 
 
 def _checked(

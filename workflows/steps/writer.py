@@ -55,6 +55,8 @@ class Draft:
     """Why no model wrote it, if so; then none is asked again."""
     is_delivered: bool = False
     """Whether it is handed out as its agent wrote it."""
+    is_computed: bool = False
+    """Whether code wrote it, from findings that it has checked; no model may write it again."""
 
     @property
     def has_to_cite(self) -> bool:
@@ -63,7 +65,7 @@ class Draft:
 
     async def rewrite(self, session: Session, material: Material, problems: Sequence[str]) -> "Draft | None":
         """Have it written again without some problems; None if that cannot be done."""
-        if self.notice:
+        if self.notice or self.is_computed:
             return None
         text = await write(session, material, material.outcomes, problems=problems, first_version=self.text.answer)
         return replace(self, text=text) if text else None

@@ -1,4 +1,7 @@
-"""Evidence: passages quoted word for word, best first. They are never called an answer."""
+"""Evidence: passages quoted word for word, best first.
+
+They are called an answer only where the question asks what a text says about something, and all of that is in the best.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +16,19 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 
 _CONFIDENCE: Final = 30
+_QUOTED_CONFIDENCE: Final = 60
 _PASSAGES: Final = 3
 _COVERED: Final = 0.3
 """Share of a question's words, the telling ones counting more, that a passage must hold to be evidence."""
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _LONGEST: Final = 900
 _LONGEST_QUERY: Final = 400
+_TOPIC: Final = r"(?:(?!(?:and|or|but|und|oder|aber)\b)[^?.,:;])+\??"
+_ASKS_WHAT_IS_SAID: Final = re.compile(
+    rf"what (?:do|does|did) [^?.,:;]+ (?:say|state) (?:about|on) (?P<topic>{_TOPIC})"
+    rf"|was (?:sagt|sagen|steht) [^?.,:;]+ (?:zu|zum|zur|über) (?P<thema>{_TOPIC})",
+    re.IGNORECASE,
+)
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
 
@@ -48,18 +58,30 @@ def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
     quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
     if not quotes:
         return nothing(language)
+    saying = [(ref, quote) for ref, quote in quotes if _says(quote, question, language)]
+    is_answer = saying[:1] == quotes[:1]
     gap = sentence("evidence", language)
-    parts = [f"*{gap}*"]
+    confidence = _QUOTED_CONFIDENCE if is_answer else _CONFIDENCE
+    parts = [] if is_answer else [f"*{gap}*"]
     findings: list[FindingDraft] = []
-    for ref, quote in quotes[:_PASSAGES]:
+    for ref, quote in (saying if is_answer else quotes)[:_PASSAGES]:
         plain = _EMPHASIS.sub("", quote)
         parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{ref}]")
         claim = f"“{one_line(plain)}”"
-        findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=_CONFIDENCE))
+        findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=confidence))
     said = "\n\n".join(parts)
-    return WorkAnswer(
-        status="partial", content=said, findings=findings, confidence=_CONFIDENCE, gaps=[gap], message=gap
-    )
+    if is_answer:
+        return WorkAnswer(status="success", content=said, findings=findings, confidence=confidence, gaps=[], message="")
+    return WorkAnswer(status="partial", content=said, findings=findings, confidence=confidence, gaps=[gap], message=gap)
+
+
+def _says(passage: str, question: str, language: str) -> bool:
+    """Whether a question asks what a text says about something, and the passage has every word of that."""
+    asked = _ASKS_WHAT_IS_SAID.fullmatch(question.strip())
+    if asked is None:
+        return False
+    wanted = {stem(word, language) for word in content_words(asked["topic"] or asked["thema"])}
+    return bool(wanted) and wanted <= {stem(word, language) for word in words(passage)}
 
 
 def _covers(output: Mapping[str, JsonValue], at: int) -> bool:

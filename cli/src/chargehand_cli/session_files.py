@@ -3,13 +3,17 @@
 import asyncio
 import hashlib
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from chargehand import ChargehandError, Report, SessionNotFound, Trace
+from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
+from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, put_json, put_markdown, say
@@ -37,14 +41,14 @@ def session_files(state: Path, session_id: str) -> SessionFiles:
     return SessionFiles(state / "sessions" / name)
 
 
-def keep(state: Path, report: Report, trace: Trace | None) -> SessionFiles:
+def keep(state: Path, report: Report, trace: Trace | None, enclosures: Enclosures | None = None) -> SessionFiles:
     """Write a session's files, replacing earlier ones."""
     files = session_files(state, report.session)
     for folder in (files.folder.parent, files.folder):  # `parents` are created without the mode
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(files.report, report.model_dump_json(indent=2) + "\n")
     write_private(files.markdown, report_markdown(report))
-    write_private(files.page, report_page(report, trace))
+    write_private(files.page, report_page(report, trace, enclosures or Enclosures()))
     if trace:
         write_private(files.trace, trace.model_dump_json(indent=2) + "\n")
     return files
@@ -69,6 +73,19 @@ async def wait_for_report(connection: Connection, session_id: str) -> Report:
         return kept
 
 
+async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
+    """Read the pictures and passages of a report's page, as far as this machine can read the workers' files."""
+    root = connection.location.artifacts
+    quotes_lines = any("#L" in source.ref for source in report.sources)
+    if root is None or not (report.artifacts or quotes_lines):
+        return Enclosures()
+    documents: tuple[str, ...] = ()
+    if quotes_lines:
+        with suppress(ChargehandError):
+            documents = (await connection.session(report.session).request()).documents
+    return await asyncio.to_thread(enclose, report, documents, artifact_reader(root, encryption_of(os.environ)))
+
+
 async def put_report(connection: Connection, report: Report, *, as_json: bool, as_output: bool = False) -> Exit:
     """Write a report to standard output, keep it and its trace as files, and print their paths.
 
@@ -90,7 +107,8 @@ async def put_report(connection: Connection, report: Report, *, as_json: bool, a
         put_markdown(report_markdown(report))
     state = connection.location.state
     try:
-        files = await asyncio.to_thread(keep, state, report, trace)
+        enclosures = await find_enclosures(connection, report)
+        files = await asyncio.to_thread(keep, state, report, trace, enclosures)
     except OSError as error:
         say(f"The report could not be saved in {state}: {error.strerror}.")
     else:

@@ -26,7 +26,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     """The request, an option or a session id is invalid."""
     PARTIAL = 3
-    """There is a report, but the plan was not finished or no subtask succeeded."""
+    """There is a report, but it has gaps, or the session was stopped before its plan was finished."""
     UNREACHABLE = 4
     """The Temporal server or a worker does not answer."""
     INTERRUPTED = 130

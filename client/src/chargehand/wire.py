@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 TASK_QUEUE: Final = "chargehand"
+NEXUS_SERVICE: Final = "Chargehand"
 
 
 class WorkflowType(StrEnum):

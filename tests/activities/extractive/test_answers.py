@@ -82,6 +82,23 @@ async def test_reasons_and_summaries_need_a_model(question: str, said: str, ferr
     assert answered.bold == ()
 
 
+@pytest.mark.parametrize(
+    ("question", "status"),
+    [
+        ("What does the maintenance manual say about preventing engine faults?", "success"),
+        ("What does the manual say about preventing mutiny?", "partial"),
+        ("What does the manual say about engine faults and what should we do?", "partial"),
+        ("Explain what the manual says about preventing engine faults", "partial"),
+    ],
+)
+async def test_what_a_text_says_is_answered_by_quoting(question: str, status: str, ferries: Harness) -> None:
+    """A passage with every word of what a text is asked about is the answer; with less, or to more, it is evidence."""
+    [answer] = (await ferries.ask(question)).answers
+
+    assert answer.status == status
+    assert (answer.content.startswith("> "), bool(answer.gaps)) == (status == "success", status == "partial")
+
+
 async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harness) -> None:
     """A request is cut only into questions: what else it says may be a condition."""
     whole = await ferries.ask("How many minutes were lost in March 2025?")

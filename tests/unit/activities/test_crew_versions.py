@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
 from activities import crew_versions
 from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
 from activities.documents.artifacts import ArtifactStore
+from chargehand import ErrorType
 
 
 def agent(name: str) -> Agent:
@@ -29,3 +31,15 @@ async def test_a_version_that_is_no_longer_in_memory_is_read_again(
     found = [await versions.find(each.reference) for each in extended]
     assert [each.crew.agents[-1].name for each in found] == ["b0", "b1", "b2", "b3"]
     assert len(vars(versions)["_known"]) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"crews": 1}', b"\xff"])
+async def test_a_version_that_cannot_be_read_is_unavailable(tmp_path: Path, content: bytes) -> None:
+    """A stored version of another build, or a damaged one, is refused once and for all."""
+    store = ArtifactStore(tmp_path)
+    versions = CrewVersions({}, {}, store=store)
+
+    with pytest.raises(ApplicationError) as caught:
+        await versions.find(f"small@{store.put(content)}")
+
+    assert (caught.value.type, caught.value.non_retryable) == (ErrorType.CREW_UNAVAILABLE, True)

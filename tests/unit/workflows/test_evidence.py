@@ -187,7 +187,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     ("stop_reason", "gaps", "ending"),
     [
         ("completed", (), Success()),
-        ("completed", ("costs",), Partial(reason="completed")),
+        ("partial", ("costs",), Partial(reason="partial")),
         ("deadline", (), Partial(reason="deadline")),
         (
             "nothing_succeeded",

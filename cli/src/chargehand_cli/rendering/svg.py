@@ -8,15 +8,17 @@ from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.figures import in_lines, title
 from chargehand_cli.rendering.text import duration
 
-_NODE_WIDTH: Final = 176
-_NODE_HEIGHT: Final = 62
+_NODE_WIDTH: Final = 228
+_NODE_HEIGHT: Final = 88
+_NODE_CHARACTERS: Final = 31
 _COLUMN_GAP: Final = 56
 _ROW_GAP: Final = 16
 _MARGIN: Final = 4
 _LANE_WIDTH: Final = 900
-_LABELS: Final = 190
+_LABELS: Final = 236
 _BAR: Final = 14
 _LANE_PADDING: Final = 8
 _AXIS: Final = 26
@@ -78,15 +80,20 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 def _node(record: SubtaskRecord, x: float, y: float) -> str:
     colour = "failure" if record.state == "skipped" else record.state
     took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
-    name = one_safe_line(f"{record.id} {record.agent}", 20)
+    name = one_safe_line(f"{record.id} · {record.agent}", 34)
+    about = in_lines(title(record.instruction), _NODE_CHARACTERS, 2)
+    lines = "".join(
+        f'<text x="{x + 16:.0f}" y="{y + 40 + 17 * row:.0f}" font-size="13" font-weight="600">{escape(line)}</text>'
+        for row, line in enumerate(about)
+    )
     below = " · ".join(part for part in (record.state, took) if part)
     return (
         f'<g><title>{escape(safe_text(record.instruction))}</title><rect x="{x:.0f}" y="{y:.0f}" width="{_NODE_WIDTH}" '
         f'height="{_NODE_HEIGHT}" rx="10" style="fill:var(--quote);stroke:var(--line)"/>'
         f'<rect x="{x:.0f}" y="{y + 10:.0f}" width="4" height="{_NODE_HEIGHT - 20}" rx="2" '
         f'style="fill:var(--{colour})"/>'
-        f'<text x="{x + 16:.0f}" y="{y + 26:.0f}" font-size="14" font-weight="600">{escape(name)}</text>'
-        f'<text x="{x + 16:.0f}" y="{y + 46:.0f}" font-size="12" class="small">{escape(below)}</text></g>'
+        f'<text x="{x + 16:.0f}" y="{y + 21:.0f}" font-size="12" class="small">{escape(name)}</text>{lines}'
+        f'<text x="{x + 16:.0f}" y="{y + 76:.0f}" font-size="12" class="small">{escape(below)}</text></g>'
     )
 
 
@@ -150,12 +157,12 @@ def _lane(lane: Step, rows: Sequence[Sequence[Step]], scale: _Scale, y: float, h
 
 
 def _label(lane: Step) -> str:
-    """Name a lane by the subtask's id, which starts the step's name, and its agent."""
+    """Name a lane by what its subtask is about."""
     if lane.parent is None:
         return "session"
-    number = lane.name.partition(" ")[0]
-    text = f"{number} {lane.agent}" if len(number) <= 6 else lane.agent
-    return one_safe_line(text, 26)
+    start, _, instruction = lane.name.partition(": ")
+    number = start.partition(" ")[0]
+    return title(f"{number} {instruction}" if instruction and len(number) <= 6 else lane.agent, 34)
 
 
 def _bar(step: Step, scale: _Scale, top: float) -> str:

@@ -11,6 +11,7 @@ from chargehand_cli.rendering.escaping import is_web_address, without_links
 
 STOP_WORDS: Final[dict[StopReason, str]] = {
     "completed": "completed",
+    "partial": "answered in part",
     "deadline": "stopped at its deadline",
     "out_of_turns": "stopped: out of turns",
     "out_of_budget": "stopped: out of budget",

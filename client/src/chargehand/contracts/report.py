@@ -23,6 +23,7 @@ from chargehand.contracts.request import Tier
 
 StopReason = Literal[
     "completed",
+    "partial",
     "deadline",
     "out_of_turns",
     "out_of_budget",
@@ -32,10 +33,10 @@ StopReason = Literal[
     "unwritten",
     "invalid_output",
 ]
-"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written;
-`unwritten`, that no model could write the report, so that the outcomes are set out as they are; `invalid_output`, that
-the report was written, but no `output` satisfies the request's `output_schema`; `overcharged`, that a provider charged
-more than could be reserved, beyond the budget."""
+"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written
+without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
+so that the outcomes are set out as they are; `invalid_output`, that the report was written, but no `output` satisfies
+the request's `output_schema`; `overcharged`, that a provider charged more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -213,7 +214,7 @@ class Report(Contract):
     confidence: Confidence = 0
     """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
-    """Why the session stopped: `completed` means that the plan was carried out to its end and the report written."""
+    """Why the session stopped: `completed` means that the report answers all that was asked, without `gaps`."""
     crew: CrewVersion | None = None
     """The crew, as it was when the session began."""
     brain: str = ""

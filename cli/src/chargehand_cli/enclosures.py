@@ -1,0 +1,168 @@
+"""What a report's page encloses besides the report: pictures that agents made, and the text around quotations.
+
+Both come from the artifact store, and both are bounded, so that a page stays a file that can be mailed.
+"""
+
+import codecs
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+from urllib.parse import unquote
+
+from chargehand import Artifact, ChargehandError, Report, Source
+from chargehand.download import read_artifact
+from chargehand.payloads.encryption import Encryption
+
+MOST_PICTURES: Final = 20
+MOST_PICTURE_BYTES: Final = 2_000_000
+MOST_BYTES_OF_ALL_PICTURES: Final = 8_000_000
+_MOST_DOCUMENTS: Final = 50
+_MOST_DOCUMENT_BYTES: Final = 5_000_000
+_MOST_FILES: Final = 2_000
+_MOST_QUOTED_CHARACTERS: Final = 4_000
+_CONTEXT_LINES: Final = 8
+_CONTEXT_CHARACTERS: Final = 600
+_LINES: Final = re.compile(r"(.+)#L(\d{1,9})(?:-L(\d{1,9}))?", re.DOTALL)
+_MANIFEST: Final = "chargehand-manifest-1"
+_RASTER: Final[Mapping[str, re.Pattern[bytes]]] = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
+
+ReadArtifact = Callable[[str], bytes]
+"""Reads what is stored under an `artifact:` URI. Raises `ChargehandError` or `OSError`."""
+
+
+class Passage(NamedTuple):
+    """The lines of a document that a source names, and the lines around them."""
+
+    before: str
+    quoted: str
+    after: str
+
+
+class Enclosures(NamedTuple):
+    """What is shown on the page; whatever is missing is named there instead."""
+
+    pictures: Mapping[str, str] = {}
+    """`data:` URIs by the artifact's URI."""
+    passages: Mapping[str, Passage] = {}
+    """By the source's `ref`."""
+
+
+def artifact_reader(artifact_root: Path | str, encryption: Encryption | None) -> ReadArtifact:
+    """Read from the directory or bucket that the workers share with this machine."""
+    return lambda uri: read_artifact(uri, artifact_root, encryption)
+
+
+def enclose(report: Report, documents: Iterable[str], read: ReadArtifact) -> Enclosures:
+    """Read what the page of a report shows; `documents` are the URIs of the session's request."""
+    return Enclosures(enclose_pictures(report.artifacts, read), enclose_passages(report.sources, documents, read))
+
+
+def enclose_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[str, str]:
+    """Make `data:` URIs of PNG, JPEG, GIF and WebP pictures, whatever their names and media types claim.
+
+    SVG is left out: it is a program's language as much as a picture.
+    """
+    pictures: dict[str, str] = {}
+    total = 0
+    for artifact in artifacts:
+        if len(pictures) >= MOST_PICTURES:
+            break
+        if artifact.uri in pictures or not artifact.media_type.startswith("image/"):
+            continue
+        content = _content(artifact.uri, artifact.bytes, MOST_PICTURE_BYTES, read)
+        media_type = raster_type(content) if content else None
+        if content and media_type and total + len(content) <= MOST_BYTES_OF_ALL_PICTURES:
+            total += len(content)
+            pictures[artifact.uri] = f"data:{media_type};base64,{b64encode(content).decode()}"
+    return pictures
+
+
+def raster_type(content: bytes) -> str | None:
+    """Tell the media type of a raster picture by its first bytes."""
+    return next((name for name, start in _RASTER.items() if start.match(content)), None)
+
+
+def enclose_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
+    """Find the lines that sources name in the uploaded text documents, with the lines around them.
+
+    Documents that are not plain text have no lines; their sources keep the quotation alone.
+    """
+    named = [(source, match) for source in sources if not source.url and (match := _LINES.fullmatch(source.ref))]
+    if not named:
+        return {}
+    files = _uploaded_files(documents, read)
+    texts: dict[str, list[str]] = {}
+    passages: dict[str, Passage] = {}
+    for source, match in named:
+        name, first, last = match[1], int(match[2]), int(match[3] or match[2])
+        if name not in texts and len(texts) < _MOST_DOCUMENTS and name in files:
+            texts[name] = _lines(_content(*files[name], _MOST_DOCUMENT_BYTES, read))
+        if passage := _passage(texts.get(name, []), first, last, source.quote):
+            passages[source.ref] = passage
+    return passages
+
+
+def _uploaded_files(documents: Iterable[str], read: ReadArtifact) -> dict[str, tuple[str, int]]:
+    """Return URI and size of each uploaded file by its name; a name that two files have is left out."""
+    files: dict[str, tuple[str, int]] = {}
+    twice: set[str] = set()
+    for uri in documents:
+        digest, _, name = uri.removeprefix("artifact:").partition("/")
+        if not uri.startswith("artifact:"):
+            continue
+        listed = _manifest(uri, read) if name.endswith("/") else [(unquote(name), f"artifact:{digest}", 0)]
+        for file, place, size in listed:
+            if file in files or len(files) >= _MOST_FILES:
+                twice.add(file)
+            else:
+                files[file] = (place, size)
+    return {name: place for name, place in files.items() if name not in twice}
+
+
+def _manifest(uri: str, read: ReadArtifact) -> list[tuple[str, str, int]]:
+    try:
+        manifest = cast("dict[str, Any]", json.loads(_content(uri, 0, _MOST_DOCUMENT_BYTES, read) or b"{}"))
+        if manifest.get("format") != _MANIFEST:
+            return []
+        return [(str(each["name"]), f"artifact:{each['sha256']}", int(each["bytes"])) for each in manifest["files"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+
+
+def _content(uri: str, size: int, most: int, read: ReadArtifact) -> bytes | None:
+    if size > most:
+        return None
+    try:
+        content = read(uri)
+    except (ChargehandError, OSError):
+        return None
+    return content if len(content) <= most else None
+
+
+def _lines(content: bytes | None) -> list[str]:
+    """Decode as the worker does, so that the numbers of the lines are the same; nothing for other files."""
+    if content is None or b"\0" in content:
+        return []
+    try:
+        text = content.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError:
+        return []
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _passage(lines: list[str], first: int, last: int, quote: str) -> Passage | None:
+    quoted = "\n".join(lines[first - 1 : last])
+    start = next((" ".join(line.split()) for line in quote.split("\n") if line.strip()), "")
+    if not start or start not in " ".join(quoted.split()) or len(quoted) > _MOST_QUOTED_CHARACTERS:
+        return None
+    before = "\n".join(lines[max(0, first - 1 - _CONTEXT_LINES) : first - 1])[-_CONTEXT_CHARACTERS:]
+    after = "\n".join(lines[last : last + _CONTEXT_LINES])[:_CONTEXT_CHARACTERS]
+    return Passage(before.strip("\n"), quoted.strip("\n"), after.strip("\n"))

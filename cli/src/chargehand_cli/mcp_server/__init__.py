@@ -1,0 +1,1 @@
+"""An MCP server through which assistants hand work over to sessions."""

@@ -1,0 +1,138 @@
+"""Markdown of models as safe HTML: no raw HTML, no pictures, links to nothing but what was read."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Final
+from urllib.parse import quote
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
+
+from chargehand import Source
+from chargehand_cli.rendering.escaping import safe_text
+
+CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
+_ANCHOR: Final = re.compile(r"#(?:S|file-)\d+")
+_TOP_LEVEL: Final = 3
+"""Of headings, below the title of the page and those of its sections."""
+# fmt: off
+_TAGS: Final = frozenset({
+    "p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code",
+    "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
+})
+# fmt: on
+_ATTRIBUTES: Final = {"a": {"href", "class"}, "ol": {"start"}, "th": {"scope"}, "td": set[str](), "pre": {"tabindex"}}
+
+
+def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] | None = None) -> Markup:
+    """Render Markdown with links to the addresses of `sources` alone, and citations that lead to their list.
+
+    `files` are the numbers of pictures by name: a picture that the text shows becomes a link to it.
+    """
+    markdown = _markdown()
+    known = {form for each in sources if each.url for form in (each.url, markdown.normalizeLink(each.url))}
+    tokens = markdown.parse(safe_text(text))
+    _nest_headings(tokens)
+    for token in tokens:
+        if token.type == "th_open":
+            token.attrs = {"scope": "col"}
+        elif token.type == "inline" and token.children:
+            token.children = list(_link(token.children, len(sources), files or {}))
+    rendered = markdown.renderer.render(tokens, markdown.options, {})
+
+    def filtered(tag: str, name: str, value: str) -> str | None:
+        if (tag, name) == ("a", "href") and value not in known and not _ANCHOR.fullmatch(value):
+            return None
+        return None if name == "class" and value != "cite" else value
+
+    clean = nh3.clean(
+        rendered,
+        tags=set(_TAGS),
+        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
+        attribute_filter=filtered,
+        url_schemes={"http", "https"},
+        link_rel="noopener noreferrer",
+    )
+    scrolling = clean.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
+    return Markup(scrolling.replace("</table>", "</table></div>"))  # noqa: S704  # nh3 has cleaned it
+
+
+def text_fragment(url: str, quoted: str) -> str:
+    """Add the directive that makes a browser scroll to quoted words and highlight them."""
+    words = quoted.partition("\n")[0].split()
+    if not words:
+        return url
+    first, last = " ".join(words[:6]), " ".join(words[-6:])
+    ends = [first, last] if len(words) > 12 else [" ".join(words)]
+    directive = ",".join(quote(each[:120], safe="", errors="replace").replace("-", "%2D") for each in ends)
+    return f"{url}{'' if '#' in url else '#'}:~:text={directive}"
+
+
+def marked(text: str, quotes: Iterable[str]) -> Markup:
+    """Escape text, and mark the quoted words in it, whatever white space is between them."""
+    shown = safe_text(text)
+    patterns = [r"\s+".join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
+    parts: list[Markup] = []
+    at = 0
+    for match in re.finditer("|".join(sorted(patterns, key=len, reverse=True)), shown) if patterns else ():
+        parts += [escape(shown[at : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+        at = match.end()
+    return Markup().join([*parts, escape(shown[at:])])
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    # Without reference definitions, `[S1]` is a citation whatever the text defines.
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
+
+
+def _nest_headings(tokens: Iterable[Token]) -> None:
+    """Change the levels of headings so that they begin below the page's own, and none is left out."""
+    above: list[int] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            level = int(token.tag[1])
+            while above and above[-1] >= level:
+                above.pop()
+            above.append(level)
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, _TOP_LEVEL - 1 + len(above))}"
+
+
+def _link(children: Iterable[Token], sources: int, files: Mapping[str, int]) -> Iterator[Token]:
+    """Make links of citations and of pictures, outside other links."""
+    within = 0
+    for token in children:
+        within += token.nesting if token.type.startswith("link_") else 0
+        if token.type == "image":
+            yield _html(_picture(token, files, linked=not within))
+        elif token.type == "text" and not within:
+            yield _html(_cited(token.content, sources))
+        else:
+            yield token
+
+
+def _html(content: str) -> Token:
+    return Token("html_inline", "", 0, content=content)
+
+
+def _picture(token: Token, files: Mapping[str, int], *, linked: bool) -> Markup:
+    words = token.content or "picture"
+    name = str(token.attrs.get("src", "")).rpartition("/")[2]
+    number = files.get(name)
+    return Markup('<a href="#file-{}">{}</a>').format(number, words) if number and linked else escape(words)
+
+
+def _cited(text: str, sources: int) -> Markup:
+    parts: list[Markup] = []
+    at = 0
+    for match in CITATION.finditer(text):
+        labels = [label.strip() for label in match[1].split(",")]
+        if all(1 <= int(label[1:]) <= sources for label in labels):
+            parts += [escape(text[at : match.start()])]
+            parts += [Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels]
+            at = match.end()
+    return Markup().join([*parts, escape(text[at:])])

@@ -1,0 +1,205 @@
+"""`chargehand mcp`, as an assistant uses it: the official client, over the pipes of a process."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client as Assistant
+from mcp import StdioServerParameters, stdio_client
+from mcp_types import ImageContent, TextContent
+from temporalio.client import Client
+
+from activities.documents.artifacts import ArtifactStore
+from activities.tool_outputs import ToolOutput, store_outputs
+from activities.tools import ToolAnswer
+from tests.acceptance.commands import command_environment
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
+
+CREW = """
+name = "office"
+description = "Draws, and sends invoices with a person's approval."
+guidance = "One subtask each."
+
+[[agents]]
+name = "artist"
+description = "Draws charts."
+prompt = "Draw what you are asked to."
+tools = ["draw_chart"]
+capabilities = ["reads_private"]
+
+[[agents]]
+name = "clerk"
+description = "Sends invoices."
+prompt = "Send what you are asked to."
+tools = ["send_invoice"]
+approve = ["send_invoice"]
+"""
+PICTURE = b"\x89PNG\r\n\x1a\nnot much of a picture"
+ASKED = "Net or gross?"
+MEANT = "Gross, please."
+
+
+@dataclass
+class Desk:
+    """An assistant, and the sessions that it starts."""
+
+    assistant: Assistant
+    opened: SessionEnvironment
+    folder: Path
+    progress: list[str] = field(default_factory=list[str])
+
+    async def use(self, tool: str, **arguments: Any) -> str:
+        """Call a tool; what it refuses begins with `Error`."""
+        result = await self.assistant.call_tool(tool, arguments, progress_callback=self._note)
+        [content] = result.content
+        assert isinstance(content, TextContent)
+        assert result.is_error == content.text.startswith("Error")
+        return content.text
+
+    async def status(self, session: str) -> dict[str, Any]:
+        """Wait for news of a session."""
+        result = await self.assistant.call_tool("session_status", {"session": session, "wait_seconds": 60})
+        assert result.structured_content
+        return result.structured_content
+
+    async def _note(self, progress: float, total: float | None, message: str | None) -> None:
+        assert total
+        assert progress <= total
+        self.progress.append(message or "")
+
+
+def _script() -> Script:
+    question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
+    return (
+        Script()
+        .plan(subtask("T1", agent="artist"), subtask("T2", agent="clerk"), goal="quarter")
+        .plan(subtask("T1", instruction="Have patience."), goal="patience")
+        .work("", use("draw_chart"), answer("Drawn."), agent="artist")
+        .work("", request_tool("send_invoice", amount=5), answer("Sent."), agent="clerk")
+        .work("the odd one", question, agent="artist")
+        .work(MEANT, answer("Gross it is."), agent="artist")
+        .work("patience", Held(answer("Late.")))
+    )
+
+
+@asynccontextmanager
+async def _desk(client: Client, folder: Path) -> AsyncGenerator[Desk]:
+    crews = folder / "crews"
+    papers = folder / "papers"
+    for each in (crews, papers / ".private"):
+        each.mkdir(parents=True)
+    (crews / "office.toml").write_text(CREW)
+    (papers / "notes.md").write_text("# Notes\n\nThe quarter was good.\n")
+    (papers / ".private" / "key.txt").write_text("secret")
+    (folder / "outside.md").write_text("secret")
+    (papers / "link.md").symlink_to(folder / "outside.md")
+    async with open_environment(client, folder, _script(), own_crews=(crews,), acting=["send_invoice"]) as opened:
+        made, _ = await store_outputs(ArtifactStore(folder / "artifacts"), [ToolOutput(name="q.png", content=PICTURE)])
+        opened.tools["draw_chart"].answer = ToolAnswer(output={"drawn": 1}, artifacts=made)
+        location = ("--address", client.service_client.config.target_host, "--artifacts", str(folder / "artifacts"))
+        program = StdioServerParameters(
+            command=sys.executable,
+            args=[
+                *("-m", "chargehand_cli.main", "mcp", "--docs", str(papers)),
+                *("--task-queue", opened.chargehand.task_queue, "--state-dir", str(folder / "state"), *location),
+            ],
+            env=command_environment(),
+        )
+        async with Assistant(stdio_client(program)) as assistant:
+            yield Desk(assistant, opened, folder)
+
+
+@pytest.fixture(scope="module")
+async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Desk]:
+    """An assistant whose connection one task opens and closes, as its library demands."""
+    opened: asyncio.Future[Desk] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def hold() -> None:
+        async with _desk(client, tmp_path_factory.mktemp("desk")) as desk:
+            opened.set_result(desk)
+            await leave.wait()
+
+    holding = asyncio.create_task(hold())
+    await asyncio.wait({opened, holding}, return_when=asyncio.FIRST_COMPLETED)
+    if holding.done():
+        holding.result()
+    yield await opened
+    leave.set()
+    await holding
+
+
+async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: Desk) -> None:
+    """It edits the plan, answers a question, approves a call, and reads the report and the picture that was made."""
+    started = await desk.use(
+        "start_session",
+        goal="How was the quarter?",
+        crew="office",
+        documents=["notes.md"],
+        approve_plan=True,
+        allow_questions=True,
+        session="quarter-1",
+    )
+    planned = await desk.status("quarter-1")
+    plan = planned["plan"] | {"subtasks": [*planned["plan"]["subtasks"]]}
+    plan["subtasks"].append({"id": "T3", "agent": "artist", "instruction": "Draw the odd one."})
+    edited = await desk.use("edit_plan", session="quarter-1", plan=plan)
+    needed: set[str] = set()
+    while (position := await desk.status("quarter-1"))["next_tools"] != "session_result":
+        needed.add(position["next_tools"])
+        if position["questions"]:
+            await desk.use("answer_question", session="quarter-1", text=MEANT)
+        for call in position["calls"]:
+            await desk.use("approve_call", session="quarter-1", call=call["id"])
+    result = await desk.use("session_result", session="quarter-1")
+    files = await desk.use("list_artifacts", session="quarter-1")
+    picture = await desk.assistant.call_tool("read_artifact", {"session": "quarter-1", "name": "q.png"})
+    report = await desk.opened.chargehand.session("quarter-1").result()
+
+    assert started.startswith("Session quarter-1 is ")
+    assert (planned["state"], planned["next_tools"]) == ("awaiting_approval", "approve_plan, edit_plan or reject_plan")
+    assert edited.startswith("Session quarter-1 is ")
+    assert needed <= {"", "answer_question", "approve_call or reject_call"}
+    assert [record.state for record in report.subtasks] == ["success"] * 3
+    assert desk.opened.tools["send_invoice"].calls == [{"amount": 5}]
+    assert report.answer in result
+    assert "q.png" in files
+    assert isinstance(picture.content[0], ImageContent)
+    assert desk.progress
+
+
+async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk) -> None:
+    """Limits are raised, sessions finished and cancelled; refusals say why, and documents stay where they are."""
+    refused = [
+        await desk.use("start_session", goal="What is known?", documents=[path])
+        for path in ("../outside.md", "/etc/passwd", "link.md", ".private/key.txt", "missing.md", "~/x")
+    ]
+    wrong = await desk.use("start_session", goal="What is known?", max_turns=0)
+    unknown = await desk.use("session_status", session="no-such-session")
+    for session in ("finished", "cancelled"):
+        await desk.use("start_session", goal="It takes patience.", session=session)
+    raised = await desk.use("raise_limits", session="finished", max_turns=30)
+    running = await desk.use("session_result", session="finished", wait_seconds=0)
+    await desk.use("finish_session", session="finished")
+    finished = await desk.use("session_result", session="finished", wait_seconds=60)
+    await desk.use("cancel_session", session="cancelled")
+    cancelled = await desk.use("session_result", session="cancelled", wait_seconds=60)
+    tools = (await desk.assistant.list_tools()).tools
+
+    assert all("that may be read; it has to be in" in each for each in refused)
+    assert "limits.max_turns" in wrong
+    assert "There is no session 'no-such-session' here" in unknown
+    assert " of 30 turns" in raised
+    assert running.startswith("There is no report yet. Session finished is ")
+    assert "stopped by `finish`" in finished
+    assert "Session 'cancelled' was cancelled." in cancelled
+    ends = {each.name for each in tools if each.annotations and each.annotations.destructive_hint}
+    reads = {each.name for each in tools if each.annotations and each.annotations.read_only_hint}
+    assert ends == {"reject_plan", "approve_call", "finish_session", "cancel_session"}
+    assert reads == {"session_status", "session_result", "list_sessions", "list_artifacts", "read_artifact"}

@@ -1,0 +1,166 @@
+"""Sessions by Nexus: a workflow of another namespace starts, steers and reads them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio import workflow
+from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
+from temporalio.api.operatorservice.v1 import CreateNexusEndpointRequest
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import NexusOperationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from chargehand.contracts import Contract, Limits, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+from chargehand.converter import data_converter
+from chargehand.nexus import ForSession, OneSession, SessionService
+from chargehand.wire import NEXUS_SERVICE
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Held, Script, answer, subtask
+from tests.waiting import until
+
+_REQUEST = SessionRequest(goal="What is there to know?", approval="plan", limits=Limits(max_turns=10))
+
+
+class _Ordered(Contract):
+    """What the caller's workflow is to do."""
+
+    endpoint: str
+    session: str
+    held: str = ""
+    """Id of a workflow that is no session."""
+
+
+class _Seen(Contract):
+    """What the caller's workflow has got to know."""
+
+    awaiting: Status
+    raised: Status
+    reports: tuple[Report, ...]
+    refusals: tuple[str, ...]
+
+
+@workflow.defn(name="Claim")
+class ClaimWorkflow:
+    """A workflow of another team."""
+
+    @workflow.run
+    async def run(self, ordered: _Ordered) -> _Seen:
+        """Go through every operation."""
+        self._client = workflow.create_nexus_client(service=SessionService, endpoint=ordered.endpoint)
+        one = OneSession(session=ordered.session)
+        asked = ForSession(session=ordered.session, message=_REQUEST)
+        running = await self._client.start_operation(SessionService.run, asked)
+        attached = await self._client.start_operation(SessionService.run, asked)
+        while (awaiting := await self._client.execute_operation(SessionService.status, one)).state == "planning":
+            await workflow.sleep(0.05)
+        refusals = [await self._refusal(one), await self._refusal(OneSession(session=ordered.held))]
+        refusals.append(await self._misspelt(ordered.endpoint))
+        raised = await self._client.execute_operation(
+            SessionService.raise_limits, ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
+        )
+        await self._client.execute_operation(
+            SessionService.decide_plan, ForSession(session=ordered.session, message=PlanDecision(decision="approve"))
+        )
+        reports = (await running, await attached, await self._client.execute_operation(SessionService.result, one))
+        return _Seen(awaiting=awaiting, raised=raised, reports=reports, refusals=tuple(refusals))
+
+    async def _refusal(self, one: OneSession) -> str:
+        """Ask for the report of a session that has not ended, or is none."""
+        try:
+            await self._client.execute_operation(SessionService.result, one)
+        except NexusOperationError as error:
+            return str(error.cause)
+        return ""
+
+    async def _misspelt(self, endpoint: str) -> str:
+        """Start a session as a caller without our types might."""
+        untyped = workflow.create_nexus_client(service=NEXUS_SERVICE, endpoint=endpoint)
+        try:
+            await untyped.execute_operation("run", {"session": "misspelt", "message": {"gaol": "What is known?"}})
+        except NexusOperationError as error:
+            return str(error.cause and error.cause.__cause__)
+        return ""
+
+
+@workflow.defn(name="Impatient")
+class ImpatientWorkflow:
+    """Starts a session and is cancelled while it waits for the report."""
+
+    @workflow.run
+    async def run(self, ordered: _Ordered) -> Report:
+        """Run a session to its end."""
+        chargehand = workflow.create_nexus_client(service=SessionService, endpoint=ordered.endpoint)
+        asked = ForSession(session=ordered.session, message=SessionRequest(goal="What takes long?"))
+        return await chargehand.execute_operation(SessionService.run, asked)
+
+
+@pytest.fixture(scope="module")
+async def elsewhere(client: Client) -> AsyncGenerator[Client]:
+    """A client of another namespace, with a worker that has workflows of another team."""
+    namespace = f"team-{uuid4().hex[:8]}"
+    week = RegisterNamespaceRequest(namespace=namespace)
+    week.workflow_execution_retention_period.FromSeconds(7 * 86_400)
+    await client.workflow_service.register_namespace(week)
+    connected = Client(client.service_client, namespace=namespace, data_converter=data_converter())
+    worker = Worker(
+        connected,
+        task_queue="claims",
+        workflows=[ClaimWorkflow, ImpatientWorkflow],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+    )
+    async with worker:
+        yield connected
+
+
+async def _endpoint(opened: SessionEnvironment) -> str:
+    """Create an endpoint that leads to the sessions' worker."""
+    client = opened.chargehand.client
+    name = f"endpoint-{uuid4().hex[:8]}"
+    target = EndpointTarget.Worker(namespace=client.namespace, task_queue=opened.chargehand.task_queue)
+    spec = EndpointSpec(name=name, target=EndpointTarget(worker=target))
+    await client.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))
+    return name
+
+
+async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
+    client: Client, elsewhere: Client, tmp_path: Path
+) -> None:
+    """It sees the status, raises limits, approves the plan, gets the report; what cannot be done is refused by name."""
+    session = f"claim-{uuid4().hex[:8]}"
+    async with open_environment(client, tmp_path, Script().plan(subtask("T1"))) as opened:
+        ordered = _Ordered(endpoint=await _endpoint(opened), session=session, held=f"other-{session}")
+        await client.start_workflow("NoSession", id=ordered.held, task_queue="nobody-polls-this")
+        seen = await asyncio.wait_for(
+            elsewhere.execute_workflow(ClaimWorkflow.run, ordered, id=session, task_queue="claims"), 60
+        )
+        report = await opened.chargehand.session(session).result()
+
+    assert (seen.awaiting.session, seen.awaiting.state) == (session, "awaiting_approval")
+    assert (seen.awaiting.max_turns, seen.raised.max_turns) == (10, 15)
+    assert seen.reports == (report, report, report)
+    assert "has not ended yet; the operation `run` with its id waits for it" in seen.refusals[0]
+    assert f"There is no session '{ordered.held}' here" in seen.refusals[1]
+    assert "message.goal: is required; message.gaol: is not a known field; did you mean 'goal'?" in seen.refusals[2]
+
+
+async def test_cancelling_the_operation_cancels_the_session(client: Client, elsewhere: Client, tmp_path: Path) -> None:
+    """A caller that is cancelled takes the session with it; nothing works on for nobody."""
+    session = f"long-{uuid4().hex[:8]}"
+    held = Held(answer("Late."))
+    async with open_environment(client, tmp_path, Script().plan(subtask("T1")).work("", held)) as opened:
+        ordered = _Ordered(endpoint=await _endpoint(opened), session=session)
+        running = await elsewhere.start_workflow(ImpatientWorkflow.run, ordered, id=session, task_queue="claims")
+        await asyncio.wait_for(held.reached.wait(), 60)
+        await running.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await asyncio.wait_for(running.result(), 60)
+        handle = client.get_workflow_handle(session)
+
+        async def is_cancelled() -> bool:
+            return (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
+
+        await until(is_cancelled)
