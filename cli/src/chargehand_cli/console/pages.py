@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from http import HTTPStatus
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from chargehand import CallDecision, ChargehandError, Plan, PlanDecision, RaisedLimits
+from chargehand import CallDecision, ChargehandError, Plan, PlanDecision, RaisedLimits, Report, Trace
 from chargehand_cli.console import actions, api
 from chargehand_cli.console.access import Access
 from chargehand_cli.console.backend import Backend
@@ -32,14 +33,16 @@ from chargehand_cli.console.problems import Problem, problem_of
 from chargehand_cli.console.templating import render
 from chargehand_cli.console.uploads import files_of, read_form, store_uploads
 from chargehand_cli.console.views import Page, view_session
-from chargehand_cli.rendering.page import report_page
+from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
+from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_cli.request import RequestOptions, build_answer, build_raised_limits, build_request
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _LATEST: Final = 10
 _REPORT_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; sandbox allow-popups allow-popups-to-escape-sandbox"
+    # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 Handle = Callable[[Request], Awaitable[Response]]
@@ -240,15 +243,38 @@ async def act(request: Request, form: FormData) -> Response:
 
 
 async def report(request: Request) -> Response:
-    """Show the report as the self-contained page that the command line writes."""
-    call = Call(request, _backend(request), request.app.state.settings)
-    found = await api.finished(call)
-    try:
-        trace = await call.backend.session(call.session_id).trace()
-    except ChargehandError:
-        trace = None
-    html = await asyncio.to_thread(report_page, found, trace)
-    return HTMLResponse(html, headers={"Content-Security-Policy": _REPORT_POLICY})
+    """Show the report."""
+    found, trace, enclosures = await _read_report(request)
+    body = await asyncio.to_thread(report_body, found, trace, enclosures)
+    base = Page(found.session, "").base
+    response = _page(request, "report.html", body=body, base=base, goal=found.goal, artifacts=found.artifacts)
+    response.headers["Content-Security-Policy"] = _REPORT_POLICY
+    return response
+
+
+async def report_file(request: Request) -> Response:
+    """Download the report as the self-contained page that the command line writes."""
+    html = await asyncio.to_thread(report_page, *await _read_report(request))
+    return HTMLResponse(html, headers={"Content-Disposition": 'attachment; filename="report.html"'})
+
+
+async def _read_report(request: Request) -> tuple[Report, Trace | None, Enclosures]:
+    backend = _backend(request)
+    found = await api.finished(Call(request, backend, request.app.state.settings))
+    session = backend.session(session_id_of(request))
+    trace, documents = None, ()
+    with suppress(ChargehandError):
+        documents = (await session.request()).documents
+        trace = await session.trace()
+    if backend.artifacts is None:
+        return found, trace, Enclosures()
+    read = artifact_reader(backend.artifacts, backend.encryption)
+    return found, trace, await asyncio.to_thread(enclose, found, documents, read)
+
+
+async def report_css(_: Request) -> Response:
+    """Return the style sheet of reports."""
+    return Response(report_style(), media_type="text/css")
 
 
 async def artifact(request: Request) -> Response:
@@ -330,6 +356,8 @@ PAGES: Final = (
     Route("/sessions/{session}", session),
     Route("/sessions/{session}/stream", stream),
     Route("/sessions/{session}/report", report),
+    Route("/sessions/{session}/report.html", report_file),
+    Route("/report.css", report_css),
     Route("/sessions/{session}/artifacts/{number:int}", artifact),
     Route("/sessions/{session}/{action}", _form(act), methods=["POST"]),
     Route("/spend", spend),
