@@ -65,6 +65,11 @@ class Calls:
         """The calls that wait for a person."""
         return tuple(each.shown for each in self._pending.values())
 
+    @property
+    def open_calls(self) -> tuple[Pending, ...]:
+        """The same, with their requests."""
+        return tuple(self._pending.values())
+
     def accept(self, token: str) -> bool:
         """Whether a request was not received before."""
         is_new = token not in self._tokens

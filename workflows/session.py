@@ -24,6 +24,7 @@ from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.peaks import Peaks
 from workflows.progress import Progress
+from workflows.published import Published
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.information_flow import Provenance
@@ -34,6 +35,8 @@ _WAITING: Final[frozenset[SessionState]] = frozenset(
     {"awaiting_approval", "awaiting_answer", "awaiting_call_approval", "paused"}
 )
 """States in which a session waits for a person."""
+_PUBLISHED: Final[frozenset[SessionState]] = frozenset({*_WAITING, "executing"})
+"""States that are written into the memo; the others can be told from what the session does."""
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
@@ -73,6 +76,7 @@ class Session:
     """Outcomes that earlier runs have handed on."""
     was_reset_before: bool = False
     """Whether one of the earlier runs went on from the middle of another one."""
+    _published: Published = field(default_factory=Published, init=False)
 
     @property
     def calls(self) -> Calls:
@@ -183,9 +187,8 @@ class Session:
     def enter(self, state: SessionState) -> None:
         """Change to another state."""
         self.progress.enter(state)
-        if state in _WAITING:
-            # For people who list sessions. And a task without commands could be merged with the update waited for.
-            workflow.upsert_memo({"state": state})
+        # A task without commands could be merged with the update waited for.
+        self._publish(always=state in _WAITING)
         self.refresh_details()
 
     def resume(self) -> None:
@@ -204,8 +207,19 @@ class Session:
         workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
 
     def refresh_details(self) -> None:
-        """Refresh the Web UI details."""
+        """Refresh the Web UI details, and what followers of the history read."""
         workflow.set_current_details(details(self.progress.status()))
+        self._publish()
+
+    def _publish(self, *, always: bool = False) -> None:
+        """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
+        if self.progress.state not in _PUBLISHED:
+            return
+        changed = self._published.changed(self.progress)
+        if always:
+            changed["state"] = self.progress.state
+        if changed:
+            workflow.upsert_memo(changed)
 
     async def take_turn(self, task: Task, *, tier: Tier | None = None, until: datetime | None = None) -> TurnResult:
         """Take one of the supervisor's own turns; `tier` replaces the crew's own.

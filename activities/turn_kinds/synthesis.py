@@ -80,6 +80,11 @@ class SynthesisTask(TurnTask):
     first_version: str = left_out("")
     """The report that is sent back for these problems."""
 
+    @property
+    def label(self) -> str:
+        """Tell the whole report, whose text is followed live, from a section or a summary of a part."""
+        return "section" if self.section else "summary" if self.is_part else self.kind
+
     def sections(self, catalog: Catalog | None) -> list[str]:
         """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
         del catalog

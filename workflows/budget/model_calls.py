@@ -15,6 +15,7 @@ from activities.contracts import ModelCard, OutputCaps
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
@@ -256,7 +257,7 @@ class MeteredModelCalls:
             task_queue=self.queue,
             priority=self.priority,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
-            summary=f"{request.agent}: {request.task.kind}",
+            summary=f"{request.agent}: {_label(request.task)}",
             **options.turn(left),
         )
 
@@ -404,6 +405,11 @@ class _Turn:
         """Return how many turns a settlement counts; the next one counts none."""
         turns, self.uncounted = self.uncounted, 0
         return turns
+
+
+def _label(task: Task) -> str:
+    """Say in a word what a turn is for."""
+    return task.label if isinstance(task, SynthesisTask) else task.kind
 
 
 async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:

@@ -1,5 +1,6 @@
 """One session on a server: read it, steer it, wait for its report."""
 
+from collections.abc import AsyncGenerator
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -8,6 +9,7 @@ from temporalio.client import Client, WorkflowHandle
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Event,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -16,6 +18,7 @@ from chargehand.contracts import (
     Status,
     Trace,
 )
+from chargehand.follow import follow
 from chargehand.interface import Supervisor
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
@@ -108,3 +111,17 @@ class Session:
         """Read every step back from the histories; works without a worker."""
         with translated(self.id):
             return await read_trace(self._client, self.id)
+
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield what happens in the session as it happens, from its beginning to its end; works without a worker.
+
+        Args:
+            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
+
+        Raises:
+            SessionNotFound: the server has no such session.
+            NotReachable: the server does not answer at first; later on it is waited for.
+        """
+        with translated(self.id):
+            async for event in follow(self._client, self.id, after):
+                yield event

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar, cast
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import Payloads
-from temporalio.api.enums.v1 import PendingActivityState, TimeoutType
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -16,13 +15,13 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Contract, Route, Step, Trace, Usage
+from chargehand.history import State, end_state, error_of, time_of
 from chargehand.visibility import describe, histories
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 
 _SUPERVISOR: Final = "supervisor"
 _MAX_PARALLEL_READS: Final = 8
 
-_State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
 _Kind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
 
 _KINDS: Final[dict[str, _Kind]] = {
@@ -33,15 +32,6 @@ _KINDS: Final[dict[str, _Kind]] = {
 }
 
 _CALL_SIGNALS: Final = frozenset({SignalName.REQUEST_CALL, SignalName.CALL_REPLY})
-
-_END_STATES: Final[dict[str, _State]] = {
-    "completed": "completed",
-    "failed": "failed",
-    "timed_out": "timed_out",
-    "canceled": "cancelled",
-    "terminated": "terminated",
-}
-"""State after an event, by the end of the event's name."""
 
 
 class _Billed(Contract):
@@ -81,7 +71,7 @@ class _Draft:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     attempts: int = 1
-    state: _State = "running"
+    state: State = "running"
     error: str = ""
     usage: Usage = field(default_factory=Usage)
     worker: str = ""
@@ -172,10 +162,10 @@ class _Reader:
                 draft.name = await self._summary(event) or attributes.workflow_type.name
             draft.attempts = max(1, attributes.attempt)
         elif kind == "workflow_task_started_event_attributes":
-            draft.started_at = draft.started_at or _time(event.event_time)
+            draft.started_at = draft.started_at or time_of(event.event_time)
         elif kind == "workflow_task_completed_event_attributes":
             draft.worker = attributes.identity
-        elif state := _end_state(kind, "workflow_execution"):
+        elif state := end_state(kind, "workflow_execution"):
             _end(draft, state, event, attributes)
 
     async def _read_activity(self, found: _WorkflowSteps, event: HistoryEvent, kind: str, attributes: Any) -> None:
@@ -192,10 +182,10 @@ class _Reader:
         if draft is None:
             return
         if kind == "activity_task_started_event_attributes":
-            draft.started_at = _time(event.event_time)
+            draft.started_at = time_of(event.event_time)
             draft.attempts = attributes.attempt
             draft.worker = attributes.identity
-        elif state := _end_state(kind, "activity_task"):
+        elif state := end_state(kind, "activity_task"):
             _end(draft, state, event, attributes)
             if state == "completed":
                 await self._add_usage(draft, attributes.result)
@@ -215,8 +205,8 @@ class _Reader:
             return
         if kind == "child_workflow_execution_started_event_attributes":
             found.runs[attributes.initiated_event_id] = attributes.workflow_execution.run_id
-            draft.started_at = _time(event.event_time)
-        elif state := _end_state(kind, "child_workflow_execution"):
+            draft.started_at = time_of(event.event_time)
+        elif state := end_state(kind, "child_workflow_execution"):
             _end(draft, state, event, attributes)
 
     async def _read_decision(self, found: _WorkflowSteps, event: HistoryEvent, attributes: Any) -> None:
@@ -230,7 +220,7 @@ class _Reader:
                     kind="decision",
                     name=requested.tool,
                     agent=found.workflow.agent,
-                    started_at=_time(event.event_time),
+                    started_at=time_of(event.event_time),
                 )
         elif attributes.signal_name == SignalName.CALL_REPLY:
             decided = await self._decode(attributes.input, _Decided)
@@ -238,7 +228,7 @@ class _Reader:
             if decided is not None and draft is not None:
                 said = [draft.name, decided.verdict.replace("_", " "), decided.reason]
                 draft.name, draft.state = ": ".join(part for part in said if part), "completed"
-                draft.ended_at = _time(event.event_time)
+                draft.ended_at = time_of(event.event_time)
 
     async def _decode(self, payloads: Payloads, kind: type[_Payload]) -> _Payload | None:
         """Decode what is stored of a message; None if it is missing, so that the trace is without it."""
@@ -265,8 +255,8 @@ class _Reader:
                     kind="route",
                     name=f"{name}by {route.by}: {route.agent}{'' if route.used else ', not used'} ({route.reason})",
                     agent=found.workflow.agent,
-                    started_at=_time(event.event_time),
-                    ended_at=_time(event.event_time),
+                    started_at=time_of(event.event_time),
+                    ended_at=time_of(event.event_time),
                     state="completed",
                 )
             )
@@ -302,41 +292,22 @@ class _Reader:
 
 def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:
     if now.state != PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
-        draft.started_at = _time(now.last_started_time)
+        draft.started_at = time_of(now.last_started_time)
         draft.worker = now.last_worker_identity
     draft.attempts = max(1, now.attempt)
     if now.HasField("last_failure"):
         draft.error = error_of(now.last_failure)
 
 
-def _end_state(kind: str, prefix: str) -> _State | None:
-    return _END_STATES.get(kind.removeprefix(f"{prefix}_").removesuffix("_event_attributes"))
-
-
-def _end(draft: _Draft, state: _State, event: HistoryEvent, attributes: Any) -> None:
+def _end(draft: _Draft, state: State, event: HistoryEvent, attributes: Any) -> None:
     draft.state = state
-    draft.ended_at = _time(event.event_time)
+    draft.ended_at = time_of(event.event_time)
     failure = getattr(attributes, "failure", None)
     if isinstance(failure, Failure):
         draft.error = error_of(failure)
-
-
-def error_of(failure: Failure) -> str:
-    """Name a failure by its type; its message may contain user text, and is left out."""
-    innermost = failure
-    while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):
-        innermost = innermost.cause
-    if innermost.HasField("timeout_failure_info"):
-        name = TimeoutType.Name(innermost.timeout_failure_info.timeout_type)
-        return "".join(word.capitalize() for word in name.removeprefix("TIMEOUT_TYPE_").split("_")) + "Timeout"
-    return innermost.application_failure_info.type
 
 
 def _agent_of(workflow_id: str) -> str:
     """Read the agent out of `<session>/<run>/<agent>/<fingerprint>`; anything else is a session."""
     parts = workflow_id.split("/")
     return parts[-2] if len(parts) > 3 else _SUPERVISOR
-
-
-def _time(stamp: Timestamp) -> datetime | None:
-    return stamp.ToDatetime(UTC) if stamp.seconds else None

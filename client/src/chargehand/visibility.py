@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
+_PAGE: Final = 200
+"""Each has a memo with its plan: a page has to stay below what one answer of the server may have."""
 ROOT_SESSIONS: Final = (
     f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
 )
@@ -42,7 +44,7 @@ async def list_executions(client: Client, query: str, limit: int | None = None) 
     page = b""
     while left is None or left > 0:
         asked = ListWorkflowExecutionsRequest(
-            namespace=client.namespace, query=query, page_size=min(left or 1_000, 1_000), next_page_token=page
+            namespace=client.namespace, query=query, page_size=min(left or _PAGE, _PAGE), next_page_token=page
         )
         answer = await client.workflow_service.list_workflow_executions(asked, retry=True)
         for execution in answer.executions[:left]:

@@ -13,7 +13,7 @@ from chargehand.contracts import TypedByPeople
 # What is sent or read whole; the schema of each holds those of its parts.
 _WHOLE: Final = (
     *("SessionRequest", "Limits", "Plan", "PlanDecision", "RaisedLimits", "Answer"),
-    *("Outcome", "Report", "Status", "Trace"),
+    *("Outcome", "Report", "Status", "Trace", "Event"),
 )
 
 

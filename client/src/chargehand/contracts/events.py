@@ -1,0 +1,220 @@
+"""What happens in a session, as `Session.follow()` gives it: a union told apart by `kind`."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from chargehand.contracts.base import Contract, left_out
+from chargehand.contracts.calls import PendingCall
+from chargehand.contracts.outcome import Confidence, Usage
+from chargehand.contracts.report import Question, SessionState, StopReason, SubtaskState
+
+
+class _Event(Contract):
+    """One event of a session."""
+
+    session: str
+    """Id of the session that is followed, also for events of the sessions nested in it."""
+    subtask: str = ""
+    """The subtask that it is about, as a path of ids: `T2`, or `T2/T1` in the nested session that does `T2`. Empty for
+    the session itself."""
+    at: datetime
+    """When it happened, by the server's clock."""
+    cursor: str = ""
+    """Pass it to `follow(after=…)` to get every event after this one."""
+
+
+class PlannedSubtask(Contract):
+    """One subtask of a plan, in short."""
+
+    id: str
+    """The subtask's id in its plan."""
+    agent: str
+    """The agent that does it, or `supervisor` for a nested session."""
+    depends_on: tuple[str, ...] = left_out(())
+    """Subtasks whose outcomes are its inputs."""
+    for_each: str | None = left_out(None)
+    """For a template that has not become one subtask for each item: the subtask whose outcome lists the items."""
+    title: str = left_out("")
+    """The beginning of its instruction, in one line."""
+
+
+class PlanEvent(_Event):
+    """The session follows this plan from now on: the first one, or one that replaces an earlier one."""
+
+    kind: Literal["plan"] = "plan"
+    """Tells events apart."""
+    subtasks: tuple[PlannedSubtask, ...]
+    """Every subtask of the plan, in its order."""
+
+
+class SubtaskEvent(_Event):
+    """A subtask started, ended or was skipped."""
+
+    kind: Literal["subtask"] = "subtask"
+    """Tells events apart."""
+    state: SubtaskState | Literal["cancelled", "terminated", "timed_out"]
+    """`running` when it starts; when an attempt ends the kind of its outcome, or how its workflow was stopped;
+    `skipped` for one that was never started."""
+    agent: str
+    """The agent that does it, or `supervisor` for a nested session."""
+    title: str = ""
+    """The beginning of its instruction, in one line."""
+    attempt: int = 1
+    """1 for the first attempt."""
+    reason: str = ""
+    """Why it did not succeed."""
+    confidence: Confidence = 0
+    """The outcome's confidence: 0 (a guess) to 100 (certain)."""
+    usage: Usage = Usage()
+    """What the attempt cost, when it has ended."""
+    workflow_id: str = ""
+    """Id of the attempt's workflow; empty if there is none."""
+
+
+_State = Literal["started", "completed", "failed", "timed_out", "cancelled"]
+
+
+class TurnEvent(_Event):
+    """A model call started or ended; what it cost is in the `spend` event that follows."""
+
+    kind: Literal["turn"] = "turn"
+    """Tells events apart."""
+    turn: str
+    """Names the turn within its subtask."""
+    agent: str
+    """The agent, or `supervisor`."""
+    purpose: str
+    """What it is for, such as `plan`, `work` or `synthesis`."""
+    state: _State
+    """`started` when it is handed to a worker; then how it ended."""
+    model: str = ""
+    """The model that answered, when it has."""
+    attempts: int = 1
+    """Attempts, including those of lost workers."""
+    error: str = ""
+    """Error type, from the fixed vocabulary."""
+
+
+class ToolEvent(_Event):
+    """A tool call started or ended."""
+
+    kind: Literal["tool"] = "tool"
+    """Tells events apart."""
+    call: str
+    """Names the call within its subtask."""
+    tool: str
+    """The tool."""
+    title: str
+    """The tool and the beginning of its first argument, in one line."""
+    state: _State
+    """`started` when it is handed to a worker; then how it ended."""
+    ok: bool = True
+    """False if the tool said that it failed; the agent is told why."""
+    attempts: int = 1
+    """Attempts, including those of lost workers."""
+    error: str = ""
+    """Error type, from the fixed vocabulary."""
+
+
+class SpendEvent(_Event):
+    """A model call was paid. What calls without an answer may have cost is only in the report."""
+
+    kind: Literal["spend"] = "spend"
+    """Tells events apart."""
+    agent: str
+    """The agent, or `supervisor`."""
+    purpose: str
+    """What it was for, such as `plan`, `work` or `synthesis`."""
+    model: str
+    """The model that answered."""
+    usage: Usage
+    """What this call cost."""
+
+
+class QuestionEvent(_Event):
+    """A subtask asks a person, or no longer does."""
+
+    kind: Literal["question"] = "question"
+    """Tells events apart."""
+    question: Question
+    """The question."""
+    is_open: bool
+    """Whether it can be answered from now on; false once it was answered or withdrawn."""
+
+
+class CallEvent(_Event):
+    """A tool call awaits a person's approval, or no longer does."""
+
+    kind: Literal["call"] = "call"
+    """Tells events apart."""
+    call: PendingCall
+    """The call."""
+    is_open: bool
+    """Whether it can be decided from now on; false once it was decided or withdrawn."""
+
+
+class TextEvent(_Event):
+    """The next part of the report's text, while it is written.
+
+    The texts of one draft, joined, are that draft; those of the last draft are the report's `answer`.
+    """
+
+    kind: Literal["text"] = "text"
+    """Tells events apart."""
+    draft: int
+    """1 for the first draft. A larger number replaces what came before: the text was sent back, was written again after
+    a failure, or had its citations corrected."""
+    offset: int
+    """Where the part begins in its draft, in characters; 0 for the first part of a draft."""
+    text: str
+    """Markdown."""
+
+
+class StateEvent(_Event):
+    """The session entered another state."""
+
+    kind: Literal["state"] = "state"
+    """Tells events apart."""
+    state: SessionState
+    """The state."""
+
+
+class EndEvent(_Event):
+    """The session has ended; the last event."""
+
+    kind: Literal["end"] = "end"
+    """Tells events apart."""
+    state: Literal["completed", "failed", "cancelled", "terminated", "timed_out"]
+    """`completed` if there is a report."""
+    stop_reason: StopReason | None = None
+    """Why it stopped, if there is a report."""
+    error: str = ""
+    """Error type, from the fixed vocabulary."""
+
+
+Event = Annotated[
+    PlanEvent
+    | SubtaskEvent
+    | TurnEvent
+    | ToolEvent
+    | SpendEvent
+    | QuestionEvent
+    | CallEvent
+    | TextEvent
+    | StateEvent
+    | EndEvent,
+    Field(discriminator="kind"),
+]
+"""One event of a session."""
+
+
+class LiveText(Contract):
+    """The end of a text that is still being written, as the worker that receives it says in its heartbeats."""
+
+    offset: int = left_out(0)
+    """How many characters stand before it."""
+    before: int = left_out(0)
+    """CRC-32 of those, as UTF-8."""
+    text: str

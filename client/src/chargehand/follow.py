@@ -1,0 +1,326 @@
+"""Follows a session: the events of its workflow and of all those below it, as they happen.
+
+The histories are the log of events, so that following costs them nothing. The events of a workflow come in the order of
+its history; those of a child come after the event that starts it, and before the one that ends it. A cursor says how
+far each history was given. Only text that is still being written comes from elsewhere, the heartbeats of its turn.
+"""
+
+import asyncio
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncGenerator, Coroutine
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+from zlib import crc32
+
+from pydantic import Field, ValidationError
+from temporalio.api.enums.v1 import ContinueAsNewInitiator
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import Contract, Event, LiveText, TextEvent, TurnEvent, left_out
+from chargehand.errors import ChargehandError
+from chargehand.event_projection import Child, Projection, Written
+from chargehand.history import growing_history
+from chargehand.visibility import describe
+
+_LONGEST_CURSOR: Final = 50_000
+_WAITING: Final = 100
+"""Events that wait for a slow consumer; nothing more is read meanwhile."""
+_LIVE_SECONDS: Final = 0.5
+"""How often text that is being written is read."""
+_LIVE_SHARE: Final = 25
+"""How much longer than the server's answer takes it is left alone: many followers of a busy server ask less often."""
+
+
+class _Place(Contract):
+    """How far the events of a workflow were given."""
+
+    model_config = Contract.model_config | {"frozen": False}
+
+    run: int = Field(default=0, ge=0, alias="r", exclude_if=lambda value: not value)
+    """Of a child, the number of the run, from 0: it may have continued as new."""
+    event: int = Field(default=0, ge=0, alias="e")
+    outputs: int = Field(default=0, ge=0, alias="n")
+    """How many of the events that this one of the history comes to were given."""
+    children: dict[int, "_Place"] = Field(default={}, alias="c", exclude_if=lambda value: not value)
+    """Those that have not ended, by the event that initiated them."""
+
+
+class _Text(Contract):
+    """How much of the report's text was given."""
+
+    model_config = Contract.model_config | {"frozen": False}
+
+    draft: int = left_out(0)
+    length: int = left_out(0)
+    """In characters."""
+    crc: int = left_out(0)
+    """CRC-32 of the text as UTF-8."""
+
+    def advance(self, live: LiveText) -> str:
+        """Return what is new in a text, as part of the present draft if it goes on there, else of the next one."""
+        known = self.length - live.offset
+        if 0 <= known <= len(live.text) and _crc(live.text[:known], live.before) == self.crc:
+            new = live.text[known:]
+        elif live.offset:
+            return ""  # the beginning of this draft was missed; the whole text comes when it is written
+        else:
+            self.draft, self.length, self.crc, new = self.draft + 1, 0, 0, live.text
+        self.draft = max(self.draft, 1)
+        self.length, self.crc = self.length + len(new), _crc(new, self.crc)
+        return new
+
+
+class _Cursor(Contract):
+    run: str
+    """Of the session's workflow."""
+    place: _Place
+    text: _Text = _Text()
+
+    def __str__(self) -> str:
+        return urlsafe_b64encode(self.model_dump_json(by_alias=True).encode()).decode().rstrip("=")
+
+
+@dataclass(eq=False)
+class _Branch:
+    """One workflow that is followed."""
+
+    workflow_id: str
+    projection: Projection
+    place: _Place
+    done: tuple[int, int, int]
+    """The place from which it is followed: what came before was given already."""
+    runs: list[str]
+    """Ids of its runs, in order, as far as they are read."""
+    pending: dict[int, Child] = field(default_factory=dict[int, Child])
+    """Children that had started before that place, and not ended."""
+    tasks: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An event on its way to the consumer."""
+
+    output: Event | Written
+    branch: _Branch
+    at: tuple[int, int, int]
+    ended: int | None = None
+    """The child that has ended with it."""
+
+
+@dataclass(frozen=True)
+class _Live:
+    """Text that a turn is writing."""
+
+    turn: str
+    text: LiveText
+
+
+async def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
+    """Yield the events of a session after a cursor, and then those that come, up to its end.
+
+    Raises:
+        ChargehandError: the cursor is none of this session.
+        RPCError: the server does not answer the first time, or has no such session.
+    """
+    follower = _Follower(client, session_id)
+    try:
+        async for event in follower.events(_read_cursor(after)):
+            yield event
+    finally:
+        await follower.close()
+
+
+def _read_cursor(after: str | None) -> _Cursor | None:
+    if after is None:
+        return None
+    try:
+        if len(after) > _LONGEST_CURSOR:
+            raise ValueError("too long")  # noqa: TRY301  # as any other that cannot be read
+        return _Cursor.model_validate_json(urlsafe_b64decode(after + "=" * (-len(after) % 4)))
+    except (ValueError, ValidationError):
+        raise ChargehandError("after: is not a cursor; pass the `cursor` of an event, unchanged.") from None
+
+
+class _Follower:
+    def __init__(self, client: Client, session_id: str) -> None:
+        self._client = client
+        self._session = session_id
+        self._queue = asyncio.Queue[_Item | _Live | Exception | None](_WAITING)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_writing = asyncio.Event()
+        self._text = _Text()
+        self._over: set[str] = set()
+        """Turns of the session itself that have ended."""
+
+    async def events(self, cursor: _Cursor | None) -> AsyncGenerator[Event]:
+        """Yield the events of the session after a cursor, up to its end."""
+        root = await self._root(cursor)
+        self._spawn(self._follow_to_the_end(root))
+        self._spawn(self._read_live(root))
+        while (item := await self._queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            event = self._live_event(item) if isinstance(item, _Live) else self._event(item)
+            if event is None:
+                continue
+            run, place = root.runs[root.place.run], root.place.model_copy(update={"run": 0})
+            yield event.model_copy(update={"cursor": str(_Cursor(run=run, place=place, text=self._text))})
+
+    async def close(self) -> None:
+        """Stop reading."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _root(self, cursor: _Cursor | None) -> _Branch:
+        """Find the first run of the session, and the place in its runs from which to go on."""
+        if cursor is None:
+            info = (await describe(self._client, self._session)).workflow_execution_info
+            runs = [info.execution.run_id]
+        else:
+            self._text, runs = cursor.text.model_copy(), [cursor.run]
+        while before := await self._run_before(runs[0]):
+            runs.insert(0, before)
+        place = cursor.place if cursor else _Place()
+        if cursor:
+            place.run = len(runs) - 1
+        done = (place.run, place.event, place.outputs)
+        projection = Projection(self._client, self._session)
+        return _Branch(self._session, projection, place, done, runs[:1])
+
+    async def _run_before(self, run_id: str) -> str:
+        """Return the run that one continues; each run of a cron is a session of its own."""
+        handle = self._client.get_workflow_handle(self._session, run_id=run_id)
+        started = (await anext(handle.fetch_history_events(page_size=1))).workflow_execution_started_event_attributes
+        before = started.continued_execution_run_id
+        if not before or started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
+            return ""
+        try:
+            await describe(self._client, self._session, before)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return ""  # the namespace no longer retains it
+        return before
+
+    def _spawn(self, reading: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        async def read() -> None:
+            try:
+                await reading
+            except Exception as error:  # noqa: BLE001  # raised again by the consumer
+                await self._queue.put(error)
+
+        task = asyncio.create_task(read())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _follow_to_the_end(self, root: _Branch) -> None:
+        await self._follow(root)
+        await self._queue.put(None)
+
+    async def _follow(self, branch: _Branch) -> None:
+        """Read the runs of a workflow, one after the other."""
+        number, run_id = 0, branch.runs[0]
+        while run_id:
+            run_id = await self._follow_run(branch, number, run_id)
+            number += 1
+            branch.runs.append(run_id)
+
+    async def _follow_run(self, branch: _Branch, number: int, run_id: str) -> str:
+        """Read a run to its end; returns the one in which it continues."""
+        continued_as = ""
+        try:
+            async for event in growing_history(self._client, branch.workflow_id, run_id):
+                step = await branch.projection.read(event)
+                here = (number, event.event_id)
+                is_past = here <= branch.done[:2]
+                if step.ended is not None:
+                    branch.pending.pop(step.ended, None)
+                    if (task := branch.tasks.pop(step.ended, None)) is not None:
+                        await task
+                for count, output in enumerate(step.outputs, start=1):
+                    if (*here, count) > branch.done:
+                        await self._queue.put(_Item(output, branch, (*here, count), step.ended))
+                if step.started is not None:
+                    branch.pending[step.started.number] = step.started
+                if not is_past or here == branch.done[:2]:
+                    self._catch_up(branch)
+                continued_as = step.continued_as
+        except RPCError as error:
+            # The namespace no longer retains a child.
+            if error.status is not RPCStatusCode.NOT_FOUND or not branch.projection.subtask:
+                raise
+        return continued_as
+
+    def _catch_up(self, branch: _Branch) -> None:
+        """Follow the children that run by now, and the text that is being written."""
+        for child in branch.pending.values():
+            place = branch.place.children.setdefault(child.number, _Place())
+            done = (place.run, place.event, place.outputs)
+            projection = Projection(self._client, self._session, child.subtask)
+            below = _Branch(child.workflow_id, projection, place, done, [child.run_id])
+            branch.tasks[child.number] = self._spawn(self._follow(below))
+        branch.pending.clear()
+        if not branch.projection.subtask:
+            self._is_writing.set() if branch.projection.writing else self._is_writing.clear()
+
+    def _event(self, item: _Item) -> Event | None:
+        """Take an event from the queue, and note that it is given."""
+        place = item.branch.place
+        place.run, place.event, place.outputs = item.at
+        if item.ended is not None:
+            place.children.pop(item.ended, None)
+        output = item.output
+        if isinstance(output, Written):
+            return self._text_event(LiveText(text=output.text), output.at)
+        if isinstance(output, TurnEvent) and output.state != "started" and not output.subtask:
+            self._over.add(output.turn)
+        return output
+
+    def _live_event(self, item: _Live) -> Event | None:
+        return None if item.turn in self._over else self._text_event(item.text, datetime.now(UTC))
+
+    def _text_event(self, text: LiveText, at: datetime) -> Event | None:
+        new = self._text.advance(text)
+        if not new:
+            return None
+        offset = self._text.length - len(new)
+        return TextEvent(session=self._session, at=at, draft=self._text.draft, offset=offset, text=new)
+
+    async def _read_live(self, root: _Branch) -> None:
+        """Read the text that is being written while a turn writes the report."""
+        while True:
+            await self._is_writing.wait()
+            asked_at = time.monotonic()
+            try:
+                await self._read_heartbeats(root)
+            except RPCError:
+                await asyncio.sleep(_LIVE_SECONDS)
+            await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * (time.monotonic() - asked_at)))
+
+    async def _read_heartbeats(self, root: _Branch) -> None:
+        description = await describe(self._client, self._session)
+        for activity in description.pending_activities:
+            payloads = activity.heartbeat_details.payloads
+            if activity.activity_id not in root.projection.writing or not payloads:
+                continue
+            try:
+                (entry,) = await self._client.data_converter.decode(list(payloads[:1]), [_Entry])
+            except Exception:  # noqa: BLE001, S112  # whatever is wrong with it, the whole text comes later
+                continue
+            if entry.live is not None:
+                await self._queue.put(_Live(activity.activity_id, entry.live))
+
+
+class _Entry(Contract):
+    """The part of a turn's heartbeat that is read."""
+
+    live: LiveText | None = None
+
+
+def _crc(text: str, before: int) -> int:
+    return crc32(text.encode(errors="surrogatepass"), before)

@@ -1,0 +1,161 @@
+"""Following a session: the same events for whoever follows, and from wherever they go on."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.contracts import (
+    CallEvent,
+    EndEvent,
+    Event,
+    PlanEvent,
+    QuestionEvent,
+    SessionRequest,
+    SpendEvent,
+    StateEvent,
+    SubtaskEvent,
+    TextEvent,
+    Usage,
+)
+from chargehand.converter import data_converter
+from chargehand.errors import ChargehandError, SessionNotFound
+from chargehand.payloads.encryption import Encryption
+from chargehand.session import Session
+from chargehand.wire import UpdateName
+from tests.environment import open_environment
+from tests.scripted_model import Script, answer, report, request_tool, subtask, use
+from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_asking import GOAL as ASKING
+from tests.workflows.test_asking import MEANT, unsure
+from tests.workflows.test_tool_approval import GOAL as DESK_GOAL
+from tests.workflows.test_tool_approval import Desk, desk, refunding
+from workflows import history
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+__all__ = ["desk"]
+NESTED = "Look into the second topic as a whole."
+
+
+def nesting() -> Script:
+    """Have a subtask and a nested session beside each other."""
+    script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
+    script = script.plan(subtask("X1"), subtask("X2"), goal=NESTED)
+    return script.work("", use("search_documents"), answer("Known.")).synthesis(report("All of it is known."))
+
+
+async def events_of(session: Session, after: str | None = None) -> list[Event]:
+    """Follow a session to its end."""
+    return [event async for event in session.follow(after)]
+
+
+def by_workflow(events: Sequence[Event]) -> Mapping[str, Sequence[dict[str, Any]]]:
+    """Tell events apart by the workflow whose history they come from; only siblings come in any order."""
+    told: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for event in events:
+        path = event.subtask.rpartition("/")[0] if isinstance(event, SubtaskEvent) else event.subtask
+        told[path].append(event.model_dump(exclude={"cursor"}))
+    return told
+
+
+def told(events: Sequence[Event]) -> list[str]:
+    """Say in a word each which subtasks have come to which states, sorted."""
+    return sorted(f"{event.subtask} {event.state}" for event in events if isinstance(event, SubtaskEvent))
+
+
+async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_path: Path) -> None:
+    """Three followers of an encrypted session are given the same events, those of a nested session too; one that is cut
+    off after any of them, and goes on by its cursor elsewhere, is given all the others, each once."""
+    target = client.service_client.config.target_host
+    encrypted = await Client.connect(target, data_converter=data_converter(Encryption({"k": bytes(32)}, "k")))
+    async with open_environment(encrypted, tmp_path, nesting()) as opened:
+        session = await opened.chargehand.start(GOAL)
+        events, *others = await asyncio.gather(*(events_of(session) for _ in range(3)))
+        result = await session.result()
+        rests = await asyncio.gather(*(events_of(Session(encrypted, session.id), each.cursor) for each in events))
+
+    assert told(events) == sorted(
+        f"{path} {state}" for path in ("T1", "N1", "N1/X1", "N1/X2") for state in ("running", "success")
+    )
+    assert [by_workflow(each) for each in others] == [by_workflow(events)] * 2
+    for given, rest in enumerate(rests, start=1):
+        assert by_workflow([*events[:given], *rest]) == by_workflow(events)
+    assert max(len(event.cursor) for event in events) < 400
+    spent = sum((event.usage for event in events if isinstance(event, SpendEvent)), Usage())
+    assert (spent.turns, spent.cost_usd) == (result.usage.turns, result.usage.cost_usd)
+    assert [event.text for event in events if isinstance(event, TextEvent)] == [result.answer]
+    assert isinstance(events[-1], EndEvent)
+    assert events[-1].stop_reason == result.stop_reason
+
+
+async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    chain = [subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 4)]
+    async with environment(Script().plan(*chain)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        events = await events_of(session)
+        rests = await asyncio.gather(*(events_of(session, each.cursor) for each in events[::5]))
+        runs = {event.cursor[:60] for event in events}
+
+    assert len(runs) > 1
+    assert told(events) == sorted(f"T{n} {state}" for n in range(1, 4) for state in ("running", "success"))
+    assert len([event for event in events if isinstance(event, PlanEvent)]) == 1
+    for given, rest in zip(range(1, len(events) + 1, 5), rests, strict=True):
+        assert by_workflow([*events[:given], *rest]) == by_workflow(events)
+
+
+async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironment) -> None:
+    """A question comes as an event with all that an answer needs, and another event closes it."""
+    told: list[object] = []
+    async with environment(unsure("T1")) as opened:
+        session = await opened.chargehand.start(ASKING)
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        async for event in session.follow():
+            if isinstance(event, StateEvent):
+                told.append(event.state)
+            if isinstance(event, QuestionEvent):
+                told.append((event.subtask, event.is_open))
+            if isinstance(event, QuestionEvent) and event.is_open:
+                answer = {"subtask": event.question.subtask, "text": MEANT}
+                await handle.execute_update(UpdateName.ANSWER, answer)  # pyright: ignore[reportUnknownMemberType]  # SDK
+
+    assert told == [
+        *("planning", "executing", "awaiting_answer", ("T1", True)),
+        *("executing", ("T1", False), "synthesising", "finished"),
+    ]
+
+
+async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
+    """A call that awaits approval comes as an event with all that a decision needs, its arguments too."""
+    told: list[object] = []
+    async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
+        session = await opened.chargehand.start(DESK_GOAL)
+        handle = opened.chargehand.client.get_workflow_handle(session.id)
+        async for event in session.follow():
+            if not isinstance(event, CallEvent):
+                continue
+            told.append((event.subtask, event.call.tool, event.call.arguments, event.is_open))
+            if event.is_open:
+                assert (await session.status()).calls == (event.call,)
+                decision = {"call": event.call.id, "hash": event.call.hash, "decision": "approve"}
+                await handle.execute_update(UpdateName.DECIDE_CALL, decision)  # pyright: ignore[reportUnknownMemberType]  # SDK
+
+    assert told == [("T1", "refund", {"amount": 10}, True), ("T1", "refund", {"amount": 10}, False)]
+
+
+async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) -> None:
+    """What is not a cursor, or is one of a session that the server does not have, is an error that says so."""
+    async with environment(Script().plan(subtask("T1"))) as opened:
+        session = await opened.chargehand.start(GOAL)
+        cursor = (await events_of(session))[-1].cursor
+
+        for forged in ("", "nonsense", "e30", cursor[:-4], "A" * 60_000):
+            with pytest.raises(ChargehandError, match=r"^after: is not a cursor"):
+                await events_of(session, forged)
+        with pytest.raises(SessionNotFound):
+            await events_of(opened.chargehand.session("another"), cursor)

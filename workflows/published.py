@@ -1,0 +1,61 @@
+"""What a session writes into its memo, for followers of its history and for people who list sessions.
+
+The memo stands in lists of sessions too: it holds the beginning of each instruction, and of a tool call only which
+request it answers.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from chargehand.contracts import Plan, PlannedSubtask, Question, SessionState, Subtask
+from workflows.calls import Pending
+from workflows.progress import Progress
+
+_TITLE_CHARACTERS: Final = 80
+
+
+class Published:
+    """The latest memo, to tell what has changed."""
+
+    def __init__(self) -> None:
+        self._state: SessionState | None = None
+        self._plan: Plan | None = None
+        self._questions: tuple[Question, ...] = ()
+        self._calls: tuple[Pending, ...] = ()
+
+    def changed(self, progress: Progress) -> dict[str, Any]:
+        """Return the fields of the memo that have changed since the last call."""
+        fields: dict[str, Any] = {}
+        if progress.state != self._state:
+            fields["state"] = self._state = progress.state
+        if progress.plan is not None and progress.plan is not self._plan:
+            self._plan = progress.plan
+            fields["plan"] = [_planned(subtask) for subtask in progress.plan.subtasks]
+        questions = tuple(progress.questions.values())
+        if questions != self._questions:
+            self._questions = questions
+            fields["questions"] = [question.model_dump(mode="json") for question in questions]
+        calls = progress.calls.open_calls
+        if calls != self._calls:
+            self._calls = calls
+            fields["calls"] = _calls(calls)
+        return fields
+
+
+def _planned(subtask: Subtask) -> dict[str, Any]:
+    return PlannedSubtask(
+        id=subtask.id,
+        agent=subtask.agent,
+        depends_on=subtask.depends_on,
+        for_each=subtask.for_each,
+        title=" ".join(subtask.instruction.split())[:_TITLE_CHARACTERS],
+    ).model_dump(mode="json")
+
+
+def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:
+    """Describe calls by the requests that a follower finds in the history, with their arguments."""
+    return [
+        call.shown.model_dump(mode="json", include={"id", "hash", "workflow_id", "open_until"})
+        | {"number": call.request.number}
+        for call in calls
+    ]
