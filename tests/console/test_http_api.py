@@ -115,3 +115,38 @@ async def test_the_document_describes_every_operation(console: OpenConsole) -> N
     validate(document)
     described = {each["operationId"] for path in document["paths"].values() for each in path.values()}
     assert described == {each.name for each in OPERATIONS}
+
+
+async def events_of(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
+    """Read an event stream to its end."""
+    found: list[dict[str, Any]] = []
+    async with console.api.stream("GET", path, headers=headers) as answered:
+        assert answered.status_code == 200
+        assert answered.headers["content-type"].startswith("text/event-stream")
+        cursor = ""
+        async for line in answered.aiter_lines():
+            cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
+            if line.startswith("data: "):
+                found.append(json.loads(line.removeprefix("data: ")))
+                assert found[-1]["cursor"] == cursor
+    return found
+
+
+def without_cursors(events: list[dict[str, Any]]) -> list[str]:
+    """List events in an order that does not depend on which subtask was faster."""
+    return sorted(json.dumps({**each, "cursor": ""}) for each in events)
+
+
+async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
+    """From any event on, a client that comes back with its id gets the others, none twice and none left out."""
+    session = await start(console)
+    path = f"/api/v1/sessions/{session}/events"
+    whole = await events_of(console, path)
+    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1]]
+    invalid = await console.api.get(path, headers={"Last-Event-ID": "nonsense"})
+
+    assert whole[-1]["kind"] == "end"
+    assert {"plan", "subtask", "turn", "spend", "state"} <= {each["kind"] for each in whole}
+    for number, rest in enumerate(rests, start=1):
+        assert without_cursors(rest) == without_cursors(whole[number:])
+    assert invalid.status_code == 422

@@ -58,7 +58,8 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
         async with open_environment(client, tmp_path, SCRIPT, webhooks=rules) as opened:
             request = SessionRequest(goal="What is the secret word?", webhook=f"{url}/hook?key=1")
-            await opened.run(request)
+            session = await opened.chargehand.start(request)
+            subtasks = {event.subtask async for event in session.follow()}
             refused, repeated = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
             asked = request.model_copy(update={"approval": "plan"})
             rejected, cancelled = [await opened.chargehand.start(asked) for _ in range(2)]
@@ -72,6 +73,7 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
                 await rejected.result()
             others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
 
+    assert subtasks == {"", "T1"}
     assert refused[0]["webhook-id"] == repeated[0]["webhook-id"]
     assert refused[1] == repeated[1]
     assert all(is_signed(*each) for each in (refused, repeated, *others))

@@ -273,6 +273,8 @@ class Projection:
 
     async def _child(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Step:
         if kind == "start_child_workflow_execution_initiated":
+            if attributes.workflow_type.name not in (WorkflowType.SUBTASK, WorkflowType.SUPERVISOR):
+                return Step()
             who, _, title = (await self._summary(event)).partition(": ")
             id_, _, agent = who.partition(" ")
             self._attempts[id_] = self._attempts.get(id_, 0) + 1

@@ -14,6 +14,7 @@ from chargehand import (
     Answer,
     Artifact,
     CallDecision,
+    ChargehandError,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -145,7 +146,12 @@ async def trace(call: Call) -> Response:
 async def follow(call: Call) -> Response:
     """Stream the events after the last one that the client has."""
     after = call.request.headers.get("last-event-id") or call.request.query_params.get("after") or None
-    return await call.request.app.state.streams.open(_events(_session(call), after))
+    try:
+        return await call.request.app.state.streams.open(_events(_session(call), after))
+    except ChargehandError as error:
+        if after and type(error) is ChargehandError:
+            raise invalid("request", [str(error)]) from error
+        raise
 
 
 async def _events(session: Session, after: str | None) -> AsyncGenerator[str]:
