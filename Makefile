@@ -49,6 +49,7 @@ help: ## List the commands
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
+	@echo '  make test TYPESCRIPT=1       the tests of examples/typescript, which need npm'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
 run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer GOAL over the folder DOCS; without both, the example question
@@ -69,7 +70,8 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	fi
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
-	@$(BIN)/python -m pytest -q $(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser)) $(ARGS)
+	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
+	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser))) $(ARGS)
 
 check: $(GROUP)dev ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .

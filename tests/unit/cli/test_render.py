@@ -14,7 +14,7 @@ from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import report_markdown, wasted_words
 from tests.unit.cli.reports import at, report, trace
 
-_VOID = {"meta", "br", "hr"}
+_VOID = {"meta", "br", "hr", "img"}
 
 
 class Page(HTMLParser):

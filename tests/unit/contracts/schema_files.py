@@ -1,26 +1,34 @@
 """Writes the JSON Schemas of the public contracts: `python -m tests.unit.contracts.schema_files docs/schemas`."""
 
+import inspect
 import json
 import sys
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from types import NoneType
+from typing import Any, Final, cast, get_args, get_type_hints
 
 from pydantic import TypeAdapter
 
 from chargehand import contracts
 from chargehand.contracts import TypedByPeople
+from chargehand.interface import Supervisor
 
-# What is sent or read whole; the schema of each holds those of its parts.
-_WHOLE: Final = (
-    *("SessionRequest", "Limits", "Plan", "PlanDecision", "RaisedLimits", "Answer"),
-    *("Outcome", "Report", "Status", "Trace", "Event"),
-)
+_OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
+"""Read whole, beside the messages of a session; the schema of each holds those of its parts."""
+
+
+def _messages() -> set[str]:
+    """Name what goes in and out of a session: its request and report, and the messages of its updates and queries."""
+    hints = [get_type_hints(each).values() for each in vars(Supervisor).values() if inspect.isfunction(each)]
+    types = {part for hint in chain(*hints) for part in (get_args(hint) or (hint,))}
+    return {each.__name__ for each in types if each is not NoneType}
 
 
 def schemas() -> dict[str, dict[str, object]]:
     """Describe each contract as JSON Schema (draft 2020-12): what people write as it is read, the rest as written."""
     described: dict[str, dict[str, object]] = {}
-    for name in _WHOLE:
+    for name in sorted({*_messages(), *_OTHERS}):
         contract: object = getattr(contracts, name)
         is_typed = isinstance(contract, type) and issubclass(contract, TypedByPeople)
         schema = TypeAdapter(cast("Any", contract)).json_schema(mode="validation" if is_typed else "serialization")

@@ -37,6 +37,13 @@ def test_every_golden_file_is_a_contract(tmp_path: Path) -> None:
     assert written == {file.name for file in GOLDEN.iterdir()}, RENEW
 
 
+def test_every_message_of_a_session_has_a_schema() -> None:
+    """What callers without our types send and read is published, that of each update included."""
+    sent = {"SessionRequest", "PlanDecision", "CallDecision", "Answer", "RaisedLimits"}
+
+    assert schemas().keys() >= sent | {"Report", "Status", "Plan"}
+
+
 @pytest.mark.parametrize("name", sorted(schemas()))
 def test_schemas_are_json_schema(name: str) -> None:
     """Every schema is valid by the metaschema that it names."""

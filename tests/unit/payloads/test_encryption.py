@@ -13,6 +13,7 @@ from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, Seal
 from chargehand.payloads.settings import encryption_from
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
+SEALED = Path(__file__).parents[3] / "examples" / "typescript" / "sealed.json"
 ENCRYPTION = Encryption({"old": OLD, "new": NEW}, "new")
 
 
@@ -20,6 +21,14 @@ ENCRYPTION = Encryption({"old": OLD, "new": NEW}, "new")
 def test_what_is_sealed_can_be_opened(content: bytes, purpose: str) -> None:
     """Opening gives back exactly what was sealed, compressed or not."""
     assert ENCRYPTION.open(ENCRYPTION.seal(content, purpose), purpose) == content
+
+
+@pytest.mark.parametrize("example", json.loads(SEALED.read_bytes()), ids=lambda example: example["key_id"])
+def test_what_clients_in_other_languages_open_is_opened(example: dict[str, str]) -> None:
+    """The format of sealed payloads does not change: the examples that the TypeScript codec opens are opened here."""
+    encryption = Encryption({example["key_id"]: base64.b64decode(example["key"])}, example["key_id"])
+
+    assert encryption.open(base64.b64decode(example["sealed"]), PAYLOAD) == example["content"].encode()
 
 
 def test_equal_contents_look_different() -> None:

@@ -33,8 +33,8 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     `files` are the numbers of pictures by name: a picture that the text shows becomes a link to it.
     """
     markdown = _markdown()
+    tokens = parse_markdown(text)
     known = {form for each in sources if each.url for form in (each.url, markdown.normalizeLink(each.url))}
-    tokens = markdown.parse(safe_text(text))
     _nest_headings(tokens)
     for token in tokens:
         if token.type == "th_open":
@@ -58,6 +58,11 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     )
     scrolling = clean.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
     return Markup(scrolling.replace("</table>", "</table></div>"))  # noqa: S704  # nh3 has cleaned it
+
+
+def parse_markdown(text: str) -> list[Token]:
+    """Parse Markdown without raw HTML and reference definitions."""
+    return _markdown().parse(safe_text(text))
 
 
 def text_fragment(url: str, quoted: str) -> str:

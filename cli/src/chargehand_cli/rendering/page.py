@@ -53,7 +53,7 @@ def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosur
     """Render a report as an `article` of safe HTML for a page that has `report_style()`."""
     shown = [artifact for artifact in report.artifacts if artifact.uri in enclosures.pictures]
     files = {artifact.name: number for number, artifact in enumerate(shown, start=1)}
-    return _render(
+    return render(
         "report.html",
         report=report,
         enclosures=enclosures,
@@ -71,7 +71,7 @@ def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosur
         timing=_timing(report),
         notes=_notes(report),
         about=_about(report),
-        **_plan(report.subtasks),
+        **plan_parts(report.subtasks),
         routes=report.routes,
     )
 
@@ -84,7 +84,7 @@ def report_style() -> str:
 def page(name: str, body: Markup, *, session: str = "") -> str:
     """Put safe HTML into a page that loads and runs nothing."""
     style = Markup(_style("page.css") + report_style())  # noqa: S704  # our own files
-    return _render(
+    return render(
         "page.html", policy=_POLICY, title=one_safe_line(name, 80), style=style, body=body, session=session
     )  # fmt: skip
 
@@ -138,7 +138,7 @@ def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _Shown
     return _ShownSource(source.ref, name, link, marked(source.quote, quotes) if source.quote else "")
 
 
-def _plan(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
+def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
     """Draw the plan if its subtasks depend on each other; list them in any case."""
     subtasks = list(records)
     linked = any(record.depends_on for record in subtasks)
@@ -199,7 +199,7 @@ def _about(report: Report) -> Facts:
     return [(name, value) for name, value in facts if value]
 
 
-def _render(template: str, **values: Any) -> Markup:
+def render(template: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(template).render(values))  # noqa: S704  # autoescaped
 
 

@@ -1,0 +1,182 @@
+"""Reports as Word documents, by python-docx."""
+
+import io
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from markdown_it.token import Token
+
+from chargehand import Artifact, Report
+from chargehand.errors import MissingExtra
+from chargehand_cli.enclosures import Enclosures
+from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.figures import moment
+from chargehand_cli.rendering.markdown import parse_markdown
+from chargehand_cli.rendering.text import answer_below_notice, session_facts, size
+
+if TYPE_CHECKING:
+    from docx.document import Document
+    from docx.text.paragraph import Paragraph
+
+_DEEPEST_LIST: Final = 3
+"""Styles of the template: `List Bullet`, `List Bullet 2`, `List Bullet 3`."""
+_INCHES: Final = 6
+
+
+def docx(report: Report, enclosures: Enclosures) -> bytes:
+    """Write the answer, its gaps, sources and pictures as a Word document.
+
+    Raises:
+        MissingExtra: python-docx is not installed.
+    """
+    try:
+        from docx import Document
+    except ImportError as error:
+        raise MissingExtra("The Word writer", "docx") from error
+    document = Document()
+    properties = document.core_properties
+    properties.title, properties.author = safe_text(report.goal)[:255], "Chargehand"
+    document.add_heading(safe_text(report.goal), 0)
+    document.add_paragraph(safe_text(f"{moment(report.timing.ended_at)} · {' · '.join(session_facts(report))}"))
+    if report.notice:
+        document.add_paragraph(style="Intense Quote").add_run(safe_text(report.notice)).bold = True
+    _Markdown(document).add(parse_markdown(answer_below_notice(report)))
+    if report.disclaimer:
+        document.add_paragraph().add_run(safe_text(report.disclaimer)).italic = True
+    _add_pictures(document, report.artifacts, enclosures.pictures)
+    _add_list(document, "Not found or not done", report.gaps)
+    _add_list(
+        document,
+        "Contradictions",
+        [". ".join(filter(None, (each.about, *each.positions, each.resolution))) for each in report.contradictions],
+    )
+    _add_sources(document, report)
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures: Mapping[str, str]) -> None:
+    from docx.shared import Inches
+
+    if artifacts:
+        document.add_heading("Pictures and files", 1)
+    for artifact in artifacts:
+        if artifact.uri in pictures:
+            _, _, content = pictures[artifact.uri].partition(",")
+            with suppress(Exception):  # python-docx reads the picture's header; a damaged one is named below
+                document.add_picture(io.BytesIO(b64decode(content)), width=Inches(_INCHES))
+        facts = f"{artifact.name}, {size(artifact.bytes)}"
+        document.add_paragraph(safe_text(f"{artifact.title} ({facts})" if artifact.title else facts), style="Caption")
+
+
+def _add_list(document: "Document", heading: str, items: Iterable[str]) -> None:
+    for number, item in enumerate(items):
+        if number == 0:
+            document.add_heading(heading, 1)
+        document.add_paragraph(safe_text(item), style="List Bullet")
+
+
+def _add_sources(document: "Document", report: Report) -> None:
+    if report.sources:
+        document.add_heading("Sources", 1)
+    for number, source in enumerate(report.sources, start=1):
+        paragraph = document.add_paragraph()
+        paragraph.add_run(f"S{number}  ").bold = True
+        names = dict.fromkeys(filter(None, (source.ref, source.title, source.url)))
+        paragraph.add_run(safe_text(" · ".join(names)))
+        if source.quote:
+            document.add_paragraph(safe_text(source.quote), style="Quote")
+
+
+class _Markdown:
+    """Writes Markdown into a document. Links are written as their text, as nothing here can check them."""
+
+    def __init__(self, document: "Document") -> None:
+        self._document = document
+        self._lists: list[bool] = []
+        """Of each list that is open, whether its items have numbers."""
+        self._item: str | None = None
+        """The number of an item that begins; empty if it has none."""
+        self._quotes = 0
+
+    def add(self, tokens: Sequence[Token]) -> None:
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            if token.type == "table_open":
+                end = next(number for number in range(at, len(tokens)) if tokens[number].type == "table_close")
+                self._add_table(tokens[at:end])
+                at = end
+            else:
+                self._take(token, tokens[at - 1] if at else token)
+            at += 1
+
+    def _take(self, token: Token, before: Token) -> None:
+        match token.type:
+            case "bullet_list_open" | "ordered_list_open":
+                self._lists.append(token.type.startswith("ordered"))
+            case "bullet_list_close" | "ordered_list_close":
+                self._lists.pop()
+            case "list_item_open":
+                self._item = token.info
+            case "blockquote_open" | "blockquote_close":
+                self._quotes += token.nesting
+            case "inline" if before.type == "heading_open":
+                _add_runs(self._document.add_heading(level=min(6, int(before.tag[1]))), token.children or [])
+            case "inline":
+                self._add_paragraph(token.children or [])
+            case "fence" | "code_block":
+                _add_code(self._document.add_paragraph(), token.content.rstrip("\n"))
+            case _:
+                pass
+
+    def _add_paragraph(self, children: Sequence[Token]) -> None:
+        style = "Quote" if self._quotes else "Normal"
+        number = ""
+        if self._lists:
+            level = min(len(self._lists), _DEEPEST_LIST)
+            # Word would count on from the list before, so that numbers are written as text.
+            bullet = self._item is not None and not self._lists[-1]
+            number = f"{self._item}. " if self._item and self._lists[-1] else ""
+            style = f"List {'Bullet' if bullet else 'Continue'}{f' {level}' if level > 1 else ''}"
+        self._item = None
+        paragraph = self._document.add_paragraph(number, style=style)
+        _add_runs(paragraph, children)
+
+    def _add_table(self, tokens: Sequence[Token]) -> None:
+        rows: list[list[Sequence[Token]]] = []
+        for token in tokens:
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "inline":
+                rows[-1].append(token.children or [])
+        table = self._document.add_table(len(rows), max(map(len, rows)), style="Table Grid")
+        for row, cells in zip(table.rows, rows, strict=True):
+            for cell, children in zip(row.cells, cells, strict=False):
+                _add_runs(cell.paragraphs[0], children)
+        for cell in table.rows[0].cells:
+            for run in cell.paragraphs[0].runs:
+                run.bold = True
+
+
+def _add_runs(paragraph: "Paragraph", children: Iterable[Token]) -> None:
+    bold = italic = struck = 0
+    for token in children:
+        bold += token.nesting if token.type.startswith("strong_") else 0
+        italic += token.nesting if token.type.startswith("em_") else 0
+        struck += token.nesting if token.type.startswith("s_") else 0
+        if token.type in ("softbreak", "hardbreak"):
+            paragraph.add_run(" " if token.type == "softbreak" else "\n")
+        elif token.content:
+            run = paragraph.add_run(safe_text(token.content))
+            run.bold, run.italic, run.font.strike = bool(bold), bool(italic), bool(struck)
+            if token.type == "code_inline":
+                run.font.name = "Consolas"
+
+
+def _add_code(paragraph: "Paragraph", code: str) -> None:
+    run = paragraph.add_run(safe_text(code))
+    run.font.name = "Consolas"

@@ -1,0 +1,41 @@
+"""Pages as PDF, by WeasyPrint, which needs the system's Pango."""
+
+import re
+from importlib import import_module
+from typing import Any, Final, cast
+
+from chargehand import ChargehandError
+from chargehand.errors import MissingExtra
+from chargehand_cli.rendering.page import report_style
+
+_COLOUR: Final = re.compile(r"--([\w-]+): (#\w+)")
+_VARIABLE: Final = re.compile(r"var\(--([\w-]+)(?:, #\w+)?\)")
+
+
+class PangoMissing(ChargehandError):  # noqa: N818  # reads as a statement: `except PangoMissing`
+    """Pango, which sets the text of a PDF, is not installed."""
+
+
+def pdf(page: str) -> bytes:
+    """Print a page of this package's in its light colours.
+
+    Raises:
+        MissingExtra: WeasyPrint is not installed.
+        PangoMissing: the system's libraries are not.
+    """
+    try:
+        weasyprint = cast("Any", import_module("weasyprint"))  # it has no types
+        urls = cast("Any", import_module("weasyprint.urls"))
+    except ImportError as error:
+        raise MissingExtra("The PDF writer", "pdf") from error
+    except OSError as error:
+        raise PangoMissing(
+            "PDFs need the system's library Pango. Debian and Ubuntu: apt install libpangoft2-1.0-0; macOS: brew "
+            "install pango. Or print the page from a browser: `--format html`."
+        ) from error
+    light = report_style().partition("@media")[0]
+    colours = dict(_COLOUR.findall(light))
+    # It knows no variables in drawings.
+    plain = _VARIABLE.sub(lambda match: colours[match[1]], page)
+    fetcher = urls.URLFetcher(allowed_protocols=["data"])
+    return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf())

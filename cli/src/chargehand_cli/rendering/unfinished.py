@@ -1,0 +1,66 @@
+"""The page of a session without a report: one that runs, waits, failed or was cancelled."""
+
+from typing import Final
+
+from markupsafe import Markup
+
+from chargehand import Status, Trace
+from chargehand.contracts import SessionState
+from chargehand_cli.rendering.figures import cost, moment
+from chargehand_cli.rendering.page import Facts, page, plan_parts, render
+from chargehand_cli.rendering.svg import timeline
+
+_WORDS: Final[dict[SessionState, tuple[str, str]]] = {
+    "planning": ("planning", "the session is still planning its work."),
+    "awaiting_approval": ("awaiting approval", "its plan awaits approval."),
+    "executing": ("running", "its subtasks are still running."),
+    "awaiting_answer": ("awaiting an answer", "an agent awaits an answer."),
+    "awaiting_call_approval": ("awaiting approval", "a tool call awaits approval."),
+    "paused": ("paused", "the session is paused at a limit."),
+    "synthesising": ("writing", "it is being written."),
+    "finished": ("finished", "it can no longer be read from the server."),
+    "failed": ("failed", "the session failed."),
+    "cancelled": ("cancelled", "the session was cancelled."),
+}
+"""The state of a session in a word or two, and why it has no report."""
+_ENDED: Final = ("finished", "failed", "cancelled")
+
+
+def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str = "", action: str = "") -> str:
+    """Render how far a session has come, why it has no report, and what to do.
+
+    `problem` says how it failed, `action` what it waits for its user to do.
+    """
+    words, reason = _WORDS[status.state]
+    colour = "failure" if status.state in ("failed", "cancelled") else "running"
+    body = render(
+        "unfinished.html",
+        status=status,
+        words=words,
+        state_class=f"state-{colour}",
+        facts=_facts(status),
+        problem=problem or reason,
+        remedy=action or _remedy(status),
+        timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
+        **plan_parts(status.subtasks),
+        routes=status.routes,
+    )
+    return page(status.goal, body, session=status.session)
+
+
+def _remedy(status: Status) -> str:
+    if status.state in _ENDED:
+        return f"To see every step that it took: chargehand trace {status.session}"
+    return f"To wait for the report: chargehand watch {status.session}"
+
+
+def _facts(status: Status) -> Facts:
+    facts = [("Session", status.session)]
+    if status.started_at:
+        facts.append(("Started", moment(status.started_at)))
+    if status.deadline_at and status.state not in _ENDED:
+        facts.append(("Deadline", moment(status.deadline_at)))
+    if status.max_turns:
+        facts.append(("Turns", f"{status.turns:,} of {status.max_turns:,}"))
+        facts.append(("Cost", f"{cost(status.spent_usd)} of {cost(status.budget_usd)}"))
+    return facts

@@ -1,0 +1,110 @@
+/**
+ * The messages of sessions, as far as this example uses them; docs/schemas has all of them, with all of their fields.
+ */
+
+export interface Limits {
+  max_turns?: number;
+  budget_usd?: number;
+  /** Seconds, or ISO 8601 such as `PT10M`. */
+  deadline?: number | string;
+  on_limit?: 'finish' | 'pause';
+}
+
+export interface SessionRequest {
+  goal: string;
+  crew?: string;
+  documents?: string[];
+  limits?: Limits;
+  approval?: 'none' | 'plan';
+  questions?: 'none' | 'allowed';
+  review?: 'auto' | 'always' | 'never';
+}
+
+export interface Subtask {
+  id: string;
+  agent: string;
+  instruction: string;
+  depends_on?: string[];
+}
+
+export interface Plan {
+  subtasks: Subtask[];
+  strategy?: 'merge' | 'select' | 'reduce' | 'deliver';
+  final_instruction?: string;
+}
+
+export interface PlanDecision {
+  decision: 'approve' | 'edit' | 'reject';
+  plan?: Plan;
+  reason?: string;
+}
+
+export interface Answer {
+  subtask: string;
+  text: string;
+}
+
+export interface RaisedLimits {
+  max_turns?: number;
+  budget_usd?: number;
+  /** Time from the start of the session: seconds, or ISO 8601. */
+  deadline?: number | string;
+}
+
+export interface CallDecision {
+  call: string;
+  hash: string;
+  decision: 'approve' | 'edit' | 'reject';
+  arguments?: Record<string, unknown>;
+  reason?: string;
+}
+
+export interface Question {
+  subtask: string;
+  agent: string;
+  text: string;
+}
+
+export interface PendingCall {
+  id: string;
+  hash: string;
+  subtask: string;
+  agent: string;
+  tool: string;
+  arguments: Record<string, unknown>;
+}
+
+export interface SubtaskRecord {
+  id: string;
+  agent: string;
+  instruction: string;
+  state: string;
+}
+
+export interface Status {
+  session: string;
+  state: string;
+  plan: Plan | null;
+  subtasks: SubtaskRecord[];
+  questions: Question[];
+  calls: PendingCall[];
+  turns: number;
+  max_turns: number;
+  spent_usd: number;
+  budget_usd: number;
+}
+
+export interface Source {
+  ref: string;
+  title: string;
+  quote: string;
+}
+
+export interface Report {
+  session: string;
+  /** Markdown; `[S1]` refers to the first of `sources`. */
+  answer: string;
+  stop_reason: string;
+  sources: Source[];
+  gaps: string[];
+}

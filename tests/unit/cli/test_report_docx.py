@@ -1,0 +1,76 @@
+"""Reports as Word documents."""
+
+import io
+from base64 import b64decode, b64encode
+
+from docx import Document
+
+from chargehand import Artifact
+from chargehand_cli.enclosures import Enclosures
+from chargehand_cli.rendering.docx import docx
+from tests.security.hostile_reports import HOSTILE, hostile_report
+from tests.unit.cli.reports import report
+
+_PIXEL = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+_ANSWER = """\
+## Rules
+
+They are **tested** *twice* a year [S1].
+
+1. first
+   - inner
+2. second
+
+after the list
+
+1. again first
+
+| part | months |
+|---|---|
+| valve | 6 |
+
+```
+code  here
+```
+"""
+
+
+def test_a_document_has_the_structure_of_the_answer() -> None:
+    """Headings, emphasis, lists with their numbers, tables, code, pictures, gaps and sources are Word's own."""
+    made = Artifact(uri="artifact:1/c.png", name="c.png", media_type="image/png", bytes=70, title="Chart")
+    pictures = {made.uri: f"data:image/png;base64,{b64encode(_PIXEL).decode()}"}
+
+    read = Document(io.BytesIO(docx(report(answer=_ANSWER, artifacts=(made,)), Enclosures(pictures))))
+
+    written = [((each.style.name if each.style else None) or "", each.text) for each in read.paragraphs]
+    tested = next(each for each in read.paragraphs if each.text.startswith("They are"))
+    assert [(run.text, run.bold, run.italic) for run in tested.runs][1:4:2] == [
+        ("tested", True, False),
+        ("twice", False, True),
+    ]
+    assert [each for each in written if each[0].startswith(("Heading", "List"))] == [
+        ("Heading 2", "Rules"),
+        ("List Continue", "1. first"),
+        ("List Bullet 2", "inner"),
+        ("List Continue", "2. second"),
+        ("List Continue", "1. again first"),
+        ("Heading 1", "Pictures and files"),
+        ("Heading 1", "Not found or not done"),
+        ("List Bullet", "The test of 2024 was not found."),
+        ("Heading 1", "Contradictions"),
+        ("List Bullet", "the interval. 6 months [S1]. a year [S2]. S1"),
+        ("Heading 1", "Sources"),
+    ]
+    assert [[cell.text for cell in row.cells] for row in read.tables[0].rows] == [["part", "months"], ["valve", "6"]]
+    assert ("Normal", "code  here") in written
+    assert ("Quote", "tested every six months") in written
+    assert len(read.inline_shapes) == 1
+
+
+def test_hostile_text_is_text_in_a_document() -> None:
+    """Whatever strangers wrote, nothing in the document leads or loads from elsewhere."""
+    written = docx(hostile_report("\n\n".join(HOSTILE)), Enclosures())
+
+    read = Document(io.BytesIO(written))
+    outside = [each.target_ref for each in read.part.rels.values() if each.is_external]
+    assert outside == []

@@ -1,0 +1,261 @@
+"""The report's page: what it encloses, how it reads, and that everybody can read it."""
+
+import base64
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
+from chargehand.contracts import SessionState
+from chargehand.upload import store_documents
+from chargehand_cli.enclosures import (
+    MOST_BYTES_OF_ALL_PICTURES,
+    MOST_PICTURE_BYTES,
+    MOST_PICTURES,
+    Enclosures,
+    artifact_reader,
+    enclose_passages,
+    enclose_pictures,
+)
+from chargehand_cli.rendering.figures import cost, title
+from chargehand_cli.rendering.markdown import safe_html, text_fragment
+from chargehand_cli.rendering.page import report_page, report_style
+from chargehand_cli.rendering.svg import plan_graph
+from chargehand_cli.rendering.unfinished import unfinished_page
+from tests.unit.cli.reports import at, report, trace
+from tests.unit.cli.test_render import Page
+
+_PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 24
+
+
+def _artifact(name: str, content: bytes, number: int = 0) -> Artifact:
+    return Artifact(
+        uri=f"artifact:{number:064x}/{name}", name=name, media_type="image/png", bytes=len(content), title=f"<{name}>"
+    )
+
+
+def _reader(contents: dict[str, bytes]) -> Callable[[str], bytes]:
+    def read(uri: str) -> bytes:
+        try:
+            return contents[uri]
+        except KeyError:
+            raise ChargehandError("nothing is stored there") from None
+
+    return read
+
+
+def test_pictures_of_agents_are_inside_the_page() -> None:
+    """A picture is shown with its title; text and files that only claim to be pictures are named, with the command."""
+    contents = {
+        "chart.png": _PNG,
+        "photo.png": b"\xff\xd8\xff\xe0rest",
+        "page.png": b"<html><script>alert(1)</script>",
+        "drawing.png": b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>",
+    }
+    made = tuple(_artifact(name, content, number) for number, (name, content) in enumerate(contents.items()))
+    gone = _artifact("gone.png", _PNG, 99)
+    read = _reader({each.uri: contents[each.name] for each in made})
+
+    pictures = enclose_pictures((*made, gone), read)
+    page = Page(report_page(report(artifacts=(*made, gone)), enclosures=Enclosures(pictures)))
+
+    shown = [found for tag, found in page.elements if tag == "img"]
+    words = " ".join("".join(page.words).split())
+    assert shown == [
+        {"src": f"data:image/png;base64,{base64.b64encode(_PNG).decode()}", "alt": "<chart.png>"},
+        {"src": f"data:image/jpeg;base64,{base64.b64encode(contents['photo.png']).decode()}", "alt": "<photo.png>"},
+    ]
+    assert all(f"{name} image/png" in words for name in ("page.png", "drawing.png", "gone.png"))
+    assert "chargehand artifacts session-1 --to DIR" in words
+
+
+def test_pictures_are_bounded_in_bytes_and_number() -> None:
+    """A page stays small: what is too large, whatever size it claims, and what is too much is left out."""
+    large = _PNG + b"\0" * MOST_PICTURE_BYTES
+    liar = _artifact("liar.png", large, 1).model_copy(update={"bytes": 9})
+    many = [_artifact(f"{number}.png", _PNG, number) for number in range(2, 3 + MOST_PICTURES)]
+    half = _PNG + b"\0" * (MOST_PICTURE_BYTES // 2)
+    heavy = [_artifact(f"{number}.png", half, number) for number in range(2, 3 + MOST_PICTURES)]
+
+    assert enclose_pictures([liar], lambda _: large) == {}
+    assert len(enclose_pictures(many, lambda _: _PNG)) == MOST_PICTURES
+    assert len(enclose_pictures(heavy, lambda _: half)) == MOST_BYTES_OF_ALL_PICTURES // len(half)
+
+
+def test_a_picture_in_the_answer_becomes_a_link_to_it() -> None:
+    """The picture itself stands once, below; a picture from elsewhere is left as its words."""
+    html = safe_html(
+        "See ![the <chart>](charts/chart.png), ![a pixel](https://evil.example/x.gif).", (), {"chart.png": 1}
+    )
+
+    assert html == ('<p>See <a href="#file-1" rel="noopener noreferrer">the &lt;chart&gt;</a>, a pixel.</p>\n')
+
+
+def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
+    """Of an uploaded text, the lines around the quotation are on the page, and the claim's words are marked."""
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "boilers.md").write_text(
+        "# Rules\r\n\r\nBoilers are tested every six\nmonths, says <law>.\n\nThe end."
+    )
+    store = tmp_path / "store"
+    uris = store_documents([documents], store)
+    source = Source(ref="boilers.md#L3-L4", quote="Boilers are tested every six\nmonths, says <law>.")
+    moved = Source(ref="boilers.md#L1", quote="words that are not there")
+    claim = Claim(text="c", verification="quoted", sources=(source.ref,), quote="every six months")
+
+    passages = enclose_passages((source, moved), uris, artifact_reader(store, None))
+    page = report_page(report(sources=(source, moved), claims=(claim,)), enclosures=Enclosures({}, passages))
+
+    assert set(passages) == {source.ref}
+    assert (
+        '<span class="soft"># Rules</span>\nBoilers are tested <mark>every six\nmonths</mark>, says &lt;law&gt;.'
+        in page
+    )
+    assert '<span class="soft">The end.</span>' in page
+    assert "words that are not there" in page
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        ("file:///etc/passwd",),
+        ("https://example.org/boilers.md",),
+        ("artifact:" + "0" * 64 + "/boilers.md",),
+        ("artifact:" + "1" * 64 + "/folder/",),
+    ],
+)
+def test_passages_come_from_uploaded_documents_alone(documents: tuple[str, ...]) -> None:
+    """No file of this machine, nothing from the web, nothing that is missing or is no list of files is read."""
+    source = Source(ref="boilers.md#L1", quote="root")
+
+    assert enclose_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
+
+
+def test_a_web_source_leads_to_the_quoted_words() -> None:
+    """The link carries a text fragment, in which nothing can end the link or add another directive."""
+    words = 'one two, three-four & "five" <six> seven eight nine ten eleven twelve thirteen'
+
+    assert text_fragment("https://example.org/a", "a – b\nmore") == "https://example.org/a#:~:text=a%20%E2%80%93%20b"
+    assert text_fragment("https://example.org/a#b", words) == (
+        "https://example.org/a#b:~:text=one%20two%2C%20three%2Dfour%20%26%20%22five%22%20%3Csix%3E,"
+        "eight%20nine%20ten%20eleven%20twelve%20thirteen"
+    )
+    assert text_fragment("https://example.org/a", " ") == "https://example.org/a"
+
+
+@pytest.mark.parametrize("answer", ["# a\n#### b\n## c\n###### d\n# e", "#### a\n# b", "a\n===\n\n- # b\n- ##### c"])
+def test_headings_leave_out_no_level(answer: str) -> None:
+    """Screen readers navigate by headings: one title, and below it no level is skipped."""
+    page = Page(report_page(report(answer=answer), trace()))
+
+    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []
+
+
+def test_tables_and_sections_have_names() -> None:
+    """Every header cell says what it heads, and whatever scrolls can be reached by keyboard and has a name."""
+    page = Page(report_page(report(answer="| a | b |\n|---|---|\n| 1 | 2 |"), trace()))
+
+    heads = [found.get("scope") for tag, found in page.elements if tag == "th"]
+    scrolling = [found for _, found in page.elements if (found.get("class") or "").startswith("scroll")]
+    assert heads
+    assert set(heads) <= {"col", "row"}
+    assert [found for found in scrolling if not found.get("aria-label") or found.get("tabindex") != "0"] == []
+
+
+_TEXT = ("ink", "soft", "accent", "success", "partial", "failure", "escalation", "waiting", "running")
+_DRAWN = ("turn", "tool", "failure", "accent")
+
+
+def test_colours_have_the_contrast_of_wcag_aa() -> None:
+    """In light and in dark, text has 4.5 to 1 on every background that it stands on, and bars have 3 to 1."""
+    light, _, dark = report_style().partition("@media screen and (prefers-color-scheme: dark)")
+    palettes = [dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in (light, dark)]
+
+    for colours in palettes:
+        pairs = [(text, ground) for text in _TEXT for ground in ("page", "card", "quote")]
+        weak = [pair for pair in (*pairs, ("mark-ink", "mark")) if _contrast(colours, *pair) < 4.5]
+        faint = [(bar, ground) for bar in _DRAWN for ground in ("card", "track") if _contrast(colours, bar, ground) < 3]
+        assert (weak, faint) == ([], [])
+
+
+def _contrast(colours: dict[str, str], one: str, other: str) -> float:
+    """As WCAG 2 defines it."""
+    lights = sorted((_luminance(colours[one]), _luminance(colours[other])))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels]
+    return sum(each * weight for each, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+
+def test_subtasks_are_named_by_what_they_are_about() -> None:
+    """The first sentence of an instruction names its subtask in the list and the drawing; the whole can be unfolded."""
+    instruction = "Compare the ferries' tide tables with the log. Then list every gap, with its date."
+    records = tuple(
+        SubtaskRecord(
+            id=f"T{number}", agent="reader", instruction=instruction, depends_on=("T1",) if number > 1 else ()
+        )
+        for number in (1, 2)
+    )
+
+    page = report_page(report(subtasks=records))
+
+    assert '<span dir="auto">Compare the ferries&#39; tide tables with the log</span>' in page
+    assert "Then list every gap" in page
+    assert ">Compare the ferries&#x27; tide</text>" in plan_graph(records)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "named"),
+    [
+        ("Read.", "Read"),
+        ("Sum v1.2 of costs. Then stop", "Sum v1.2 of costs"),
+        ("The first line\nand another", "The first line"),
+        ("word " * 40, "word word word word word word word word word word word word word word…"),
+        ("x" * 200, "x" * 71 + "…"),
+        ("", ""),
+    ],
+)
+def test_titles_are_short(instruction: str, named: str) -> None:
+    """A title ends with its sentence, or between words."""
+    assert title(instruction) == named
+
+
+def test_small_amounts_are_said_in_words() -> None:
+    """Nobody reads $0.0042 as money."""
+    assert [cost(Decimal(each)) for each in ("0", "0.0042", "0.01", "1.239", "12345")] == [
+        "$0.00", "less than 1 cent", "$0.01", "$1.24", "$12,345.00"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "problem", "said"),
+    [
+        ("executing", "", ("There is no report: its subtasks are still running.", "chargehand watch s-1")),
+        ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
+        ("cancelled", "", ("There is no report: the session was cancelled.", "chargehand trace s-1")),
+    ],
+)
+def test_a_session_without_a_report_says_why(state: SessionState, problem: str, said: tuple[str, ...]) -> None:
+    """Its page has the plan as far as it came, the reason, and the command to go on with."""
+    status = Status(
+        session="s-1", goal="How <safe>?", state=state, subtasks=report().subtasks, turns=3, max_turns=20,
+        started_at=at(0), deadline_at=at(0) + timedelta(minutes=10),
+    )  # fmt: skip
+
+    page = Page(unfinished_page(status, trace(), problem=problem))
+
+    words = " ".join("".join(page.words).split())
+    assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in words] == []
+    assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]
