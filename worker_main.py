@@ -24,6 +24,7 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError, secret
@@ -47,6 +48,7 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.heartbeats import BEAT_SECONDS, Heartbeats
+from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.mcp.registry import examine, mcp_tools
 from activities.model_turn.activity import TurnActivities
@@ -69,6 +71,7 @@ from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import encryption_from, storage_from
+from chargehand.search_attributes import missing_attributes
 from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
@@ -145,6 +148,7 @@ async def compose(
         settings.output_tokens,
         stores_payloads=settings.storage not in {None, "off"},
         webhooks=(webhooks := webhook_rules(settings)),
+        listing=Listing(),
     )
     return [
         sessions.open_session,
@@ -295,10 +299,22 @@ async def polling(
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
+        await _warn_if_unlisted(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
+
+
+async def _warn_if_unlisted(client: Client) -> None:
+    """Log which search attributes of sessions the namespace lacks; sessions run without them."""
+    with suppress(RPCError):
+        if missing := await missing_attributes(client):
+            _logger.warning(
+                "search attributes are missing: sessions can be listed, but not by state, crew or tenant; "
+                "register them with `chargehand setup`",
+                extra={"missing": list(missing)},
+            )
 
 
 @asynccontextmanager

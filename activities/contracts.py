@@ -174,6 +174,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    is_listed: bool = left_out(False)
+    """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
 

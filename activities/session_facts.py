@@ -27,6 +27,7 @@ from activities.custom_agents import custom_agents
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
+from activities.listing import Listing
 from activities.notes import NOTE
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
@@ -56,6 +57,8 @@ class SessionActivities:
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
     webhooks: WebhookRules = NO_WEBHOOKS
+    listing: Listing | None = None
+    """Looks for the search attributes of sessions; without it they are not used."""
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -84,6 +87,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
         )
 
@@ -108,6 +112,11 @@ class SessionActivities:
             why = unread or ["the folder has no files that can be read"]
             raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         return tuple(f"A document was not read: {each}" for each in unread)
+
+    async def _is_listed(self, request: SessionRequest) -> bool:
+        """Whether the session has search attributes: only one that people look for in a list."""
+        is_root = request.delegation is None
+        return is_root and self.listing is not None and await self.listing.is_possible(activity.client())
 
     def _ceiling_problems(self, limits: Limits) -> list[str]:
         return [

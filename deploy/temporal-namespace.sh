@@ -1,5 +1,5 @@
 #!/bin/sh
-# Create the namespace that sessions live in, if it is not there. Runs once in the admin-tools image, when the server's port is open.
+# Create the namespace that sessions live in and its search attributes, if they are not there. Runs once in the admin-tools image, when the server's port is open.
 # The port opens before the server is ready, so it is asked again for up to two minutes.
 set -eu
 
@@ -20,3 +20,21 @@ if temporal operator namespace describe --namespace "$TEMPORAL_NAMESPACE" >/dev/
 else
     temporal operator namespace create --namespace "$TEMPORAL_NAMESPACE" --retention "${RETENTION:-168h}"
 fi
+
+# Those that exist are left as they are. A new namespace takes some seconds until it has them.
+attempts=30
+until temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
+    --name ChargehandState --type Keyword \
+    --name ChargehandCrew --type Keyword \
+    --name ChargehandTenant --type Keyword \
+    --name ChargehandThread --type Keyword \
+    --name ChargehandStopReason --type Keyword \
+    --name ChargehandDollars --type Double \
+    --name ChargehandTurns --type Int; do
+    attempts=$((attempts - 1))
+    if [ "$attempts" -eq 0 ]; then
+        echo "The search attributes of sessions could not be registered; sessions run without them." >&2
+        exit 0
+    fi
+    sleep 2
+done

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from chargehand.converter import data_converter
-from chargehand_cli.embedded.server import DYNAMIC_CONFIG
+from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -54,7 +54,7 @@ def temporal_program() -> str:
 
 
 @asynccontextmanager
-async def local_server(*settings: str) -> AsyncGenerator[Client]:
+async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH_ATTRIBUTES) -> AsyncGenerator[Client]:
     """Run a server in memory, with the embedded one's settings and these."""
     os.environ.setdefault("GOGC", "400")  # the server collects garbage less often, for a tenth less processor time
     options = [part for setting in (*DYNAMIC_CONFIG, *settings) for part in ("--dynamic-config-value", setting)]
@@ -62,7 +62,7 @@ async def local_server(*settings: str) -> AsyncGenerator[Client]:
         WorkflowEnvironment.start_local,  # pyright: ignore[reportUnknownMemberType]  # SDK generics
         dev_server_existing_path=temporal_program(),
         dev_server_log_level="error",
-        dev_server_extra_args=options,
+        dev_server_extra_args=[*options, *search_attributes],
         data_converter=data_converter(),
     )
     try:

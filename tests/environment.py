@@ -22,6 +22,7 @@ from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.listing import Listing
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
@@ -88,7 +89,13 @@ class Backends:
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
         sessions = SessionActivities(
-            crews, tools, ceilings, library=library, stores_payloads=True, webhooks=self.webhooks
+            crews,
+            tools,
+            ceilings,
+            library=library,
+            stores_payloads=True,
+            webhooks=self.webhooks,
+            listing=Listing(),
         )
         return [
             sessions.open_session,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from activities.contracts import InputOutcome
 from chargehand.contracts import (
@@ -16,11 +17,15 @@ from chargehand.contracts import (
     SubtaskRecord,
     Usage,
 )
+from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
 from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
+
+_MOST_NAMED: Final = 5
+_NAME_CHARACTERS: Final = 60
 
 
 class Progress:
@@ -51,6 +56,8 @@ class Progress:
         """How often the outcomes were reviewed."""
         self.ignored_messages = 0
         """Signals that no workflow of this session can have sent, or that could not be handled."""
+        self.unknown_signals: dict[str, None] = {}
+        """Names of signals that mean nothing to a session."""
         self._records: dict[str, SubtaskRecord] = {}
 
     def snapshot(self) -> ProgressState:
@@ -180,6 +187,12 @@ class Progress:
         """Count a signal that changes nothing."""
         self.ignored_messages += 1
 
+    def ignore_unknown(self, signal: str) -> None:
+        """Count a signal that means nothing to a session, and remember the first few names."""
+        self.ignore_message()
+        if len(self.unknown_signals) < _MOST_NAMED:
+            self.unknown_signals[printable(signal, _NAME_CHARACTERS)] = None
+
     def count_review(self) -> None:
         """Note that the outcomes are reviewed."""
         self.reviews += 1
@@ -196,6 +209,7 @@ class Progress:
             questions=tuple(self.questions.values()),
             calls=self.calls.pending,
             ignored_messages=self.ignored_messages,
+            unknown_signals=tuple(self.unknown_signals),
         )
         if self.ledger is None or self.clock is None:
             return status

@@ -27,11 +27,12 @@ from activities.contracts import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
-from chargehand.wire import ErrorType, WorkflowType
+from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.webhook import WebhookWorkflow
 
+_SIGNALS: Final = frozenset(SignalName)
 WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, WebhookWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
@@ -116,7 +117,8 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         return await super().execute_workflow(input)
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
-        if len(input.args) != 1:
+        is_ours = input.signal in _SIGNALS  # any other comes with its name
+        if is_ours and len(input.args) != 1:
             return
         try:
             await super().handle_signal(input)

@@ -13,7 +13,18 @@ from activities.contracts import AgentCard, CrewCard, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import Authority, RaisedLimits, Route, SessionRequest, SessionState, Subtask, Tier
+from chargehand.contracts import (
+    Authority,
+    RaisedLimits,
+    Report,
+    Route,
+    SessionRequest,
+    SessionState,
+    Subtask,
+    Tier,
+)
+from chargehand.listing import WAITING_STATES
+from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
 from workflows import history, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
@@ -31,11 +42,7 @@ from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.web_ui import details
 
-_WAITING: Final[frozenset[SessionState]] = frozenset(
-    {"awaiting_approval", "awaiting_answer", "awaiting_call_approval", "paused"}
-)
-"""States in which a session waits for a person."""
-_PUBLISHED: Final[frozenset[SessionState]] = frozenset({*_WAITING, "executing"})
+_PUBLISHED: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
 """States that are written into the memo; the others can be told from what the session does."""
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
@@ -93,6 +100,11 @@ class Session:
         """What the agents of this session may do together."""
         above = self.request.delegation
         return authority_of(self.facts.crew, above.authority if above else None)
+
+    @property
+    def thread(self) -> str:
+        """Id of the first of the sessions that follow each other up to this one."""
+        return workflow.info().workflow_id
 
     @property
     def root(self) -> str:
@@ -188,8 +200,36 @@ class Session:
         """Change to another state."""
         self.progress.enter(state)
         # A task without commands could be merged with the update waited for.
-        self._publish(always=state in _WAITING)
+        self._publish(always=state in WAITING_STATES)
+        if state in WAITING_STATES:
+            self.list_state()
         self.refresh_details()
+
+    def list_state(self, report: Report | None = None) -> None:
+        """Have the server list the session's state and cost, if the state has changed since.
+
+        Called with the commands that follow a change, so that it takes no workflow task of its own, and a state that
+        leads to no command is not listed at all.
+        """
+        if not self.facts.is_listed:
+            return
+        listed, state = workflow.info().typed_search_attributes, self.progress.state
+        if listed.get(STATE) == state:
+            return
+        usd, turns = self.ledger.spent.usd, self.ledger.spent.turns
+        if report is not None:
+            usd, turns = report.usage.cost_usd, report.usage.turns
+        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+            [
+                *change_of(listed, STATE, state),
+                *change_of(listed, CREW, self.facts.crew.name),
+                *change_of(listed, TENANT, self.request.tenant),
+                *change_of(listed, THREAD, self.thread),
+                *change_of(listed, DOLLARS, float(usd)),
+                *change_of(listed, TURNS, turns),
+                *(change_of(listed, STOP_REASON, report.stop_reason) if report else ()),
+            ]
+        )
 
     def resume(self) -> None:
         """Leave a state in which the session waits for a person, unless another question is open."""
@@ -230,6 +270,7 @@ class Session:
         """
         crew = self.facts.crew
         tier = tier or crew.tier
+        self.list_state()
         result = await self.model_calls.take(
             task,
             agent=SUPERVISOR,

@@ -1,9 +1,11 @@
 """The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from temporalio import workflow
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
@@ -34,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.report import write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
+    from workflows.web_ui import details
     from workflows.webhook import announce_end
 
 
@@ -65,10 +68,13 @@ class SupervisorWorkflow:
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
             session.enter("finished")
+            session.list_state(report)
             await announce_end(session, stop_reason=report.stop_reason)
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
+            if self._session is not None and workflow.in_workflow():
+                self._session.list_state()
             if self._session is None or request.delegation is None:
                 await self._announce_failure(error)
                 raise
@@ -202,6 +208,12 @@ class SupervisorWorkflow:
             self._progress.ignore_message()
         else:
             await answer_grant_request(self._session, request)
+
+    @workflow.signal(dynamic=True, description="Any other signal does nothing: sessions are steered by updates.")
+    def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
+        """Show that a signal was ignored, to those who would wait for its effect."""
+        self._progress.ignore_unknown(signal)
+        workflow.set_current_details(details(self._progress.status()))
 
     @workflow.signal(name=SignalName.GRANT, description="The parent session's answer.")
     def receive_grant(self, grant: Grant) -> None:

@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
+from chargehand.wire import UpdateName
 
 _MARKS: Final = {
     "waiting": "○",
@@ -35,6 +36,16 @@ def details(status: Status) -> str:
         f"- **{call.subtask} ({call.agent}) asks to use {call.tool} ({call.id}):** "
         f"{_plain(json.dumps(call.arguments, ensure_ascii=False), 400)}"
         for call in status.calls
+    ]
+    lines += [
+        f"- **the signal {_plain(name, 60)} was ignored:** "
+        + (
+            f"send it as an update: temporal workflow update execute --workflow-id {_plain(status.session, 300)} "
+            f"--name {name}"
+            if name in set(UpdateName)
+            else "sessions are steered by updates"
+        )
+        for name in status.unknown_signals
     ]
     if status.subtasks:
         lines += ["", "**plan**", "", *(_line(record) for record in status.subtasks)]

@@ -115,9 +115,8 @@ async def run_subtask(
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         goal_is_public=session.request.delegation is None,
     )
-    title = f"{subtask.id} {agent.name}"
     result = await _run(
-        session, WorkflowType.SUBTASK, request, SubtaskResult, child, title=title, text=subtask.instruction
+        session, WorkflowType.SUBTASK, request, SubtaskResult, child, subtask=subtask, text=subtask.instruction
     )
     if isinstance(result, Failure):
         return Ended(result)
@@ -193,8 +192,8 @@ async def run_nested_session(
             "delegation": delegation,
         }
     )
-    title = f"{subtask.id} {SUPERVISOR}"
-    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, title=title, text=goal)
+    named = subtask.model_copy(update={"agent": SUPERVISOR})
+    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, subtask=named, text=goal)
     if isinstance(report, Failure):
         return Ended(report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
@@ -249,18 +248,20 @@ async def _run(
     result_type: type[_Result],
     child: str,
     *,
-    title: str,
+    subtask: Subtask,
     text: str,
 ) -> _Result | Failure:
     is_repeated = not session.record_child(child)
+    session.list_state()
     try:
         handle = await workflow.start_child_workflow(
             workflow_type,
             request,
             id=child,
             result_type=result_type,
-            static_summary=f"{title}: {_short(text)}",
+            static_summary=f"{subtask.id} {subtask.agent}: {_short(text)}",
             static_details=None if _short(text) == text else text,
+            memo={"subtask": subtask.id, "agent": subtask.agent},
             priority=session.priority,
             **options.child(),
         )

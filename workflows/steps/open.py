@@ -13,6 +13,7 @@ from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
 from chargehand.contracts import Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
+from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.client import BudgetClient
@@ -40,6 +41,8 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
     """
     _check(asked)
     progress.set_goal(asked.goal)
+    if not asked.state and asked.delegation is None:
+        _show_in_lists(asked)
     if asked.state:
         return _resume(asked.model_copy(update={"state": ""}), _read(asked.state), progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
@@ -73,6 +76,14 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
         session.model_calls.learn(delegation.overcharges)
     session.refresh_details()
     return session
+
+
+def _show_in_lists(asked: SessionRequest) -> None:
+    """Add the memo by which lists show a session, unless it was started with one."""
+    present = workflow.info().raw_memo
+    missing = {name: text for name, text in listing_memo(asked).items() if name not in present}
+    if missing:
+        workflow.upsert_memo(missing)
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:

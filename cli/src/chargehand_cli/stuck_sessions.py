@@ -33,6 +33,9 @@ _TASK_REMEDIES: Final = {
         "The workers' code has changed incompatibly since the session started: `chargehand replay {id}` shows where. "
         "It resumes on workers of its original build."
     ),
+    "BadSearchAttributes": (
+        "The namespace has lost search attributes of sessions: register them with `chargehand setup`. It then resumes."
+    ),
 }
 _ACTIVITY_REMEDIES: Final = {
     "ProviderUnavailable": "The model provider is unavailable; the call is retried.",

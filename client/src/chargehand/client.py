@@ -1,42 +1,28 @@
 """The Python client: connect, and start, list and find sessions."""
 
-import uuid
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import data_converter, describe_problems, join_problems
-from chargehand.errors import NotReachable, OutputInvalid
-from chargehand.interface import Supervisor
+from chargehand.errors import NotReachable, OutputInvalid, SearchAttributesMissing
+from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
-from chargehand.session import Session
-from chargehand.start_options import start_options
+from chargehand.search_attributes import UNANSWERABLE, missing_attributes
+from chargehand.session import Session, start_session
 from chargehand.temporal_errors import translated
-from chargehand.visibility import ROOT_SESSIONS, list_executions, state_word
-from chargehand.wire import TASK_QUEUE
+from chargehand.visibility import list_executions
+from chargehand.wire import TASK_QUEUE, SearchAttribute
 
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
-
-
-class SessionSummary(BaseModel):
-    """One line of a list of sessions."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    state: str
-    """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
-    started_at: datetime
-    ended_at: datetime | None
 
 
 class Chargehand:
@@ -72,17 +58,7 @@ class Chargehand:
 
     async def start(self, request: SessionRequest, *, session_id: str | None = None) -> Session:
         """Start a session; with the id of one that exists, give that one back instead of starting a second."""
-        session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
-        # A session of this id that has ended meanwhile is no error: its report is still the answer.
-        with translated(session_id), suppress(WorkflowAlreadyStartedError):
-            await self.client.start_workflow(
-                Supervisor.run,
-                request,
-                id=session_id,
-                task_queue=self.task_queue,
-                **start_options(request),
-            )
-        return self.session(session_id)
+        return await start_session(self.client, self.task_queue, request, session_id)
 
     @overload
     async def run(self, request: SessionRequest, *, session_id: str | None = None) -> Report: ...
@@ -111,16 +87,46 @@ class Chargehand:
         """Give access to a session by its id, without asking the server whether it exists."""
         return Session(self.client, session_id)
 
-    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
-        """List sessions, the newest first."""
+    async def list(
+        self,
+        limit: int = 20,
+        *,
+        state: str | None = None,
+        crew: str | None = None,
+        tenant: str | None = None,
+        waiting: bool = False,
+        since: datetime | None = None,
+        thread: str | None = None,
+    ) -> AsyncIterator[SessionSummary]:
+        """List sessions that no other session started, the newest first.
+
+        Args:
+            limit: the most sessions.
+            state: their own, such as `executing`, or Temporal's, such as `running`.
+            crew: the name of their crew.
+            tenant: whom they run for.
+            waiting: only those that wait for a person.
+            since: only those that were started then or later.
+            thread: the first session's id of those that follow each other.
+
+        Raises:
+            SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
+        """
+        query = sessions_query(state=state, crew=crew, tenant=tenant, waiting=waiting, since=since, thread=thread)
         with translated(""):
-            async for execution in list_executions(self.client, ROOT_SESSIONS, limit):
-                yield SessionSummary(
-                    id=execution.execution.workflow_id,
-                    state=state_word(execution),
-                    started_at=execution.start_time.ToDatetime(UTC),
-                    ended_at=execution.close_time.ToDatetime(UTC) if execution.HasField("close_time") else None,
-                )
+            try:
+                async for execution in list_executions(self.client, query, limit):
+                    yield await summarise(execution, self.client.data_converter)
+            except RPCError as error:
+                missing = await self.missing_search_attributes() if error.status in UNANSWERABLE else ()
+                if not missing:
+                    raise
+                raise SearchAttributesMissing(missing) from error
+
+    async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
+        """List the search attributes of sessions that the namespace lacks; without them a list says less."""
+        with translated(""):
+            return await missing_attributes(self.client)
 
 
 def output_of(report: Report, output: type[OutputModel]) -> OutputModel:

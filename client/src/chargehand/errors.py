@@ -5,6 +5,7 @@ ChargehandError
 ├── UnusableSettings      a worker cannot run with its settings
 ├── NotReachable          the Temporal server or a worker does not answer
 ├── SessionNotFound       no session has this id
+├── SearchAttributesMissing  the namespace cannot filter sessions as asked
 ├── UploadRefused         documents cannot be uploaded
 ├── DownloadRefused       files cannot be downloaded
 ├── BucketError           a bucket cannot be used
@@ -21,6 +22,8 @@ from typing import TYPE_CHECKING
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chargehand.contracts import Report
 
 
@@ -59,6 +62,16 @@ class SessionNotFound(ChargehandError):  # noqa: N818  # as above
         super().__init__(
             f"There is no session '{session_id}' here. `chargehand list` shows the sessions of this server; "
             "servers forget closed ones when their retention ends."
+        )
+
+
+class SearchAttributesMissing(ChargehandError):  # noqa: N818  # as above
+    """The namespace lacks search attributes that a filter needs."""
+
+    def __init__(self, missing: "Sequence[str]") -> None:
+        super().__init__(
+            f"Sessions cannot be filtered like this: the namespace lacks the search attributes {', '.join(missing)}. "
+            "Register them with `chargehand setup`."
         )
 
 

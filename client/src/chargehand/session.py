@@ -1,10 +1,13 @@
 """One session on a server: read it, steer it, wait for its report."""
 
+import uuid
 from collections.abc import AsyncGenerator
-from typing import ClassVar
+from contextlib import suppress
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 from temporalio.client import Client, WorkflowHandle
+from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from chargehand.contracts import (
     Answer,
@@ -18,11 +21,14 @@ from chargehand.contracts import (
     Status,
     Trace,
 )
+from chargehand.errors import SessionNotFound
 from chargehand.follow import follow
 from chargehand.interface import Supervisor
+from chargehand.listing import SessionSummary, sessions_query, summarise
+from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import result_of
+from chargehand.visibility import describe, list_executions, result_of
 
 
 class _Asked(SessionRequest):
@@ -47,6 +53,48 @@ class Session:
             given = started.workflow_execution_started_event_attributes.input.payloads
             (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
             return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
+
+    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "Session":
+        """Start a session that follows this one, which has to be finished, and knows its report.
+
+        `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
+        """
+        request = await self.follow_up(goal, **fields)
+        with translated(self.id):
+            task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
+        return await start_session(self._client, task_queue, request, session_id)
+
+    async def thread(self) -> tuple[SessionSummary, ...]:
+        """List this session with those that it follows and those that follow it, in the order of their starts.
+
+        Without search attributes on the server, those that follow it are not known.
+        """
+        with translated(self.id):
+            found = {self.id: await self._summary(self.id)}
+            first = found[self.id].thread
+            if first:
+                async for execution in list_executions(self._client, sessions_query(thread=first)):
+                    summary = await summarise(execution, self._client.data_converter)
+                    found[summary.id] = summary
+        follows = found[self.id].follows
+        while follows and follows not in found:
+            try:
+                with translated(follows):
+                    found[follows] = await self._summary(follows)
+            except SessionNotFound:
+                break  # its retention has ended
+            follows = found[follows].follows
+        return tuple(sorted(found.values(), key=lambda each: each.started_at))
+
+    async def _summary(self, session_id: str) -> SessionSummary:
+        described = await describe(self._client, session_id)
+        return await summarise(described.workflow_execution_info, self._client.data_converter)
+
+    async def follow_up(self, goal: str, **fields: Any) -> SessionRequest:
+        """Write the request of a session that follows this one."""
+        before = await self.request()
+        same = {"crew": before.crew, "tenant": before.tenant}
+        return SessionRequest.model_validate({**same, **fields, "goal": goal, "follows": self.id})
 
     async def status(self) -> Status:
         """Say where the session stands."""
@@ -125,3 +173,14 @@ class Session:
         with translated(self.id):
             async for event in follow(self._client, self.id, after):
                 yield event
+
+
+async def start_session(client: Client, task_queue: str, request: SessionRequest, session_id: str | None) -> Session:
+    """Start a session; with the id of one that exists, give that one back instead of starting a second."""
+    session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
+    # A session of this id that has ended meanwhile is no error: its report is still the answer.
+    with translated(session_id), suppress(WorkflowAlreadyStartedError):
+        await client.start_workflow(
+            Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
+        )
+    return Session(client, session_id)

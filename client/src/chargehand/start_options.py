@@ -6,6 +6,7 @@ from typing import Final, TypedDict
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from chargehand.contracts import SessionRequest
+from chargehand.listing import listing_memo, one_line
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=1)
 """How long after its deadline the server itself ends a session that no worker has ended: none waits for ever."""
@@ -18,24 +19,20 @@ class StartOptions(TypedDict):
     id_reuse_policy: WorkflowIDReusePolicy
     static_summary: str
     static_details: str | None
+    memo: dict[str, str]
     execution_timeout: timedelta
     priority: Priority
 
 
 def start_options(request: SessionRequest) -> StartOptions:
     """Build the options that a request is started with; a second start with the same id gives the first session."""
-    summary = _one_line(request.goal, 100)
+    summary = one_line(request.goal, 100)
     return StartOptions(
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         static_summary=summary,
         static_details=request.goal if request.goal != summary else None,
+        memo=listing_memo(request),
         execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
         priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
     )
-
-
-def _one_line(text: str, most: int) -> str:
-    """Fold a text into one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"

@@ -13,9 +13,9 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from chargehand.client import Chargehand, SessionSummary
+from chargehand.client import Chargehand
 from chargehand.contracts import (
     Answer,
     CallDecision,
@@ -36,12 +36,13 @@ from chargehand.errors import (
     SessionNotFound,
     SessionTerminated,
 )
+from chargehand.listing import SessionSummary, one_line
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
-from chargehand.wire import TASK_QUEUE
+from chargehand.wire import TASK_QUEUE, SearchAttribute
 
 __all__ = [
     "Asked",
@@ -106,13 +107,24 @@ class _Run:
 class StandInSession(Session):
     """One session that goes as its script says."""
 
-    def __init__(self, session_id: str, runs: dict[str, _Run]) -> None:  # it has no client to hand on
+    def __init__(self, session_id: str, chargehand: "StandInChargehand") -> None:  # it has no client to hand on
         self.id = session_id
-        self._runs = runs
+        self._chargehand = chargehand
 
     async def request(self) -> SessionRequest:
         """Give the request that it was started with."""
         return self._run().request
+
+    follow_up = Session.follow_up
+
+    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
+        """Start a session that follows this one."""
+        return await self._chargehand.start(await self.follow_up(goal, **fields), session_id=session_id)
+
+    async def thread(self) -> tuple[SessionSummary, ...]:
+        """List the sessions of the thread, the first first."""
+        first = self._chargehand.summary(self.id).thread
+        return tuple([each async for each in self._chargehand.list(1_000, thread=first)][::-1])
 
     async def status(self) -> Status:
         """Say where the session stands."""
@@ -169,10 +181,7 @@ class StandInSession(Session):
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
 
     def _run(self) -> _Run:
-        run = self._runs.get(self.id)
-        if run is None:
-            raise SessionNotFound(self.id)
-        return run
+        return self._chargehand.run_of(self.id)
 
 
 class StandInChargehand(Chargehand):
@@ -232,12 +241,58 @@ class StandInChargehand(Chargehand):
 
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""
-        return StandInSession(session_id, self._runs)
+        return StandInSession(session_id, self)
 
-    async def list(self, limit: int = 20) -> AsyncIterator[SessionSummary]:
-        """List sessions, the newest first."""
-        for session_id, run in [*reversed(self._runs.items())][:limit]:
-            yield SessionSummary(id=session_id, state=_temporals_word(run), started_at=_AT, ended_at=_AT)
+    async def list(
+        self,
+        limit: int = 20,
+        *,
+        state: str | None = None,
+        crew: str | None = None,
+        tenant: str | None = None,
+        waiting: bool = False,
+        since: datetime | None = None,
+        thread: str | None = None,
+    ) -> AsyncIterator[SessionSummary]:
+        """List sessions, the newest first; all of them have ended."""
+        for session_id in [*reversed(self._runs)][:limit]:
+            found = self.summary(session_id)
+            wanted = {"crew": crew, "tenant": tenant, "thread": thread}
+            is_wanted = all(value in (None, getattr(found, name)) for name, value in wanted.items())
+            is_in_time = since is None or since <= found.started_at
+            if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
+                yield found
+
+    async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
+        """None are missing."""
+        return ()
+
+    def run_of(self, session_id: str) -> _Run:
+        """Find what became of a session."""
+        run = self._runs.get(session_id)
+        if run is None:
+            raise SessionNotFound(session_id)
+        return run
+
+    def summary(self, session_id: str) -> SessionSummary:
+        """Summarise a session as a list does."""
+        run = self.run_of(session_id)
+        first = session_id
+        while first in self._runs and (follows := self._runs[first].request.follows):
+            first = follows
+        return SessionSummary(
+            id=session_id,
+            state=_temporals_word(run),
+            started_at=_AT,
+            ended_at=_AT,
+            step=_state(run),
+            goal=one_line(run.request.goal, 100),
+            crew=run.request.crew,
+            tenant=run.request.tenant,
+            stop_reason=run.script.result.stop_reason if isinstance(run.script.result, Report) else "",
+            follows=run.request.follows or "",
+            thread=first,
+        )
 
 
 def _state(run: _Run) -> SessionState:

@@ -4,6 +4,7 @@ Renaming a Python class or function never renames one of these. An entry that wa
 released is never reused for something else.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -58,6 +59,30 @@ class SignalName(StrEnum):
     REQUEST_CALL = "request_call"
     CALL_REPLY = "receive_call_reply"
     REPORT_CALL = "report_call"
+
+
+class SearchAttribute(StrEnum):
+    """Search attributes of sessions that no other session started."""
+
+    STATE = "ChargehandState"
+    CREW = "ChargehandCrew"
+    TENANT = "ChargehandTenant"
+    THREAD = "ChargehandThread"
+    STOP_REASON = "ChargehandStopReason"
+    DOLLARS = "ChargehandDollars"
+    TURNS = "ChargehandTurns"
+
+
+SEARCH_ATTRIBUTE_TYPES: Final[Mapping[SearchAttribute, str]] = {
+    SearchAttribute.STATE: "Keyword",
+    SearchAttribute.CREW: "Keyword",
+    SearchAttribute.TENANT: "Keyword",
+    SearchAttribute.THREAD: "Keyword",
+    SearchAttribute.STOP_REASON: "Keyword",
+    SearchAttribute.DOLLARS: "Double",
+    SearchAttribute.TURNS: "Int",
+}
+"""Temporal's type of each."""
 
 
 class ErrorType(StrEnum):

@@ -16,6 +16,8 @@ from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 from ruamel.yaml import YAML
 
+from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+
 ROOT = Path(__file__).parents[3]
 COMPOSE = ROOT / "docker-compose.yml"
 DOCKERFILE = ROOT / "Dockerfile"
@@ -218,7 +220,7 @@ def temporal_address() -> Iterator[str]:
 
 
 def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_address: str, tmp_path: Path) -> None:
-    """Started while the server is still starting, the job makes the namespace; run again, it leaves it alone."""
+    """Started while the server is still starting, it makes the namespace and its search attributes; then nothing."""
     temporal = Path(sys.executable).with_name("temporal")
     path = f"{temporal.parent}{os.pathsep}{os.environ['PATH']}"
     settings = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": "ferries", "RETENTION": "48h"}
@@ -228,16 +230,14 @@ def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_addre
     first = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
     second = subprocess.run(job, env=environment, check=True, capture_output=True, text=True, timeout=90)
 
-    described = subprocess.run(
-        [str(temporal), "operator", "namespace", "describe"],
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
+    described, listed = (
+        subprocess.run([temporal, "operator", *command], env=environment, check=True, capture_output=True, text=True)
+        for command in (["namespace", "describe"], ["search-attribute", "list"])
     )
     assert "ferries" in first.stdout
-    assert second.stdout == "Namespace ferries is there.\n"
+    assert second.stdout.startswith("Namespace ferries is there.\n")
     assert re.search(r"Retention\S*\s+48h", described.stdout)
+    assert dict(re.findall(r"(Chargehand\w+)\s+(\w+)", listed.stdout)) == SEARCH_ATTRIBUTE_TYPES
 
 
 def test_the_schema_job_prepares_both_databases(tmp_path: Path) -> None:

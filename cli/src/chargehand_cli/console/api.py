@@ -25,11 +25,14 @@ from chargehand import (
     Status,
     Trace,
 )
+from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
+from chargehand.listing import STATES
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, is_open
 from chargehand_cli.console import actions
-from chargehand_cli.console.operations import Call, Operation, answer, parse
+from chargehand_cli.console.listing import SPEND_NOTE, Spend, spend_rows
+from chargehand_cli.console.operations import Call, Operation, answer, parse, validate
 from chargehand_cli.console.problems import Problem, invalid
 from chargehand_cli.console.streams import message
 from chargehand_cli.console.uploads import files_of, read_form, store_uploads
@@ -38,6 +41,12 @@ PREFIX: Final = "/api/v1"
 _LONGEST_KEY: Final = 200
 _MOST_LISTED: Final = 1_000
 _LONGEST_WAIT: Final = 60
+_FILTERS: Final = {
+    "state": f"Only sessions in this state: {', '.join(STATES)}.",
+    "crew": "Only sessions of this crew.",
+    "tenant": "Only sessions of this tenant.",
+    "thread": "Only the session with this id, and those that follow it.",
+}
 _KEY: Final = "Names the request: sent again with the same key, it returns the same session (1 to 200 characters)."
 
 
@@ -52,6 +61,13 @@ class SessionList(BaseModel):
     """Sessions, the newest first."""
 
     sessions: list[SessionSummary]
+
+
+class SpendList(BaseModel):
+    """What sessions cost by day and tenant, the newest day first."""
+
+    rows: list[Spend]
+    total: Spend
 
 
 class ArtifactList(BaseModel):
@@ -87,8 +103,8 @@ async def _read_request(call: Call) -> SessionRequest:
         uploaded = await store_uploads(files_of(form, "documents"), call.backend)
     finally:
         await form.close()
-    fields = {name: getattr(request, name) for name in request.model_fields_set}
-    return SessionRequest(**fields | {"documents": (*request.documents, *uploaded)})
+    fields = request.model_dump(mode="json", exclude_unset=True)
+    return validate(SessionRequest, {**fields, "documents": [*request.documents, *uploaded]}, "request")
 
 
 def _session_id(key: str) -> str:
@@ -105,7 +121,20 @@ async def _refuse_other_request(session: Session, request: SessionRequest) -> No
 async def list_sessions(call: Call) -> Response:
     """List sessions."""
     limit = call.number("limit", usual=20, most=_MOST_LISTED)
-    return answer(SessionList(sessions=[each async for each in call.backend.connect().list(limit)]))
+    given = call.request.query_params
+    if unknown := sorted(set(given) - {"limit", *_FILTERS}):
+        raise invalid("query", [f"{unknown[0][:60]}: is not a known field; known are limit, {', '.join(_FILTERS)}"])
+    state, crew, tenant, thread = (given.get(name) for name in _FILTERS)
+    if state is not None and state not in STATES:
+        raise invalid("query", [f"state: there is no state '{printable(state, 60)}'; there are {', '.join(STATES)}"])
+    found = call.backend.connect().list(limit, state=state, crew=crew, tenant=tenant, thread=thread)
+    return answer(SessionList(sessions=[each async for each in found]))
+
+
+async def spend(call: Call) -> Response:
+    """Add up what sessions cost by day and tenant."""
+    rows, total = await spend_rows(call.backend)
+    return answer(SpendList(rows=rows, total=total))
 
 
 async def status(call: Call) -> Response:
@@ -171,7 +200,7 @@ async def artifact(call: Call) -> Response:
 
 async def download(call: Call, artifacts: tuple[Artifact, ...]) -> Response:
     """Return the file that the path numbers, in such a way that no browser shows it as a page."""
-    number = call.request.path_params["number"]
+    number: int = call.request.path_params["number"]
     if not 1 <= number <= len(artifacts):
         raise Problem(HTTPStatus.NOT_FOUND, f"There is no file {number}; there are {len(artifacts)}.")
     found = artifacts[number - 1]
@@ -255,8 +284,9 @@ OPERATIONS: Final = (
         "List sessions, the newest first",
         list_sessions,
         returns=SessionList,
-        query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most."},
+        query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most.", **_FILTERS},
     ),
+    Operation("GET", "/spend", "getSpend", f"Add up what sessions cost. {SPEND_NOTE}", spend, returns=SpendList),
     Operation("GET", "/sessions/{session}", "getStatus", "Read the status of a session", status, returns=Status),
     Operation("GET", "/sessions/{session}/plan", "getPlan", "Read the plan", plan, returns=Plan),
     Operation(

@@ -6,7 +6,10 @@ from decimal import Decimal
 from typing import Final
 from urllib.parse import quote
 
+from pydantic import BaseModel
+
 from chargehand import SessionSummary
+from chargehand.contracts.base import Dollars
 from chargehand_cli.console.backend import Backend
 from chargehand_cli.rendering.text import STOP_WORDS, dollars
 
@@ -18,7 +21,6 @@ SPEND_NOTE: Final = (
     f"started in the last {SPEND_DAYS} days, {MOST_COUNTED:,} at most, as long as Temporal retains them. A running "
     "session counts with what it had spent when its state last changed. `chargehand setup` registers the attributes."
 )
-STATES: Final = ("running", "completed", "failed", "canceled", "terminated")
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,15 @@ class Search:
     tenant: str = ""
 
 
-@dataclass
-class Spend:
+class Spend(BaseModel):
     """What the sessions of one day and tenant cost."""
 
     day: str = ""
+    """The day on which they started, in UTC."""
     tenant: str = ""
     sessions: int = 0
     turns: int = 0
-    dollars: Decimal = Decimal(0)
+    dollars: Dollars = Decimal(0)
 
     def add(self, session: SessionSummary) -> None:
         """Count a session."""
@@ -66,16 +68,18 @@ async def latest_rows(backend: Backend, most: int) -> list[Row]:
 
 async def search_rows(backend: Backend, search: Search) -> list[Row]:
     """List the sessions that match: filters are the server's, words are looked up in goals and ids."""
-    filters = {name: value for name in ("state", "crew", "tenant") if (value := getattr(search, name))}
-    found = backend.connect().list(MOST_SEARCHED, **filters)
+    found = backend.connect().list(
+        MOST_SEARCHED, state=search.state or None, crew=search.crew or None, tenant=search.tenant or None
+    )
     words = search.q.casefold().split()
     return [_row(each) async for each in found if all(word in f"{each.goal} {each.id}".casefold() for word in words)]
 
 
 def _row(summary: SessionSummary) -> Row:
+    words: dict[str, str] = {**STOP_WORDS}
     facts = [
         f"waits for {summary.waiting_for}" if summary.waiting_for else "",
-        STOP_WORDS.get(summary.stop_reason, summary.stop_reason) if summary.stop_reason != "completed" else "",
+        "" if summary.stop_reason == "completed" else words.get(summary.stop_reason, ""),
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
         dollars(summary.cost_usd) if summary.cost_usd is not None else "",
@@ -96,6 +100,6 @@ async def spend_rows(backend: Backend) -> tuple[list[Spend], Spend]:
     total = Spend()
     async for each in backend.connect().list(MOST_COUNTED, since=since):
         key = (f"{each.started_at:%Y-%m-%d}", each.tenant or "unknown")
-        for sum_ in (rows.setdefault(key, Spend(*key)), total):
+        for sum_ in (rows.setdefault(key, Spend(day=key[0], tenant=key[1])), total):
             sum_.add(each)
     return sorted(rows.values(), key=lambda row: (row.day, row.dollars), reverse=True), total

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from chargehand import CallDecision, ChargehandError, Plan, PlanDecision, RaisedLimits, Report, Trace
+from chargehand.listing import STATES
 from chargehand_cli.console import actions, api
 from chargehand_cli.console.access import Access
 from chargehand_cli.console.backend import Backend
@@ -21,7 +22,6 @@ from chargehand_cli.console.listing import (
     MOST_SEARCHED,
     SPEND_DAYS,
     SPEND_NOTE,
-    STATES,
     Search,
     latest_rows,
     search_rows,

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+
 HOST: Final = "127.0.0.1"
 _PREFERRED_PORT: Final = 7233
 _TRIES: Final = 5
@@ -33,6 +35,11 @@ DYNAMIC_CONFIG: Final = (
     "frontend.WorkflowPauseEnabled=true",
 )
 
+SEARCH_ATTRIBUTES: Final = tuple(
+    part for name, kind in SEARCH_ATTRIBUTE_TYPES.items() for part in ("--search-attribute", f"{name}={kind}")
+)
+"""Options that register the search attributes of sessions; a database that has them keeps them."""
+
 
 class ServerFailed(Exception):  # noqa: N818  # reads as a statement: `except ServerFailed`
     """The server or the worker could not be started; the message is the end of its output."""
@@ -48,7 +55,7 @@ def server_command(binary: Path, *, port: int, ui: tuple[str, int], database: Pa
     # No setting turns the HTTP API off, and by default it takes any `Host`; nobody has a page of this name.
     for setting in (*DYNAMIC_CONFIG, f'frontend.httpAllowedHosts=["{secrets.token_hex(16)}.invalid"]'):
         command += ["--dynamic-config-value", setting]
-    return command
+    return [*command, *SEARCH_ATTRIBUTES]
 
 
 class ServerProcess:

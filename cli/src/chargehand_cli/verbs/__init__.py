@@ -1,12 +1,27 @@
 """The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
 
-from chargehand_cli.verbs import calls, crew, decide, doctor, inspect, mcp, operate, project, report, run, serve, watch
+from chargehand_cli.verbs import (
+    calls,
+    crew,
+    decide,
+    doctor,
+    find,
+    inspect,
+    mcp,
+    operate,
+    project,
+    report,
+    run,
+    serve,
+    setup,
+    watch,
+)
 
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, decide.app, calls.app),
-    "Read": (inspect.app, report.app),
-    "Operate": (serve.app, operate.app, mcp.app, doctor.app),
+    "Read": (inspect.app, find.app, report.app),
+    "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

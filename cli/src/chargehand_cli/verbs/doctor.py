@@ -54,6 +54,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     findings.good(connection.describe())
     try:
         await _check_worker(connection, findings)
+        await _check_search_attributes(connection, findings)
         await check_sessions(connection, findings)
         await _check_unknown_workflows(connection, findings)
     except RPCError as error:
@@ -121,6 +122,17 @@ async def _check_worker(connection: Connection, findings: Findings) -> None:
         )
 
 
+async def _check_search_attributes(connection: Connection, findings: Findings) -> None:
+    missing = await connection.chargehand.missing_search_attributes()
+    if not missing:
+        findings.good("Search attributes of sessions are registered")
+        return
+    findings.note(
+        f"Sessions cannot be listed by state, crew, tenant or cost: the namespace lacks {', '.join(missing)}. "
+        "Register them: `chargehand setup`"
+    )
+
+
 async def _answers(client: "Client", queue: str) -> bool:
     """Query some sessions of a queue, which only a worker can answer; True if there is none to query."""
     from temporalio.client import WorkflowQueryFailedError
@@ -163,7 +175,8 @@ async def _check_unknown_workflows(connection: Connection, findings: Findings) -
         name = one_safe_line(execution.execution.workflow_id, 300)
         terminate = connection.temporal_command(f"workflow terminate --workflow-id {quote(name)}")
         findings.bad(
-            f"{name} will never run: no worker has a workflow type '{kind}'.{hint} Terminate it: `{terminate}`"
+            f"{name} will never run: no worker has a workflow type '{kind}'.{hint} Terminate it: `{terminate}` and "
+            f"start it again with `--type {WorkflowType.SUPERVISOR}`"
         )
     if count == _MAX_UNKNOWN and (total := (await client.count_workflows(query)).count) > count:
         findings.bad(f"… and {total - count} more workflows of unknown types")

@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `list`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
 
 import asyncio
 import json
@@ -46,26 +46,6 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     console(sys.stdout).print(session_tree(found.session, found, "", at, found.started_at or at))
     if action := user_action(found):
         say(action)
-
-
-@verb(app, "list")
-async def list_sessions(
-    connection: Connection,
-    *,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of sessions.")] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """List the newest sessions."""
-    await connection.open()
-    found = [each async for each in connection.chargehand.list(limit)]
-    if as_json:
-        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
-        return
-    if not found:
-        say("There are no sessions.")
-    for each in found:
-        took = f"{(each.ended_at - each.started_at).total_seconds():8.1f} s" if each.ended_at else " " * 10
-        put(f"{each.started_at.astimezone():%Y-%m-%d %H:%M:%S}  {each.state:<10} {took}  {one_safe_line(each.id)}")
 
 
 @verb(app)

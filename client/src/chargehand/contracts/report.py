@@ -276,6 +276,8 @@ class Status(Contract):
     """Tool calls that wait for a person's approval, those of nested sessions included."""
     ignored_messages: int = 0
     """Signals that were ignored: no workflow of this session can have sent them."""
+    unknown_signals: tuple[str, ...] = left_out(())
+    """Names of ignored signals that mean nothing to a session: it is steered by updates."""
     turns: int = 0
     """LLM calls so far; those of a nested session count when it has ended."""
     max_turns: int = 0

@@ -41,6 +41,8 @@ WebhookAddress = Annotated[
     str, StringConstraints(pattern=r"^https?://[^/\s].*$", max_length=2_000), NoControlCharacters
 ]
 """The address of a webhook."""
+SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
+"""The id of a session, which is its workflow id."""
 
 
 def _unquoted_number(value: object) -> object:
@@ -212,6 +214,11 @@ class SessionRequest(TypedByPeople):
     """Name of the crew that does the work."""
     documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200), NullIsEmpty] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    follows: SessionIdentifier | None = None
+    """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
+    sources, and those that it follows in brief, but has limits of its own."""
+    earlier_documents: bool = True
+    """Whether the documents of the session that it follows can be read too."""
     profile: Profile | None = None
     """Limits for a quick answer (8 turns, $0.25), the usual ones (`standard`), or those for deep research (300 turns,
     $25, an hour); the crew's if absent, which is `standard` unless its file says otherwise."""

@@ -1,0 +1,150 @@
+"""Find sessions: `list` and `thread`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.request import BadRequest
+from chargehand_cli.terminal import put, put_json, say
+from chargehand_cli.verb import AsJson, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import SessionSummary
+
+app = typer.Typer()
+
+_AGE: Final = re.compile(r"(\d{1,6})(s|m|h|d|w)")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_MOST_DEPTH: Final = 8
+"""Levels of indentation; longer threads go on at the last."""
+
+
+@verb(app, "list")
+async def list_sessions(
+    connection: Connection,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of sessions.")] = 20,
+    in_state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="In this state: running, executing, finished, failed, …",
+            show_default="any",
+        ),
+    ] = None,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Waiting for a person.")] = False,
+    crew: Annotated[str | None, typer.Option(help="Of this crew.", show_default="any")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant.", show_default="any")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Started since: 2h, 3d, 1w, or a date such as 2026-11-22.", show_default="ever")
+    ] = None,
+    thread: Annotated[
+        str | None, typer.Option(metavar="SESSION", help="Of the thread that begins with this session.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the newest sessions, each with its follow-ups below it."""
+    started = read_since(since)
+    await connection.open()
+    filters = {"state": in_state, "crew": crew, "tenant": tenant, "thread": thread}
+    listing = connection.chargehand.list(limit, waiting=waiting, since=started, **filters)
+    found = [each async for each in listing]
+    if as_json:
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        return
+    if not found:
+        is_filtered = waiting or since or any(filters.values())
+        say("No session matches." if is_filtered else "There are no sessions.")
+    for line in session_lines(found):
+        put(line)
+    if await connection.chargehand.missing_search_attributes():
+        say(
+            "Crew, cost and state of running sessions are not known: the namespace lacks search attributes. "
+            "Register them with `chargehand setup`."
+        )
+
+
+@verb(app)
+async def thread(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
+    """List a session with those that it follows and those that follow it."""
+    await connection.open()
+    found = await connection.session(session).thread()
+    if as_json:
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        return
+    for line in session_lines(found):
+        put(line)
+
+
+def session_lines(found: "Sequence[SessionSummary]") -> Iterator[str]:
+    """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
+    crew_width = max((len(each.crew) for each in found), default=0)
+    for each, depth in _threads(found):
+        indent = "  " * (depth - 1) + "↳ " if depth else ""
+        cost = "" if each.cost_usd is None else f"${each.cost_usd:.4f}"
+        columns = [
+            f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
+            f"{state_words(each):<22}",
+            f"{cost:>8}",
+            *([f"{each.crew:<{crew_width}}"] if crew_width else []),
+            f"{indent}{one_safe_line(each.id)}",
+            one_safe_line(each.goal),
+        ]
+        yield "  ".join(columns).rstrip()
+        if each.waiting_for:
+            yield f"    waits for {one_safe_line(each.waiting_for)}: `chargehand status {one_safe_line(each.id)}`"
+
+
+def state_words(summary: "SessionSummary") -> str:
+    """Name the state of a session: its own while it runs, then how it ended."""
+    if summary.ended_at is None:
+        return summary.step.replace("_", " ") if summary.step and summary.state == "running" else summary.state
+    if summary.state != "completed":
+        return summary.state.replace("_", " ")
+    is_whole = summary.stop_reason in ("", "completed")
+    return "finished" if is_whole else f"finished: {summary.stop_reason.replace('_', ' ')}"
+
+
+def _threads(found: "Sequence[SessionSummary]") -> "Iterator[tuple[SessionSummary, int]]":
+    """Order sessions by thread, the one with the newest session first, each with its depth in the thread."""
+    by_id = {each.id: each for each in found}
+
+    def path(summary: "SessionSummary") -> "list[SessionSummary]":
+        steps = [summary]
+        while (before := by_id.get(steps[0].follows)) and before not in steps:
+            steps.insert(0, before)
+        return steps
+
+    paths = [path(each) for each in sorted(found, key=lambda each: each.started_at)]
+    newest = {steps[0].id: steps[-1].started_at for steps in paths}
+    paths.sort(key=lambda steps: (newest[steps[0].id], steps[0].id), reverse=True)
+    of_thread: dict[str, list[list[SessionSummary]]] = {}
+    for steps in paths:
+        of_thread.setdefault(steps[0].id, []).append(steps)
+    for members in of_thread.values():
+        members.sort(key=lambda steps: [each.started_at for each in steps])
+        yield from ((steps[-1], min(len(steps) - 1, _MOST_DEPTH)) for steps in members)
+
+
+def read_since(since: str | None) -> datetime | None:
+    """Read an age such as `2h`, or a date or time in ISO 8601, in local time unless it names a zone.
+
+    Raises:
+        BadRequest: it is neither.
+    """
+    if since is None:
+        return None
+    if age := _AGE.fullmatch(since.strip()):
+        return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+    try:
+        return datetime.fromisoformat(since.strip()).astimezone()
+    except ValueError as error:
+        raise BadRequest(
+            f"--since: '{since}' is neither an age such as 2h or 3d nor a date such as 2026-11-22"
+        ) from error

@@ -1,0 +1,57 @@
+"""Prepare a namespace: `setup`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.verb import verb
+
+if TYPE_CHECKING:
+    from chargehand.wire import SearchAttribute
+
+app = typer.Typer()
+
+
+@verb(app)
+async def setup(connection: Connection) -> Exit:
+    """Register the search attributes by which sessions are found: once for each namespace."""
+    from temporalio.service import RPCError
+
+    from chargehand.search_attributes import register_attributes
+
+    await connection.open()
+    missing = await connection.chargehand.missing_search_attributes()
+    if not missing:
+        put("All search attributes of sessions are registered.")
+        return Exit.DONE
+    client = connection.chargehand.client
+    try:
+        await register_attributes(client)
+    except RPCError as error:
+        say(f"The server does not let this client register search attributes: {one_safe_line(error.message)}")
+        for line in _other_ways(missing, connection):
+            say(line)
+        return Exit.FAILED
+    put(f"Registered in namespace {client.namespace}: {', '.join(missing)}")
+    put("Workers use them within a minute, in sessions that start after that.")
+    return Exit.DONE
+
+
+def _other_ways(missing: "Sequence[SearchAttribute]", connection: Connection) -> list[str]:
+    """Write the commands by which an operator registers them."""
+    from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+
+    namespace = connection.chargehand.client.namespace
+    typed = [(each, SEARCH_ATTRIBUTE_TYPES[each]) for each in missing]
+    cloud = " ".join(f"--search-attribute {name}={kind}" for name, kind in typed)
+    own = " ".join(f"--name {name} --type {kind}" for name, kind in typed)
+    return [
+        "On Temporal Cloud, in the Web UI under Namespaces, Edit, Custom Search Attributes, or by:",
+        f"  tcld namespace search-attributes add --namespace {namespace} {cloud}",
+        "On your own server, as an operator:",
+        f"  {connection.temporal_command(f'operator search-attribute create {own}')}",
+    ]

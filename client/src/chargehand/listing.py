@@ -1,0 +1,191 @@
+"""The list of sessions: its filters, and what the server knows of each session without asking a worker."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final, cast, get_args
+
+from pydantic import BaseModel, ConfigDict
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.converter import DataConverter, decode_typed_search_attributes
+
+from chargehand.contracts import SessionRequest, SessionState
+from chargehand.errors import ChargehandError
+from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
+from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
+from chargehand.wire import SearchAttribute
+
+WAITING_STATES: Final[tuple[SessionState, ...]] = (
+    "awaiting_approval",
+    "awaiting_answer",
+    "awaiting_call_approval",
+    "paused",
+)
+"""States in which a session waits for a person."""
+_BY_STATUS: Final[Mapping[str, str]] = {
+    "running": "Running",
+    "finished": "Completed",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "canceled": "Canceled",
+    "terminated": "Terminated",
+    "timed_out": "TimedOut",
+}
+"""States that the server knows by itself."""
+STATES: Final = tuple(dict.fromkeys((*_BY_STATUS, *get_args(SessionState))))
+"""States that a list can be filtered by: a session's own, and Temporal's words."""
+_GOAL_CHARACTERS: Final = 100
+_GOAL: Final = "goal"
+_FOLLOWS: Final = "follows"
+
+
+class SessionSummary(BaseModel):
+    """One line of a list of sessions.
+
+    What the server's search attributes hold is empty where they are not registered, see `chargehand setup`.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    state: str
+    """Temporal's word: running, paused, completed, failed, canceled, terminated, timed_out."""
+    started_at: datetime
+    ended_at: datetime | None
+    step: str = ""
+    """The session's own state, such as `executing` or `awaiting_approval`."""
+    goal: str = ""
+    """The goal, in one line of 100 characters at most."""
+    crew: str = ""
+    tenant: str = ""
+    waiting_for: str = ""
+    """What it waits for a person to do, if it does."""
+    stop_reason: str = ""
+    """Why it stopped, if it has a report."""
+    cost_usd: float | None = None
+    """US dollars spent, as of the latest change of state."""
+    turns: int | None = None
+    """LLM calls, as of the latest change of state."""
+    follows: str = ""
+    """Id of the session that it follows, if any."""
+    thread: str = ""
+    """Id of the first session of its thread; its own if it follows none."""
+
+
+def listing_memo(request: SessionRequest) -> dict[str, str]:
+    """Build the memo by which lists show a session."""
+    follows = {_FOLLOWS: request.follows} if request.follows else {}
+    return {_GOAL: one_line(request.goal, _GOAL_CHARACTERS), **follows}
+
+
+def one_line(text: str, most: int) -> str:
+    """Fold a text into one line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def sessions_query(
+    *,
+    state: str | None = None,
+    crew: str | None = None,
+    tenant: str | None = None,
+    waiting: bool = False,
+    since: datetime | None = None,
+    thread: str | None = None,
+) -> str:
+    """Build the server's query for sessions that no other session started.
+
+    Raises:
+        ChargehandError: there is no such state.
+    """
+    terms = [ROOT_SESSIONS]
+    if state is not None:
+        terms.append(_state_term(state))
+    if waiting:
+        states = ", ".join(map(_quoted, WAITING_STATES))
+        terms.append(f"{OPEN} AND {SearchAttribute.STATE} IN ({states})")
+    if since is not None:
+        terms.append(f"StartTime >= {_quoted(since.astimezone(UTC).isoformat())}")
+    named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
+    terms += [f"{attribute} = {_quoted(value)}" for attribute, value in named.items() if value is not None]
+    return " AND ".join(terms)
+
+
+def _state_term(state: str) -> str:
+    if state in _BY_STATUS:
+        return f"ExecutionStatus = '{_BY_STATUS[state]}'"
+    if state not in STATES:
+        raise ChargehandError(f"state: there is no state '{state}'; there are {', '.join(STATES)}")
+    return f"{OPEN} AND {SearchAttribute.STATE} = '{state}'"
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+class _Question(BaseModel):
+    subtask: str
+
+
+class _Call(BaseModel):
+    id: str
+
+
+class _Memo(BaseModel):
+    """What a session writes into its memo, as far as lists show it; see `workflows.published`."""
+
+    goal: str = ""
+    follows: str = ""
+    state: str = ""
+    questions: tuple[_Question, ...] = ()
+    calls: tuple[_Call, ...] = ()
+
+    @property
+    def waiting_for(self) -> str:
+        """What the session waits for a person to do, in its state; empty if it does not wait."""
+        match self.state:
+            case "awaiting_approval":
+                return "a decision on its plan"
+            case "awaiting_answer":
+                return f"an answer to {', '.join(question.subtask for question in self.questions)}"
+            case "awaiting_call_approval":
+                return f"a decision on {', '.join(call.id for call in self.calls)}"
+            case "paused":
+                return "higher limits"
+            case _:
+                return ""
+
+
+async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) -> SessionSummary:
+    """Read what the server lists of a session."""
+    listed = decode_typed_search_attributes(execution.search_attributes)
+    memo, opened = await _read_memo(execution, converter), is_open(execution)
+    step = listed.get(STATE, memo.state if opened else "")
+    return SessionSummary(
+        id=execution.execution.workflow_id,
+        state=state_word(execution),
+        started_at=execution.start_time.ToDatetime(UTC),
+        ended_at=None if opened else execution.close_time.ToDatetime(UTC),
+        step=step,
+        goal=memo.goal,
+        crew=listed.get(CREW, ""),
+        tenant=listed.get(TENANT, ""),
+        waiting_for=memo.waiting_for if opened and step in WAITING_STATES else "",
+        stop_reason=listed.get(STOP_REASON, ""),
+        cost_usd=listed.get(DOLLARS),
+        turns=listed.get(TURNS),
+        follows=memo.follows,
+        thread=listed.get(THREAD, ""),
+    )
+
+
+async def _read_memo(execution: WorkflowExecutionInfo, converter: DataConverter) -> _Memo:
+    """Read a memo; what cannot be read, such as one encrypted with another key, is left out."""
+    read: dict[str, Any] = {}
+    for name, field in _Memo.model_fields.items():
+        if name in execution.memo.fields:
+            # Anyone may write a memo, and codecs raise what they like.
+            with suppress(Exception):
+                (read[name],) = await converter.decode([execution.memo.fields[name]], [cast("type", field.annotation)])
+    return _Memo.model_construct(**read)
