@@ -1,8 +1,8 @@
 """The worker: settings become adapters, adapters become activities, and the worker polls until it is told to stop.
 
-Only this module reads the environment. Its verbs serve `chargehand` commands, and print JSON: `--explain` prints the
-chosen adapters and the reasons, `--replay FILE` replays recorded histories, `--verify FILE` looks up quotations in
-their documents.
+Only this module reads the environment. Its verbs serve `chargehand` commands: `--check-settings` checks the settings
+only, and the others print JSON: `--explain` prints the chosen adapters and the reasons, `--replay FILE` replays
+recorded histories, `--verify FILE` looks up quotations in their documents.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ from activities.documents.registry import (
     document_library,
     require_writable,
 )
-from activities.heartbeats import BEAT_SECONDS, Heartbeats
+from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
 from activities.mcp.registry import examine, mcp_tools
@@ -59,7 +59,7 @@ from activities.nexus import SessionOperations
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
-from activities.settings import NoJson, Settings, describe_unknown, describe_unusable
+from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tool_use import ToolActivities
@@ -68,6 +68,7 @@ from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.converter import data_converter
+from chargehand.environment import describe_unknown
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import encryption_from, storage_from
@@ -79,19 +80,28 @@ from workflows.replay import replay as replay_histories
 _HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
-_BEAT: Final = timedelta(seconds=BEAT_SECONDS)
+_THROTTLE: Final = timedelta(seconds=LIVE_SECONDS)
+"""Between two heartbeats of an activity that the SDK sends, however many there are."""
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
 
 
 def choose(settings: Settings) -> dict[str, Choice]:
-    """Choose the adapter of each backend, by the name of the backend."""
-    search = SEARCH.choose(settings)
+    """Choose the adapter of each backend, by the name of the backend.
+
+    Raises:
+        SettingsError: some cannot be chosen; the message names all of their settings.
+    """
+    model, search, code = _choose_each(
+        lambda: model_backend(settings).choose(settings),
+        lambda: SEARCH.choose(settings),
+        lambda: CODE.choose(settings),
+    )
     choices = (
-        model_backend(settings).choose(settings),
+        model,
         search,
-        CODE.choose(settings),
+        code,
         choose_pages(search),
         choose_own_tools(settings.tools, TOOL_NAMES),
         choose_charts(),
@@ -106,6 +116,19 @@ def choose(settings: Settings) -> dict[str, Choice]:
         *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
+
+
+def _choose_each(*choosing: Callable[[], Choice]) -> list[Choice]:
+    chosen: list[Choice] = []
+    problems: list[str] = []
+    for choose_one in choosing:
+        try:
+            chosen.append(choose_one())
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError(" ".join(problems))
+    return chosen
 
 
 async def compose(
@@ -229,8 +252,8 @@ def build_turns_worker(
         tuner=paced_tuner(slots),
         max_task_queue_activities_per_second=settings.requests_per_second,
         graceful_shutdown_timeout=_GRACE,
-        max_heartbeat_throttle_interval=_BEAT,
-        default_heartbeat_throttle_interval=_BEAT,
+        max_heartbeat_throttle_interval=_THROTTLE,
+        default_heartbeat_throttle_interval=_THROTTLE,
     )
 
 
@@ -256,8 +279,8 @@ def build_worker(
         graceful_shutdown_timeout=_GRACE,
         # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
-        max_heartbeat_throttle_interval=_BEAT,
-        default_heartbeat_throttle_interval=_BEAT,
+        max_heartbeat_throttle_interval=_THROTTLE,
+        default_heartbeat_throttle_interval=_THROTTLE,
     )
 
 
@@ -365,7 +388,7 @@ async def explain(settings: Settings) -> int:
     chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
     servers = await examine(mcp_declarations(_crew_folders(settings)), os.environ)
     active = [vars(choice) for choice in (*chosen, *servers)]
-    report = {"active": active, "unknown": describe_unknown(os.environ), "task_queue": settings.task_queue}
+    report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
 
@@ -428,7 +451,7 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
     try:
         return _run_verb(settings or Settings(), *arguments)
-    except (ValidationError, NoJson) as error:
+    except ValidationError as error:
         sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
     except HistoriesError as error:
         sys.stderr.write(f"Nothing can be replayed: {error}\n")
@@ -438,6 +461,10 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
 
 
 def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
+    if verb == "--check-settings":
+        choose(settings)
+        encryption(settings)
+        return 0
     if verb == "--explain":
         return asyncio.run(explain(settings))
     if verb in _FILE_VERBS:

@@ -262,6 +262,10 @@ class Round(Contract):
     """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
     correction: str = ""
     """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+    answer: str = left_out("")
+    """An answer that was not the last word, since the person who asked had written meanwhile."""
+    told: tuple[str, ...] = left_out(())
+    """What the person who asked has written after it."""
     turns_left: int = left_out(0)
     """How many turns the agent has at most after this round; the model is told."""
 

@@ -24,6 +24,8 @@ from activities.slots import PacedSlots
 
 BEAT_SECONDS: Final = 0.8
 """How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest."""
+LIVE_SECONDS: Final = 0.25
+"""How often a heartbeat may tell something new, such as text that is being written."""
 _LATE_SECONDS: Final = 2 * BEAT_SECONDS
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
 _ITERATIONS: Final = 10
@@ -54,19 +56,23 @@ class Pulse:
         """Send heartbeats from the event loop, until cancelled."""
         await asyncio.sleep(self._first)
         while True:
-            activity.heartbeat(*self.details())
-            self.has_beaten = True
-            self._beaten_at = time.monotonic()
+            self.beat()
             await asyncio.sleep(BEAT_SECONDS)
+
+    def beat(self) -> None:
+        """Send a heartbeat; the SDK sends only the last one of every `LIVE_SECONDS`."""
+        activity.heartbeat(*self.details())
+        self.has_beaten = True
+        self._beaten_at = time.monotonic()
 
     async def record(self, *details: object) -> None:
         """Record details; on return the server has stored them, and later heartbeats repeat them."""
         self.details = lambda: details
         await self._settle()
-        await self._handle.heartbeat(*details)
         if self.has_beaten:
-            # When an attempt fails, the SDK repeats the last of its own heartbeats; it must not restore older details.
+            # The SDK may still send the last of its own heartbeats, which must not restore older details.
             activity.heartbeat(*details)
+        await self._handle.heartbeat(*details)
 
     async def _settle(self) -> None:
         """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""

@@ -2,16 +2,14 @@
 
 import json
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from typing import Any, Final, Literal, Self
 
-from pydantic import DirectoryPath, Field, SecretStr, ValidationError, model_validator
+from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
-from pydantic_settings import SettingsError as NoJson
 
 from activities.backends import ENVIRONMENT_PREFIX
 from activities.code.registry import CodeSettings
@@ -23,7 +21,6 @@ from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
 
-_READ_BY_CLIENTS: Final = frozenset({"CODEC_TOKEN", "CONSOLE_TOKEN", "WORKER"})
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
@@ -91,6 +88,13 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         """Read the environment, where a JSON object has each key once."""
         return init_settings, _Environment(settings_cls)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _are_readable(cls, value: Any) -> Any:
+        if isinstance(value, _Unreadable):
+            raise ValueError(value.problem)  # a problem of the value, reported with the others'
+        return value
+
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:
         if bool(self.deployment) != bool(self.build_id):
@@ -111,11 +115,23 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         return self
 
 
+@dataclass(frozen=True)
+class _Unreadable:
+    """A value that is not JSON where it has to be."""
+
+    problem: str
+
+
 class _Environment(EnvSettingsSource):
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        if self.field_is_complex(field) and isinstance(value, str):
+        if not self.field_is_complex(field) or not isinstance(value, str):
+            return super().decode_complex_value(field_name, field, value)
+        try:
             return json.loads(value, object_pairs_hook=_each_once)
-        return super().decode_complex_value(field_name, field, value)
+        except json.JSONDecodeError:
+            return _Unreadable('is not JSON; write an object like {"name": 1} or a list like ["name"]')
+        except (ValueError, RecursionError) as error:
+            return _Unreadable(str(error))
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -126,29 +142,9 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def describe_unknown(environment: Mapping[str, str]) -> list[str]:
-    """Name the unknown `CHARGEHAND_*` variables, which are otherwise silently ignored."""
-    known = [field.upper() for field, info in Settings.model_fields.items() if not info.validation_alias]
-    unknown: list[str] = []
-    for name in sorted(environment):
-        word = name.removeprefix(ENVIRONMENT_PREFIX)
-        if word != name and word not in known and word not in _READ_BY_CLIENTS:
-            meant = get_close_matches(word, known, n=1)
-            hint = f"; did you mean {ENVIRONMENT_PREFIX}{meant[0]}?" if meant else ""
-            unknown.append(f"{name} is not a setting{hint}")
-    return unknown
-
-
-def describe_unusable(error: ValidationError | NoJson) -> str:
-    """Describe invalid settings, each by the name of its environment variable."""
-    if isinstance(error, NoJson):
-        field = re.search(r'field "(\w+)"', str(error))
-        is_json = error.__cause__ is not None and not isinstance(error.__cause__, json.JSONDecodeError)
-        problem = str(error.__cause__) if is_json else "is not JSON; deploy/README.md shows an example"
-        problems = [f"{field[1] if field else 'a setting'}: {problem}"]
-    else:
-        problems = describe_problems(error, Settings)
-    named = (each.removeprefix("input: ") for each in problems)
+def describe_unusable(error: ValidationError) -> str:
+    """Describe every invalid setting by the name of its environment variable."""
+    named = (each.removeprefix("input: ") for each in describe_problems(error, Settings))
     return join_problems(
         re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named
     )

@@ -68,9 +68,12 @@ Message = tuple[str, str, bytes, str]
 """Kind, name, contents and their encoding."""
 
 _NAMES: Final = {
-    "signal": [SignalName.REQUEST_GRANT, SignalName.GRANT, "nobody_knows_this", "__temporal_x"],
+    "signal": [SignalName.REQUEST_GRANT, SignalName.GRANT, SignalName.STEER, "nobody_knows_this", "__temporal_x"],
     # Not `finish_now`, which makes sense whatever comes with it.
-    "update": [UpdateName.DECIDE_PLAN, UpdateName.RAISE_LIMITS, UpdateName.ANSWER, "nobody_knows_this"],
+    "update": [
+        *(UpdateName.DECIDE_PLAN, UpdateName.RAISE_LIMITS, UpdateName.ANSWER, UpdateName.TELL, UpdateName.EDIT_PLAN),
+        "nobody_knows_this",
+    ],
     "query": [QueryName.STATUS, QueryName.PLAN, "nobody_knows_this", "__stack_trace"],
 }
 _CONTENTS: Final = (

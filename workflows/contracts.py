@@ -14,6 +14,7 @@ from chargehand.contracts import (
     Contract,
     Contradiction,
     Dollars,
+    EditRecord,
     Message,
     Obligation,
     Outcome,
@@ -44,12 +45,49 @@ class ModelCallsState(Contract):
     """Turns taken, which number the next ones."""
 
 
+class SteeringItem(Contract):
+    """One thing that a person tells an agent."""
+
+    number: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Larger than that of everything told before by the same session."""
+    text: Annotated[str, Field(max_length=4_000)] = left_out("")
+    """The message; empty to end the tools that the agent is using."""
+    path: Annotated[str, Field(max_length=300)] = left_out("")
+    """For a nested session: the subtask that it is for; empty for all."""
+
+
+class Steering(Message):
+    """What a person tells an agent, or a nested session, in order."""
+
+    items: Annotated[tuple[SteeringItem, ...], Field(max_length=1_000)]
+
+
+class ToldMessage(Contract):
+    """A message of a person, and who has read it."""
+
+    item: SteeringItem
+    subtask: str = left_out("")
+    """The subtask that it is for; empty for all."""
+    running: tuple[str, ...] = left_out(())
+    """The subtasks that it was for and that ran when it came."""
+    read: tuple[str, ...] = left_out(())
+    """The subtasks whose agents have read it."""
+
+
+class SteeringState(Contract):
+    """What a person has told a session; see `workflows.steering`. No subtask is running."""
+
+    told: tuple[ToldMessage, ...] = left_out(())
+    numbered: int = left_out(0)
+
+
 class ConversationState(Contract):
     """A conversation that continues in a new run; see `workflows.conversation`."""
 
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
     notes: tuple[Note, ...] = left_out(())
+    opening_told: tuple[str, ...] = left_out(())
     rounds: tuple[Round, ...] = left_out(())
     sources: tuple[Source, ...] = left_out(())
     artifacts: tuple[Artifact, ...] = left_out(())
@@ -72,6 +110,9 @@ class SubtaskState(Contract):
     corrections: int = left_out(0)
     grants_asked: int = left_out(0)
     calls_requested: int = left_out(0)
+    messages: tuple[SteeringItem, ...] = left_out(())
+    """Messages that the agent has not read."""
+    messages_read: tuple[int, ...] = left_out(())
     waited: timedelta = left_out(timedelta(0))
 
 
@@ -104,6 +145,8 @@ class ProgressState(Contract):
     reviews: int = left_out(0)
     ignored_messages: int = left_out(0)
     calls: CallsState = left_out(CallsState())
+    steering: SteeringState = left_out(SteeringState())
+    edits: tuple[EditRecord, ...] = left_out(())
 
 
 class ProvenanceState(Contract):
@@ -169,6 +212,8 @@ class SubtaskRequest(Message):
     """About how long that text is to be; 0 if it is as long as it needs to be."""
     notes: tuple[Note, ...] = left_out(())
     """What earlier attempts at this subtask have noted."""
+    messages: tuple[SteeringItem, ...] = left_out(())
+    """What a person has written to its agents so far, those of earlier attempts included."""
     turns: int
     usd: Dollars
     max_rounds: int
@@ -286,6 +331,8 @@ class SubtaskResult(Contract):
     """Part of its spend whose turns gave nothing."""
     notes: tuple[Note, ...] = left_out(())
     """What the agent noted, and what it was given of earlier attempts."""
+    messages_read: tuple[int, ...] = left_out(())
+    """Numbers of the messages of a person that its outcome takes into account."""
     rounds: int = 0
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)

@@ -45,6 +45,8 @@ class Conversation:
         self._summary = before.summary
         self._opening_notes = before.opening_notes
         """The notes with which this conversation began."""
+        self._opening_told = before.opening_told
+        """What a person had written when this conversation began."""
         self.rounds = list(before.rounds)
         self.tool_calls = before.tool_calls
         """Calls that reached a tool."""
@@ -69,6 +71,7 @@ class Conversation:
             summary=self._summary,
             opening_notes=self._opening_notes,
             notes=self.notes.kept,
+            opening_told=self._opening_told,
             rounds=tuple(self.rounds),
             sources=self._sources,
             artifacts=self._artifacts,
@@ -120,6 +123,7 @@ class Conversation:
             length_words=self._request.length_words,
             summary=self._summary,
             notes=self._opening_notes,
+            told=self._opening_told,
             rounds=tuple(self.rounds),
         )
 
@@ -150,6 +154,14 @@ class Conversation:
         """Add a round."""
         self.rounds.append(past)
 
+    def hear(self, told: Sequence[str]) -> None:
+        """Add what a person has written, after the latest round; no worker keeps that one yet."""
+        if not self.rounds:
+            self._opening_told += tuple(told)
+        elif told:
+            last = self.rounds[-1]
+            self.rounds[-1] = last.model_copy(update={"told": (*last.told, *told)})
+
     def bound(self, whole: int, task: WorkTask) -> int:
         """Bound the input of the next turn by what the provider has counted of the conversation, if it is the less."""
         if self.counted is None:
@@ -179,6 +191,7 @@ class Conversation:
         self._sources = tuple(_beginning(source) for source in list(self.read.values())[-_MOST_SOURCES:])
         self._summary = (answer.summary if answer else _list_of(self._sources))[:_SUMMARY_CHARACTERS]
         self._opening_notes = self.notes.kept
+        self._opening_told += tuple(told for past in self.rounds for told in past.told)
         self.rounds = []
         self._kept, self._kept_rounds = "", 0
         self.counted, self._counted_rounds = None, 0

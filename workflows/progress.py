@@ -7,6 +7,7 @@ from typing import Final
 from activities.contracts import InputOutcome
 from chargehand.contracts import (
     Contradiction,
+    EditRecord,
     Outcome,
     Plan,
     Question,
@@ -23,6 +24,7 @@ from workflows.calls import Calls
 from workflows.clock import Clock
 from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
+from workflows.steering import Steering
 
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
@@ -46,6 +48,12 @@ class Progress:
         """What a person answered, by the subtask that asked."""
         self.calls = Calls()
         """Tool calls that a policy or a person must allow."""
+        self.steering = Steering()
+        """What a person tells the agents."""
+        self.begun: set[str] = set()
+        """Subtasks that were started, skipped or expanded, by their id."""
+        self.edits: list[EditRecord] = []
+        """What people changed in the plan while it was carried out."""
         self.gaps: list[str] = []
         """What the session itself knows to be missing."""
         self.routes: list[Route] = []
@@ -74,6 +82,8 @@ class Progress:
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
             calls=self.calls.state(),
+            steering=self.steering.state(),
+            edits=tuple(self.edits),
         )
 
     def resume(self, before: ProgressState) -> None:
@@ -84,6 +94,8 @@ class Progress:
         self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
         self.calls.resume(before.calls)
+        self.steering.resume(before.steering)
+        self.begun, self.edits = set(before.outcomes), [*before.edits]
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:
@@ -108,15 +120,24 @@ class Progress:
         self.state = state
 
     def adopt(self, plan: Plan) -> Plan:
-        """Follow a plan, which is returned; records of subtasks that are in it already are kept."""
+        """Follow a plan, which is returned; records of subtasks that have begun are kept."""
         self.plan = plan
         self._records = {
-            subtask.id: (self._records.get(subtask.id) or _record_of(subtask)).model_copy(
-                update={"depends_on": subtask.depends_on}
-            )
+            subtask.id: self._records[subtask.id].model_copy(update={"depends_on": subtask.depends_on})
+            if subtask.id in self._records and subtask.id in self.begun
+            else _record_of(subtask)
             for subtask in plan.subtasks
         }
         return plan
+
+    def begin(self, subtask_id: str) -> None:
+        """Note that a subtask begins, or ends without beginning: it can no longer be edited."""
+        self.begun.add(subtask_id)
+
+    def edit(self, plan: Plan, edits: Iterable[EditRecord]) -> None:
+        """Follow a plan that a person has edited while it is carried out."""
+        self.adopt(plan)
+        self.edits.extend(edits)
 
     def planned(self, subtask: Subtask) -> Subtask:
         """Find the plan's version of a subtask whose agent or instruction was changed since."""
@@ -124,6 +145,7 @@ class Progress:
 
     def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
         """Record that an attempt at a subtask starts."""
+        self.begin(subtask_id)
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
             update={
@@ -137,6 +159,7 @@ class Progress:
     def end(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
         """Record the outcome of a subtask."""
         self.outcomes[subtask_id] = outcome
+        self.begin(subtask_id)
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
             update={
@@ -206,6 +229,7 @@ class Progress:
             plan=self.plan,
             subtasks=self.records,
             routes=tuple(self.routes),
+            edits=tuple(self.edits),
             questions=tuple(self.questions.values()),
             calls=self.calls.pending,
             ignored_messages=self.ignored_messages,
@@ -227,4 +251,10 @@ class Progress:
 
 
 def _record_of(subtask: Subtask) -> SubtaskRecord:
-    return SubtaskRecord(id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, for_each=subtask.for_each)
+    return SubtaskRecord(
+        id=subtask.id,
+        agent=subtask.agent,
+        instruction=subtask.instruction,
+        depends_on=subtask.depends_on,
+        for_each=subtask.for_each,
+    )

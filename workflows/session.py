@@ -15,6 +15,7 @@ from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
     Authority,
+    Plan,
     RaisedLimits,
     Report,
     Route,
@@ -141,6 +142,13 @@ class Session:
         """
         has_moved = len(self.progress.outcomes) > self.resumed_with
         return has_moved and self.facts.stores_payloads and history.is_long() and not workflow.info().cron_schedule
+
+    @property
+    def plan_left(self) -> Plan | None:
+        """The plan, if a person has added something to it that has not begun."""
+        plan, begun = self.progress.plan, self.progress.begun
+        is_left = plan is not None and any(subtask.id not in begun for subtask in plan.subtasks)
+        return plan if is_left and not self.clock.work_is_over else None
 
     @property
     def may_ask(self) -> bool:
@@ -305,8 +313,10 @@ class Session:
             more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
             self.ledger.grant(more)
 
-    async def wait_for_budget(self, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
-        """Wait until an amount is unspent, cannot become so any more, or the report is due."""
+    async def wait_for_budget(
+        self, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due."""
 
         def is_there() -> bool:
             return self.ledger.unspent.covers(needed)
@@ -315,7 +325,7 @@ class Session:
         await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
         if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
             self.enter("paused")
-            await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over)
+            await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_moot())
             self.resume()
 
     def problems_with(self, raised: RaisedLimits) -> list[str]:

@@ -28,8 +28,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, ledger_of
     from workflows.budget.purposes import WORK
     from workflows.call_client import CallClient
-    from workflows.contracts import CallReply, Grant, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.contracts import CallReply, Grant, Steering, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
+    from workflows.inbox import Inbox
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
@@ -48,6 +49,7 @@ class SubtaskWorkflow:
     def __init__(self) -> None:
         self._budget_client = BudgetClient()
         self._call_client = CallClient()
+        self._inbox = Inbox()
         self._rounds_begun = 0
         self._corrections = 0
         """Unusable replies in a row."""
@@ -55,6 +57,8 @@ class SubtaskWorkflow:
         self._deadline: timedelta | None = None
         self._unusable: Outcome | None = None
         """The latest answer, if its data is not valid."""
+        self._answered: tuple[Outcome, tuple[int, ...]] | None = None
+        """An answer after which a person has written, and the messages that had been read then."""
 
     @workflow.run
     async def run(self, request: SubtaskRequest) -> SubtaskResult:
@@ -63,8 +67,11 @@ class SubtaskWorkflow:
         self._deadline = request.deadline
         self._conversation = Conversation(request)
         state = request.state
-        if state is not None:
+        if state is None:
+            self._inbox.open(request.messages)
+        else:
             self._began_at = state.began_at
+            self._inbox.open(state.messages, state.messages_read)
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
             self._budget_client.resume(state.grants_asked, state.waited)
             self._call_client.resume(state.calls_requested)
@@ -97,6 +104,7 @@ class SubtaskWorkflow:
                 }
             ),
             notes=self._conversation.notes.kept,
+            messages_read=self._inbox.read,
             wasted=model_calls.wasted,
             rounds=self._rounds_begun,
             waited=self._waited,
@@ -113,33 +121,44 @@ class SubtaskWorkflow:
         """Keep the reply."""
         self._call_client.receive(reply)
 
+    @workflow.signal(name=SignalName.STEER, description="What a person tells the agent.")
+    def receive_steering(self, steering: Steering) -> None:
+        """Keep messages for the next turn, and note an interruption."""
+        self._inbox.receive(steering.items)
+
     async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
         first = self._rounds_begun + 1
         for number in range(first, request.max_rounds + 1):
             if self._left <= timedelta(0):
                 break
             is_last = number == request.max_rounds or self._is_late
-            if not is_last and self._is_long(request):
-                await self._compact(request, model_calls)
-            if not is_last and number > first and history.is_long():
-                self._continue_as_new(request, model_calls)
+            await self._make_room(request, model_calls, first=number == first, last=is_last)
             self._rounds_begun = number
+            self._conversation.hear(self._inbox.take())
             task = await self._task(request, model_calls, last=is_last)
+            self._inbox.begin_turn()
             try:
                 result = await self._take(request, model_calls, task)
             except CannotPay as error:
                 return self._unfinished(error.reason, "Its grant was used up.")
             except TurnLost as error:
                 return self._unfinished(error.reason, error.message)
+            self._inbox.confirm()
             self._conversation.keep(task, result)
-            if answer := result.answer_as(AgentAnswer):
-                grounded = ground(answer, self._conversation.citable, ())
-                if not result.data_problems:
-                    return doubt_below(grounded, request.agent.confidence_threshold)
-                self._unusable = without_data(grounded, result.data_problems)
+            if answered := self._outcome_of(request, result):
+                if not self._inbox.unread or number == request.max_rounds:
+                    return answered
+                self._go_on_after(answered, result)
+                continue
             if result.stop == "tools" and not task.must_answer:
                 await make_calls(
-                    request, self._conversation, self._call_client, result, number=number, left=lambda: self._left
+                    request,
+                    self._conversation,
+                    self._call_client,
+                    result,
+                    inbox=self._inbox,
+                    number=number,
+                    left=lambda: self._left,
                 )
                 self._corrections = 0
                 continue
@@ -149,6 +168,33 @@ class SubtaskWorkflow:
             self._corrections += 1
             self._conversation.add(Round(correction=_complaint(result)))
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
+
+    async def _make_room(
+        self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, first: bool, last: bool
+    ) -> None:
+        """Begin a long conversation anew, and continue a long run in a new one."""
+        if not last and self._is_long(request):
+            await self._compact(request, model_calls)
+        if not last and not first and history.is_long():
+            self._continue_as_new(request, model_calls)
+
+    def _outcome_of(self, request: SubtaskRequest, result: TurnResult) -> Outcome | None:
+        """Build the outcome of an answer; None if the reply is none, or if its data is not valid."""
+        answer = result.answer_as(AgentAnswer)
+        if answer is None:
+            return None
+        grounded = ground(answer, self._conversation.citable, ())
+        if not result.data_problems:
+            return doubt_below(grounded, request.agent.confidence_threshold)
+        self._unusable = without_data(grounded, result.data_problems)
+        return None
+
+    def _go_on_after(self, answered: Outcome, result: TurnResult) -> None:
+        """Keep an answer in case no other follows, and have the agent answer again after what a person has written."""
+        self._answered = answered, self._inbox.read
+        text = result.answer.model_dump_json(exclude={"kind"}) if result.answer else ""
+        self._conversation.add(Round(answer=text, provider_items=result.provider_items))
+        self._corrections = 0
 
     def _continue_as_new(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
         """Go on in a new run, between two rounds: no call is open then, and no request for a larger grant."""
@@ -161,6 +207,8 @@ class SubtaskWorkflow:
             corrections=self._corrections,
             grants_asked=self._budget_client.asked,
             calls_requested=self._call_client.requested,
+            messages=self._inbox.unread,
+            messages_read=self._inbox.read,
             waited=self._waited,
         )
         workflow.continue_as_new(request.model_copy(update={"state": state}))
@@ -227,6 +275,10 @@ class SubtaskWorkflow:
         return timedelta.max if self._until is None else self._until - workflow.now()
 
     def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
+        if self._answered is not None:
+            outcome, read = self._answered
+            self._inbox.withdraw(read)
+            return outcome
         if self._unusable is not None:
             return self._unusable
         notes, read = self._conversation.notes.kept, self._conversation.read

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -12,32 +13,41 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import (
         Answer,
         CallDecision,
+        Interruption,
         Plan,
         PlanDecision,
+        PlanEdit,
         RaisedLimits,
         Report,
         Status,
+        UserMessage,
     )
     from chargehand.converter import join_problems
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
-    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, SupervisorRequest
+    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
+    from workflows.steering import SteeringRefused
     from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
     from workflows.steps.children import answer_grant_request
     from workflows.steps.design import design_agents
+    from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
     from workflows.steps.plan import invalid_plan, make_plan, validate
-    from workflows.steps.report import write_report
+    from workflows.steps.report import with_late_messages, write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
+    from workflows.steps.steering import check_interruption, check_message, interrupt, pass_on, tell
     from workflows.web_ui import details
     from workflows.webhook import announce_end
+
+
+_ALL: Final = Interruption()
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -63,10 +73,11 @@ class SupervisorWorkflow:
             while plan is not None:
                 session.enter("executing")
                 await execute(session)
-                plan = await session.clock.limit(review(session))
+                plan = await session.clock.limit(review(session)) or session.plan_left
             session.enter("synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
+            report = with_late_messages(session, report)
             session.enter("finished")
             session.list_state(report)
             await announce_end(session, stop_reason=report.stop_reason)
@@ -183,6 +194,59 @@ class SupervisorWorkflow:
         except CallRefused as error:
             raise _refusal(str(error)) from None
 
+    @workflow.update(name=UpdateName.EDIT_PLAN, description="Change what has not begun of the plan.")
+    async def edit_plan(self, edit: PlanEdit) -> Plan:
+        """Follow the plan as edited; what runs and what has ended stays."""
+        await _next_task()
+        self._refuse_if_over()
+        try:
+            return edit_plan(self._open, edit)
+        except InvalidPlan as error:
+            raise _refusal(str(error)) from None
+
+    @edit_plan.validator
+    def _can_be_edited(self, edit: PlanEdit) -> None:
+        self._refuse_if_over()
+        if not self._is_resuming:
+            try:
+                check_edit(self._open, edit)
+            except InvalidPlan as error:
+                raise _refusal(str(error)) from None
+
+    @workflow.update(name=UpdateName.TELL, description="Have agents read a message at their next turn.")
+    async def tell(self, message: UserMessage) -> Status:
+        """Keep a message for the agents that it is for; those that run get it now."""
+        await _next_task()
+        self._refuse_message(message)
+        await tell(self._progress, message.text, message.subtask or "")
+        return self._progress.status()
+
+    @tell.validator
+    def _can_be_read(self, message: UserMessage) -> None:
+        if not self._is_resuming:
+            self._refuse_message(message)
+
+    @workflow.update(name=UpdateName.INTERRUPT, description="End the tools that agents are using.")
+    async def interrupt(self, interruption: Interruption = _ALL) -> Status:
+        """End the tools of the agents that run; they go on with their next turn."""
+        await _next_task()
+        self._refuse_interruption(interruption)
+        await interrupt(self._progress, interruption.subtask or "")
+        return self._progress.status()
+
+    @interrupt.validator
+    def _can_be_interrupted(self, interruption: Interruption = _ALL) -> None:
+        if not self._is_resuming:
+            self._refuse_interruption(interruption)
+
+    @workflow.signal(name=SignalName.STEER, description="What a person tells the agents of a nested session.")
+    async def receive_steering(self, steering: Steering) -> None:
+        """Tell the agents; only the parent session sends this."""
+        if workflow.info().parent is None:
+            self._progress.ignore_message()
+        else:
+            await pass_on(self._progress, steering.items, is_over=self._is_over)
+
     @workflow.signal(name=SignalName.REQUEST_CALL, description="A subtask asks whether it may make a tool call.")
     async def request_call(self, request: CallRequest) -> None:
         """Decide about the call of a subtask; there is none before the session is open."""
@@ -239,8 +303,31 @@ class SupervisorWorkflow:
     def _refuse_if_over(self) -> None:
         if self._is_resuming:
             return
-        if self._open.clock.work_is_over or self._progress.state in {"synthesising", "finished", "failed", "cancelled"}:
-            raise _refusal(f"The session can no longer be changed: it is {self._progress.state}.")
+        if self._open.work_is_over:
+            raise self._too_late()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._session is not None and self._session.work_is_over
+
+    def _too_late(self) -> ApplicationError:
+        return _refusal(f"The session can no longer be changed: it is {self._progress.state}.")
+
+    def _refuse_message(self, message: UserMessage) -> None:
+        if self._is_over:
+            raise self._too_late()
+        try:
+            check_message(self._progress, message.text, message.subtask or "")
+        except SteeringRefused as error:
+            raise _refusal(str(error)) from None
+
+    def _refuse_interruption(self, interruption: Interruption) -> None:
+        if self._is_over:
+            raise self._too_late()
+        try:
+            check_interruption(self._progress, interruption.subtask or "")
+        except SteeringRefused as error:
+            raise _refusal(str(error)) from None
 
     async def _plan(self, session: Session) -> Plan | None:
         """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""

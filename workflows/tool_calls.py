@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypedDict
 
@@ -20,9 +21,11 @@ from workflows.call_client import CallClient
 from workflows.calls import ALLOWED
 from workflows.contracts import CallReply, SubtaskRequest
 from workflows.conversation import Conversation
+from workflows.inbox import Inbox
 from workflows.rules.repetition import executed, refuse_repetition
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
+_INTERRUPTED: Final = "Interrupted by the user."
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
 
@@ -33,6 +36,7 @@ async def make_calls(
     call_client: CallClient,
     result: TurnResult,
     *,
+    inbox: Inbox,
     number: int,
     left: Callable[[], timedelta],
 ) -> None:
@@ -43,12 +47,15 @@ async def make_calls(
         conversation: so far.
         call_client: asks the session about calls that a policy or a person must allow.
         result: the model's reply.
+        inbox: tells whether the person who asked wants the calls to end.
         number: of the round.
         left: the time until the calls have to end.
     """
     calls = result.tool_calls
     chosen = executed(calls, MOST_CALLS)
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
+
+    maker = _Maker(request, conversation, call_client, inbox, left)
 
     async def answer(position: int, call: ToolCall) -> ToolResult:
         if position not in chosen:
@@ -57,7 +64,9 @@ async def make_calls(
             return conversation.notes.answer(call, read)
         if refusal := _refusal(request, conversation, call, calls[:position]):
             return refusal
-        return await _make(request, conversation, call_client, call, step=f"turn-{number}.{position + 1}", left=left)
+        if inbox.is_interrupted:
+            return _not_made(call)
+        return await maker.make(call, f"turn-{number}.{position + 1}")
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
     turns_left = request.max_rounds - number
@@ -66,35 +75,86 @@ async def make_calls(
     )
 
 
-async def _make(
-    request: SubtaskRequest,
-    conversation: Conversation,
-    call_client: CallClient,
-    call: ToolCall,
-    *,
-    step: str,
-    left: Callable[[], timedelta],
-) -> ToolResult:
-    """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
-    reply = await call_client.ask(request, call)
-    if reply is not None and reply.verdict not in ALLOWED:
-        if reply.verdict == "unknown_before":
-            conversation.doubt(call)
-        return _not_allowed(call, reply)
-    call = _as_decided(call, reply)
-    answered = await _use_tool(request, conversation, call, step, left())
-    if answered.is_unknown:
-        decision = await _ask_about(request, conversation, call_client, call)
-        if decision is None:
-            return answered
-        if decision.verdict not in ALLOWED:
-            return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
-        reply, call = decision, _as_decided(call, decision)
-        answered = await _use_tool(request, conversation, call, f"{step}.again", left())
-    if answered.is_unknown:
-        conversation.doubt(call)
-    await call_client.report(request, call, answered)
-    return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+@dataclass(frozen=True)
+class _Maker:
+    """Makes the calls of one round."""
+
+    request: SubtaskRequest
+    conversation: Conversation
+    call_client: CallClient
+    inbox: Inbox
+    left: Callable[[], timedelta]
+
+    async def make(self, call: ToolCall, step: str) -> ToolResult:
+        """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
+        reply = await self.call_client.ask(self.request, call)
+        if reply is not None and reply.verdict not in ALLOWED:
+            if reply.verdict == "unknown_before":
+                self.conversation.doubt(call)
+            return _not_allowed(call, reply)
+        call = _as_decided(call, reply)
+        answered = await self._use(call, step, reply)
+        if answered.is_unknown and not self.inbox.is_interrupted:
+            decision = await _ask_about(self.request, self.conversation, self.call_client, call)
+            if decision is None:
+                return answered
+            if decision.verdict not in ALLOWED:
+                return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
+            reply, call = decision, _as_decided(call, decision)
+            answered = await self._use(call, f"{step}.again", reply)
+        if answered.is_unknown:
+            self.conversation.doubt(call)
+        await self.call_client.report(self.request, call, answered)
+        return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+
+    async def _use(self, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
+        """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
+        is_approved = reply is not None and reply.verdict in _DECIDED
+        if self.inbox.is_interrupted and not is_approved:
+            return _not_made(call)
+        return await self._use_tool(call, step)
+
+    async def _use_tool(self, call: ToolCall, step: str) -> ToolResult:
+        request, conversation, inbox = self.request, self.conversation, self.inbox
+        conversation.count_tool_call()
+        acts = call.tool in request.agent.acting
+        was_interrupted = inbox.is_interrupted
+        try:
+            using = workflow.start_activity_method(
+                ToolActivities.use_tool,
+                ToolRequest(
+                    session=request.session,
+                    step=f"{step}.{call.tool}",
+                    crew=request.crew,
+                    agent=request.agent.name,
+                    subtask=request.subtask.id if acts else "",
+                    call=call,
+                    **_recalled(request, call),
+                    private=_private_texts(request),
+                    public=_public_texts(request, conversation),
+                    documents=request.documents,
+                ),
+                activity_id=f"{step}.{call.tool}",
+                summary=_summary(call),
+                **options.tool(self.left()),
+            )
+            try:
+                await workflow.wait_condition(lambda: using.done() or inbox.is_interrupted > was_interrupted)
+            finally:
+                if not using.done() and workflow.in_workflow():
+                    using.cancel()
+            return await using
+        except (asyncio.CancelledError, ActivityError) as error:
+            if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+                if workflow.cancellation_reason() is None and inbox.is_interrupted:
+                    return _interrupted(call, acts=acts)
+                if acts:
+                    conversation.doubt(call)
+                raise
+            if acts:
+                return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
+            message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
+            return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
@@ -157,41 +217,6 @@ def _with_arguments(answered: ToolResult, reply: CallReply) -> ToolResult:
     return answered.model_copy(update={"output": {**answered.output, "arguments_set_by_a_person": reply.arguments}})
 
 
-async def _use_tool(
-    request: SubtaskRequest, conversation: Conversation, call: ToolCall, step: str, left: timedelta
-) -> ToolResult:
-    conversation.count_tool_call()
-    acts = call.tool in request.agent.acting
-    try:
-        return await workflow.execute_activity_method(
-            ToolActivities.use_tool,
-            ToolRequest(
-                session=request.session,
-                step=f"{step}.{call.tool}",
-                crew=request.crew,
-                agent=request.agent.name,
-                subtask=request.subtask.id if acts else "",
-                call=call,
-                **_recalled(request, call),
-                private=_private_texts(request),
-                public=_public_texts(request, conversation),
-                documents=request.documents,
-            ),
-            activity_id=f"{step}.{call.tool}",
-            summary=_summary(call),
-            **options.tool(left),
-        )
-    except (asyncio.CancelledError, ActivityError) as error:
-        if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
-            if acts:
-                conversation.doubt(call)
-            raise
-        if acts:
-            return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
-        message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
-
-
 class _Recalled(TypedDict, total=False):
     outcome: InputOutcome | None
     known: tuple[str, ...]
@@ -229,6 +254,17 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
 
 def _refused(call: ToolCall, error: str) -> ToolResult:
     return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
+
+
+def _not_made(call: ToolCall) -> ToolResult:
+    return _refused(call, f"{_INTERRUPTED} It was not made.").model_copy(update={"may_be_repeated": True})
+
+
+def _interrupted(call: ToolCall, *, acts: bool) -> ToolResult:
+    """Answer a call that was ended while it was made; of one that acts nobody knows whether it was applied."""
+    if acts:
+        return _refused(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").model_copy(update={"is_unknown": True})
+    return _refused(call, _INTERRUPTED).model_copy(update={"may_be_repeated": True})
 
 
 def _summary(call: ToolCall) -> str:

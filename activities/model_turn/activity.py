@@ -22,6 +22,7 @@ from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
 from activities.model_turn.data import read_data
 from activities.model_turn.journal import Entry, Journal, open_journal
+from activities.model_turn.live_text import live_report
 from activities.model_turn.resets import DiscardedTurns, reuse
 from activities.model_turn.retry_policy import (
     Freshness,
@@ -137,6 +138,7 @@ class TurnActivities:
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
+            live=live_report(task, record),
         )
 
     async def _refuse_above_reserve(self, call: ModelCall, request: TurnRequest) -> None:

@@ -19,7 +19,7 @@ from temporalio.service import RPCError
 from activities.heartbeats import pulse
 from activities.model_turn.contracts import TurnResult
 from activities.models.protocol import ProviderJob
-from chargehand.contracts import Contract
+from chargehand.contracts import Contract, LiveText, left_out
 from chargehand.visibility import describe, is_open
 
 _CANCEL_SECONDS: Final = 30.0
@@ -34,6 +34,8 @@ class Entry(Contract):
     provider_job: str = ""
     """Id of the background job that the provider runs for this call, if it runs one."""
     result: TurnResult | None = None
+    live: LiveText | None = left_out(None)
+    """What the model has written so far of a text that is followed; no other attempt uses it."""
 
 
 Step = tuple[str, str, str]
@@ -83,11 +85,17 @@ class Journal:
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
+        entry = entry.model_copy(update={"live": None})
         self.entry = entry
         if entry.result is not None:
             _unrecorded.keep(self._step, entry)
         await self._pulse.record(entry)
         _unrecorded.forget(self._step)
+
+    def publish(self, live: LiveText) -> None:
+        """Show followers the text that is being written, in the next heartbeat."""
+        self.entry = self.entry.model_copy(update={"live": live})
+        self._pulse.beat()
 
     def job(self) -> ProviderJob:
         """Return the provider's job for this call, with the callbacks that maintain it."""
@@ -156,7 +164,8 @@ async def _session_is_over() -> bool:
 async def open_journal() -> AsyncGenerator[Journal]:
     """Open the running activity's journal, whose entry the activity's heartbeats repeat."""
     info = activity.info()
-    entry = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
+    before = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
+    entry = before.model_copy(update={"live": None})
     # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)

@@ -254,6 +254,11 @@ class MessageFold:
         blocks: list[JsonValue] = [self._blocks[index] for index in sorted(self._blocks)]
         return {**self._message, "content": blocks, "usage": self._usage or None}
 
+    @property
+    def text(self) -> str:
+        """What the model has written so far."""
+        return "".join(piece for (_, field), pieces in self._pieces.items() if field == "text" for piece in pieces)
+
     def _grow(self, index: int, delta: Mapping[str, JsonValue]) -> None:
         if index not in self._blocks:
             raise UnreadableReply("it continues a block that never began")

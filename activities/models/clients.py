@@ -155,7 +155,7 @@ class ProviderModel(ABC, Generic[ClientType]):
 
     async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
         patience = self.patience.for_output(call.max_output_tokens)
-        return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds)
+        return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds, live=call.live)
 
     async def warm_up(self) -> ClientType:
         """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""

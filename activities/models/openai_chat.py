@@ -223,6 +223,11 @@ class ChatFold:
             "usage": self._usage,
         }
 
+    @property
+    def text(self) -> str:
+        """What the model has written so far."""
+        return _plain("".join(self._pieces.get("content", ())))
+
     def _grow(self, delta: Mapping[str, JsonValue]) -> None:
         for name, value in delta.items():
             if name == "tool_calls":

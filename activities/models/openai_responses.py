@@ -191,6 +191,7 @@ class ResponseFold:
 
     def __init__(self) -> None:
         self._began = False
+        self._pieces: list[str] = []
         self.body: JsonValue = None
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
@@ -203,6 +204,8 @@ class ResponseFold:
             is_final = bool(code) and code not in RETRYABLE_CODES
             raise ReportedError(code, text, is_final=is_final, possibly_billed=self._began)
         self._began = self._began or kind == "response.output_item.added"
+        if kind == "response.output_text.delta":
+            self._pieces.append(str(event.get("delta") or ""))
         if kind not in _LAST_EVENTS:
             return False
         self.body = event.get("response")
@@ -211,6 +214,11 @@ class ResponseFold:
     def is_complete(self) -> bool:
         """Return False: only the last event completes a response."""
         return False
+
+    @property
+    def text(self) -> str:
+        """What the model has written so far."""
+        return "".join(self._pieces)
 
 
 class BackgroundStore:

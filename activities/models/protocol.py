@@ -40,6 +40,20 @@ class ProviderJob:
     """Clean-up to run once the job's result is journalled."""
 
 
+@runtime_checkable
+class FollowsText(Protocol):
+    """Follows the text of a reply while the provider streams it."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it wants to see the text now."""
+        ...
+
+    def show(self, written: str) -> None:
+        """See the text so far."""
+        ...
+
+
 class ModelCall(BaseModel):
     """One request to a model: the typed task, and the same thing rendered as a prompt."""
 
@@ -73,6 +87,8 @@ class ModelCall(BaseModel):
     """Names the call across attempts; sent to providers that accept one."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` allows hours for a lower price; providers without batches answer now."""
+    live: FollowsText | None = None
+    """Follows the reply while it is streamed; None if nobody does."""
     job: ProviderJob | None = None
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
 

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from activities.http_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
+from activities.models.protocol import FollowsText
 from activities.models.replies import parse
 from activities.silence import silence_limit
 
@@ -70,9 +71,19 @@ class Fold(Protocol):
         """The reply; complete only at the end."""
         ...
 
+    @property
+    def text(self) -> str:
+        """What the model has written so far, without thoughts and tool calls."""
+        ...
+
 
 async def receive(
-    request: AbstractAsyncContextManager[Response], fold: Fold, *, patience: Patience, whole_seconds: float
+    request: AbstractAsyncContextManager[Response],
+    fold: Fold,
+    *,
+    patience: Patience,
+    whole_seconds: float,
+    live: FollowsText | None = None,
 ) -> JsonValue:
     """Send a request, and return the body of the reply, assembled from its events if the provider streams.
 
@@ -85,14 +96,14 @@ async def receive(
         silence = silence_limit(patience.first_seconds, patience.gap_seconds)
         async with whole, silence as on_line, request as response:
             on_line()
-            return await _body(response, fold, on_line)
+            return await _body(response, fold, on_line, live)
     except TimeoutError:
         if not whole.expired():
             raise
         raise TimeoutError(f"it was not done after {whole_seconds:g} seconds.") from None
 
 
-async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> JsonValue:
+async def _body(response: Response, fold: Fold, on_line: Callable[[], None], live: FollowsText | None) -> JsonValue:
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             whole = bytearray()
@@ -112,6 +123,8 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None]) -> 
             if is_last:
                 await _drain(lines)
                 break
+            if live is not None and live.is_due:
+                live.show(fold.text)
         else:
             if not problem and not fold.is_complete():
                 raise UnreadableReply("it ended too early")

@@ -55,7 +55,7 @@ class Message(Contract):
 
     role: Literal["user", "assistant", "tools"]
     text: str = ""
-    """For `user`, and for `assistant` when the reply could not be used."""
+    """For `user`, and for `assistant` when it did not ask for tools."""
     calls: tuple[ToolCall, ...] = ()
     """For `assistant`: the tools it asked for."""
     results: tuple[ToolText, ...] = ()

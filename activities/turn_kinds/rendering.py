@@ -24,6 +24,12 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
     return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
 
 
+def told_text(told: Sequence[str]) -> str:
+    """Render what the user has written to an agent since its task was planned."""
+    heading = "The user has written to you. Follow this from now on, also where your instruction says otherwise:"
+    return "\n".join([heading, *map(request_block, told)])
+
+
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a session."""
     if may_nest:

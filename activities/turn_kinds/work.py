@@ -10,7 +10,13 @@ from activities.contracts import InputOutcome, Note, Round
 from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer, required_of_models
-from activities.turn_kinds.rendering import document_sections, notes_section, outcome_section, request_section
+from activities.turn_kinds.rendering import (
+    document_sections,
+    notes_section,
+    outcome_section,
+    request_section,
+    told_text,
+)
 from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, left_out
@@ -116,6 +122,8 @@ class WorkTask(TurnTask):
     """What the agent wrote at the end of the conversation before this one."""
     notes: tuple[Note, ...] = left_out(())
     """What the agent had noted when this conversation began."""
+    told: tuple[str, ...] = left_out(())
+    """What the user had written to the agent when this conversation began."""
     rounds: tuple[Round, ...] = ()
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
@@ -164,6 +172,7 @@ class WorkTask(TurnTask):
             *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
             *notes_section(self.notes),
+            *([told_text(self.told)] if self.told else []),
         ]
 
     def _shape(self) -> list[str]:
@@ -182,13 +191,17 @@ class WorkTask(TurnTask):
         return (*super().messages(catalog, today), *conversation)
 
 
-def _round_messages(past: Round, shown: ShownText) -> tuple[Message, Message]:
+def _round_messages(past: Round, shown: ShownText) -> list[Message]:
+    told = [told_text(past.told)] if past.told else []
+    if past.answer:
+        said = Message(role="assistant", text=past.answer, provider_items=past.provider_items)
+        return [said, Message(role="user", text="\n\n".join([*told, "Answer again, as a whole."]))]
     if past.correction:
-        problem = data_block(past.correction)
-        return (
+        problem = f"Your reply could not be used:\n{data_block(past.correction)}\nFix that and answer again."
+        return [
             Message(role="assistant", text="(a reply that could not be used)"),
-            Message(role="user", text=f"Your reply could not be used:\n{problem}\nFix that and answer again."),
-        )
+            Message(role="user", text="\n\n".join([problem, *told])),
+        ]
     calls = {call.id: call for call in past.calls}
     results = [
         ToolText(call_id=result.call_id, text=shown.render(result, calls.get(result.call_id)), ok=result.ok)
@@ -197,7 +210,8 @@ def _round_messages(past: Round, shown: ShownText) -> tuple[Message, Message]:
     if results and past.turns_left:
         # In the last result, so that the messages alternate on every provider's wire.
         results[-1] = results[-1].model_copy(update={"text": f"{results[-1].text}\n(turns left: {past.turns_left})"})
-    return (
+    return [
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
         Message(role="tools", results=tuple(results)),
-    )
+        *(Message(role="user", text=text) for text in told),
+    ]

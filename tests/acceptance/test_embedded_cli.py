@@ -137,17 +137,21 @@ def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None
     assert not is_held(state / "keeper.lock")
 
 
-def test_an_interrupted_run_cancels_its_session(served: Path, documents: Path, chargehand: Commands) -> None:
-    """Ctrl-C: exit code 130, and the session is cancelled, not merely abandoned."""
-    begin = ("run", "--state-dir", served, "--docs", documents, "--approve-plan", "--id", "stopped")
+def test_a_run_without_a_terminal_leaves_its_session_running(
+    served: Path, documents: Path, chargehand: Commands
+) -> None:
+    """An interruption: exit code 130, how to go on, and the session neither stopped nor lost."""
+    begin = ("run", "--state-dir", served, "--docs", documents, "--approve-plan", "--id", "left")
     with process(*begin, _QUESTION) as run:
         read_until(run, "session awaiting approval")
         run.send_signal(signal.SIGINT)
-        run.communicate(timeout=60)
+        _, said = run.communicate(timeout=60)
     listed = json.loads(chargehand("list", "--state-dir", served, "--json").out)
+    chargehand("cancel", "--state-dir", served, "left")
 
     assert run.returncode == 130
-    assert [session["state"] for session in listed if session["id"] == "stopped"] == ["canceled"]
+    assert "`chargehand watch left`" in said
+    assert [session["state"] for session in listed if session["id"] == "left"] == ["running"]
 
 
 def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
@@ -173,10 +177,8 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
 
 
 def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) -> None:
-    """Settings that no worker can use end the run with the worker's own words, not with a wait for ever."""
-    with process(
-        "run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_PROVIDER="oracle"
-    ) as run:
+    """A program that exits ends the run, not with a wait for ever."""
+    with process("run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_WORKER="false") as run:
         out, said = run.communicate(timeout=100)
 
     assert (run.returncode, out) == (4, "")
@@ -185,6 +187,21 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 
 
 # Commands: what they put out, and how they end.
+
+
+def test_wrong_settings_are_told_before_anything_is_started(state: Path) -> None:
+    """Every wrong value in one message, and every unknown name in a warning; no server, no session."""
+    wrong = {"CHARGEHAND_LOG_LEVEL": "loud", "CHARGEHAND_MAX_ACTIVITIES": "0", "CHARGEHAND_PROVIDR": "openai"}
+
+    ran = run_command(("run", "--state-dir", state, _QUESTION), command_environment(**wrong))
+    doctor = run_command(("doctor", "--state-dir", state), command_environment(CHARGEHAND_PROVIDR="openai"))
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "CHARGEHAND_LOG_LEVEL: " in ran.said
+    assert "CHARGEHAND_MAX_ACTIVITIES: " in ran.said
+    assert "Warning: CHARGEHAND_PROVIDR is not a setting; did you mean CHARGEHAND_PROVIDER?" in ran.said
+    assert doctor.code == 1
+    assert "✘ CHARGEHAND_PROVIDR is not a setting; did you mean CHARGEHAND_PROVIDER?" in doctor.out
 
 
 def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargehand: Commands) -> None:
@@ -238,7 +255,7 @@ def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, ch
     assert plan.out.startswith("T1 ")
     assert Plan.model_validate_json(typed.out).subtasks[0].id == "T1"
     assert Trace.model_validate_json(trace.out).steps[0].id == "first"
-    assert re.search(r"running .* first\n", listed.out)
+    assert re.search(r"awaiting approval .* first ", listed.out)
     assert cancelled.code == 0, cancelled.said
     assert (result.code, result.out) == (1, "")
     assert "Session 'first' was cancelled." in result.said
@@ -317,7 +334,7 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargeha
 
 def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
     """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
-    ran = chargehand("run", "--state-dir", state, "--replay-tape", _TAPE, "--json", "--quiet")
+    ran = chargehand("run", "--state-dir", state, "--replay-tape", _TAPE, "--json")
 
     report = Report.model_validate_json(ran.out)
     assert ran.code == 0, ran.said

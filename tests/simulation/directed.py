@@ -18,7 +18,7 @@ from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Report, SessionRequest, Status
 from chargehand.wire import QueryName, UpdateName
-from chargehand_worker.in_memory.exchange import Answer
+from chargehand_worker.in_memory.exchange import Answer, Update
 from chargehand_worker.in_memory.executions import Execution
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.scripted_model import Held, Respond, reply
@@ -92,10 +92,10 @@ class VirtualSession:
         """Let everything happen up to a moment, in seconds since the start."""
         self._server.run_until(round(seconds * _SECOND))
 
-    def update(self, name: UpdateName, argument: object = None) -> None:
-        """Send an update."""
+    def update(self, name: UpdateName, argument: object = None) -> Update:
+        """Send an update; returns what becomes of it."""
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
-        self._server.update(ROOT, f"update at {self._server.now}", name, payloads)
+        return self._server.update(ROOT, f"update {len(self._server.updates)}", name, payloads)
 
     def status(self) -> Status:
         """Ask the running session."""

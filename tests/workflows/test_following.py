@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 from temporalio.client import Client
 
+from activities.models.failures import ProviderError, ProviderFault
+from activities.models.protocol import ModelCall
 from chargehand.contracts import (
     CallEvent,
     EndEvent,
@@ -26,9 +29,10 @@ from chargehand.converter import data_converter
 from chargehand.errors import ChargehandError, SessionNotFound
 from chargehand.payloads.encryption import Encryption
 from chargehand.session import Session
-from chargehand.wire import UpdateName
+from chargehand.visibility import describe
+from chargehand.wire import ErrorType, UpdateName
 from tests.environment import open_environment
-from tests.scripted_model import Script, answer, report, request_tool, subtask, use
+from tests.scripted_model import Held, Script, answer, report, request_tool, subtask, use
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_asking import GOAL as ASKING
 from tests.workflows.test_asking import MEANT, unsure
@@ -159,3 +163,67 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
                 await events_of(session, forged)
         with pytest.raises(SessionNotFound):
             await events_of(opened.chargehand.session("another"), cursor)
+
+
+def shown(call: ModelCall, text: str) -> None:
+    """Stream a report up to here."""
+    assert call.live is not None
+    call.live.show(f'{{"answer": {to_json(text).decode()[:-1]}')
+
+
+async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:
+    """Its text comes in parts as the model writes it; joined they are the report, also for who comes in between."""
+    first, second = asyncio.Event(), asyncio.Event()
+
+    def begin(call: ModelCall) -> Held:
+        shown(call, "All of it\n")
+        return Held(go_on, first)
+
+    def go_on(call: ModelCall) -> Held:
+        shown(call, 'All of it\nis "kno')
+        return Held(report('All of it\nis "known".'), second)
+
+    async with environment(Script().plan(subtask("T1"), subtask("T2")).synthesis(begin)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        texts: list[TextEvent] = []
+        async for event in session.follow():
+            if isinstance(event, TextEvent):
+                texts.append(event)
+                (first if len(texts) == 1 else second).set()
+        rest = [event for event in await events_of(session, texts[0].cursor) if isinstance(event, TextEvent)]
+        answer = (await session.result()).answer
+
+    assert [(each.draft, each.offset, each.text) for each in texts] == [
+        (1, 0, "All of it\n"),
+        (1, 10, 'is "kno'),
+        (1, 17, 'wn".'),
+    ]
+    assert "".join([texts[0].text, *(each.text for each in rest)]) == answer
+
+
+async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Path) -> None:
+    """What an attempt wrote before its provider failed is a draft of its own, and no key, no text."""
+    failing = asyncio.Event()
+    keyless: list[bytes] = []
+
+    def write(call: ModelCall) -> Held:
+        is_first = len(opened.model.of_kind("synthesis")) == 1
+        shown(call, "Nothing" if is_first else "All")
+        busy = ProviderError("It is busy.", ProviderFault(provider="scripted"), ErrorType.PROVIDER_UNAVAILABLE)
+        return Held(busy if is_first else report("All of it."), failing)
+
+    target = client.service_client.config.target_host
+    encrypted = await Client.connect(target, data_converter=data_converter(Encryption({"k": bytes(32)}, "k")))
+    script = Script().plan(subtask("T1"), subtask("T2")).synthesis(write)
+    async with open_environment(encrypted, tmp_path, script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        drafts: dict[int, str] = defaultdict(str)
+        async for event in session.follow():
+            if isinstance(event, TextEvent):
+                drafts[event.draft] += event.text
+            if isinstance(event, TextEvent) and not failing.is_set():
+                keyless.append((await describe(client, session.id)).SerializeToString())
+                failing.set()
+
+    assert drafts == {1: "Nothing", 2: "All of it."}
+    assert not any(b"Nothing" in stored for stored in keyless)

@@ -50,7 +50,7 @@ def check_plan(
     crew: CrewCard,
     *,
     turns: int,
-    executed: int = 0,
+    begun: Collection[str] = (),
     may_nest: bool,
     ancestors: Collection[str],
     inherited: frozenset[Capability] = frozenset(),
@@ -62,7 +62,7 @@ def check_plan(
         draft: the plan as a model or a person wrote it.
         crew: the agents that exist.
         turns: how many the limits leave for its subtasks.
-        executed: how many of its first subtasks have ended, and need none.
+        begun: ids of its subtasks that have their turns, or need none any more.
         may_nest: whether a subtask may be a nested session.
         ancestors: fingerprints of the work that this session is part of.
         inherited: what kinds of text the goal rests on.
@@ -77,7 +77,7 @@ def check_plan(
         agents.add(SUPERVISOR)
     found = chain(
         _count_errors(draft),
-        _turn_errors(draft, crew, turns, executed),
+        _turn_errors(draft, crew, turns, begun),
         _shape_errors(draft),
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         (error for subtask in draft.subtasks for error in _input_errors(subtask, crew)),
@@ -142,9 +142,10 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
         )
 
 
-def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, executed: int) -> Iterator[str]:
+def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, begun: Collection[str]) -> Iterator[str]:
     least = {SUPERVISOR: least_turns(None)} | {agent.name: least_turns(agent) for agent in crew.agents}
-    needed = sum(least.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in draft.subtasks[executed:])
+    new = [subtask for subtask in draft.subtasks if subtask.id not in begun]
+    needed = sum(least.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in new)
     if needed > turns:
         yield (
             f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3, "

@@ -235,12 +235,16 @@ def input_for(subtask: Subtask, outcome: Outcome) -> InputOutcome:
     )
 
 
-def nested_goal(subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequence[Note] = ()) -> str:
-    """Write the goal of a nested session: the instruction, and what is known already."""
+def nested_goal(
+    subtask: Subtask, inputs: Iterable[InputOutcome], notes: Sequence[Note] = (), told: Sequence[str] = ()
+) -> str:
+    """Write the goal of a nested session: the instruction, what the user has written since, and what is known."""
     noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
     known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
     data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
-    return without_control_characters("\n\n".join([subtask.instruction, *data, *noted, *known]))[:_GOAL_CHARACTERS]
+    return without_control_characters("\n\n".join([subtask.instruction, *told, *data, *noted, *known]))[
+        :_GOAL_CHARACTERS
+    ]
 
 
 def stop_reason_of(outcomes: Sequence[Outcome], stopped: StopReason | None) -> StopReason:

@@ -40,6 +40,7 @@ from workflows.rules.recovery import (
 )
 from workflows.rules.report_content import USABLE, input_for, usage_of
 from workflows.session import Session
+from workflows.steering import Delivery
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 from workflows.steps.route import around_backlog, is_unapproved
@@ -144,23 +145,40 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     if notes:
         reads |= session.provenance.of_attempts(subtask.id)
     session.provenance.record_attempt(subtask.id, reads, own)
-    agent = session.agent(subtask.agent)
-    if agent is None:
-        ended = await run_nested_session(
-            session, subtask, inputs, notes=notes, reads=reads, grant=reservation.amount, child=child
-        )
-        own_time = timedelta(0)
-    else:
-        agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
-        agent = session.card_for(subtask, agent)
-        agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
-        ended = await run_subtask(session, subtask, agent, inputs, notes=notes, grant=reservation.amount, child=child)
-        own_time = workflow.now() - began_at - ended.waited
+    way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
+    read: tuple[int, ...] = ()
+    try:
+        ended = await _run(session, trying, inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
+        read = ended.messages_read
+    finally:
+        session.progress.steering.close(way, read)
+    own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if not is_granted:
         session.grants.release(reservation)
         return ended
     return replace(ended, outcome=session.grants.close(child, subtask.agent, ended.outcome))
+
+
+async def _run(
+    session: Session,
+    trying: _Try,
+    inputs: tuple[InputOutcome, ...],
+    *,
+    notes: tuple[Note, ...],
+    reads: frozenset[Capability],
+    grant: Amount,
+    way: Delivery,
+) -> Ended:
+    """Run one child workflow: an agent, or a nested session."""
+    subtask, tier = trying.subtask, trying.tier
+    agent = session.agent(subtask.agent)
+    if agent is None:
+        return await run_nested_session(session, subtask, inputs, notes=notes, reads=reads, grant=grant, way=way)
+    agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
+    agent = session.card_for(subtask, agent)
+    agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
+    return await run_subtask(session, subtask, agent, inputs, notes=notes, grant=grant, way=way)
 
 
 async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:

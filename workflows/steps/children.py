@@ -43,6 +43,7 @@ from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.session import Session
+from workflows.steering import Delivery
 from workflows.steps.writer import is_long, length_words
 
 _RECALLABLE_BYTES: Final = 800_000
@@ -72,6 +73,8 @@ class Ended:
     """Time that it waited for a larger grant."""
     depth: int = 0
     """Hops from the root to the deepest workflow below it; 0 if there is none."""
+    messages_read: tuple[int, ...] = ()
+    """Numbers of the messages of a person that the outcome takes into account."""
 
 
 async def run_subtask(
@@ -82,9 +85,9 @@ async def run_subtask(
     *,
     notes: tuple[Note, ...],
     grant: Amount,
-    child: str,
+    way: Delivery,
 ) -> Ended:
-    """Run a subtask by an agent as a child workflow of that id; `notes` are those of earlier attempts."""
+    """Run a subtask by an agent as a child workflow, the end of `way`; `notes` are those of earlier attempts."""
     limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
     is_final = plan is not None and (plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not is_long(session)))
     request = SubtaskRequest(
@@ -102,6 +105,7 @@ async def run_subtask(
         final_instruction=plan.final_instruction if is_final and plan else "",
         length_words=length_words(session) if is_final else 0,
         notes=notes,
+        messages=session.progress.steering.messages_for(subtask.id),
         turns=grant.turns,
         usd=grant.usd,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
@@ -116,12 +120,19 @@ async def run_subtask(
         goal_is_public=session.request.delegation is None,
     )
     result = await _run(
-        session, WorkflowType.SUBTASK, request, SubtaskResult, child, subtask=subtask, text=subtask.instruction
+        session, WorkflowType.SUBTASK, request, SubtaskResult, way, subtask=subtask, text=subtask.instruction
     )
     if isinstance(result, Failure):
         return Ended(result)
     session.model_calls.learn(result.overcharges)
-    return Ended(result.outcome, result.wasted, result.notes, result.rounds, result.waited)
+    return Ended(
+        result.outcome,
+        result.wasted,
+        result.notes,
+        result.rounds,
+        result.waited,
+        messages_read=result.messages_read,
+    )
 
 
 def _recallable(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
@@ -155,7 +166,7 @@ async def run_nested_session(
     notes: Sequence[Note],
     reads: Reads,
     grant: Amount,
-    child: str,
+    way: Delivery,
 ) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
     ends_at, planned = session.clock.report_starts_at, session.progress.planned(subtask)
@@ -177,7 +188,8 @@ async def run_nested_session(
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
     )
-    goal = nested_goal(subtask, inputs, notes)
+    told = [item.text for item in session.progress.steering.messages_for(subtask.id)]
+    goal = nested_goal(subtask, inputs, notes, told)
     request = session.request.model_copy(
         update={
             "goal": goal,
@@ -193,11 +205,12 @@ async def run_nested_session(
         }
     )
     named = subtask.model_copy(update={"agent": SUPERVISOR})
-    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, child, subtask=named, text=goal)
+    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, way, subtask=named, text=goal)
     if isinstance(report, Failure):
         return Ended(report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
-    return Ended(nested_outcome(report), report.wasted, depth=deepest)
+    # What was not read below, that report names itself.
+    return Ended(nested_outcome(report), report.wasted, depth=deepest, messages_read=tuple(way.given))
 
 
 def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:
@@ -246,11 +259,12 @@ async def _run(
     workflow_type: WorkflowType,
     request: Contract,
     result_type: type[_Result],
-    child: str,
+    way: Delivery,
     *,
     subtask: Subtask,
     text: str,
 ) -> _Result | Failure:
+    child = way.workflow_id
     is_repeated = not session.record_child(child)
     session.list_state()
     try:
@@ -265,12 +279,14 @@ async def _run(
             priority=session.priority,
             **options.child(),
         )
+        way.start()
         return await _end_of(handle)
     except ChildWorkflowError as error:
         return _failure(error)
     except WorkflowAlreadyStartedError:
         if is_repeated or not session.was_reset:
             return _DUPLICATE
+        way.start()
         duplicate = await _await_duplicate(child)
         if duplicate.ended == "completed":
             return result_type.model_validate(duplicate.result)

@@ -52,6 +52,7 @@ def _start_ready(session: Session, running: _Running) -> None:
             step = _start(session, subtask, not_started=len(planned) - len(outcomes) - len(running))
             if step is None:
                 break  # running subtasks finish first and return what they do not need
+            session.progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
     session.peaks.count_parallel(len(running))
     session.refresh_details()
@@ -70,23 +71,28 @@ def _least(session: Session, subtask: Subtask) -> Amount:
 
 
 async def _wait_for_change(session: Session, running: _Running) -> None:
-    """Wait until a subtask has ended, a grant was closed that another could start with, or time is up."""
-    closed = session.grants.closed
+    """Wait until a subtask has ended or may be able to start, or time is up."""
+    closed, plan = session.grants.closed, session.progress.plan
     await workflow.wait_condition(
-        lambda: session.clock.work_is_over or session.grants.closed != closed or any(task.done() for task in running)
+        lambda: (
+            session.clock.work_is_over
+            or session.grants.closed != closed
+            or session.progress.plan is not plan
+            or any(task.done() for task in running)
+        )
     )
 
 
 async def _wait_for_budget(session: Session) -> bool:
     """Wait for budget for the subtasks that cannot start; False once none is left to start."""
-    outcomes, planned = session.progress.outcomes, session.progress.subtasks
+    outcomes, planned, plan = session.progress.outcomes, session.progress.subtasks, session.progress.plan
     blocked = ready(planned, outcomes, outcomes)
     if not blocked:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
         return len(outcomes) < len(planned)
     needed = _least(session, blocked[0])
-    await session.wait_for_budget(needed, lambda: True)
-    if session.clock.work_is_over or session.ledger.unspent.covers(needed):
+    await session.wait_for_budget(needed, lambda: True, lambda: session.progress.plan is not plan)
+    if session.clock.work_is_over or session.ledger.unspent.covers(needed) or session.progress.plan is not plan:
         return True
     for subtask in blocked:
         needed = _least(session, subtask)

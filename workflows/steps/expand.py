@@ -120,7 +120,7 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     draft = expanded(plan, template, answer.instructions[:room])
     try:
         # The limits are checked before, for the subtasks that have not started.
-        larger = validate(session, draft, executed=len(draft.subtasks))
+        larger = validate(session, draft, begun={each.id for each in draft.subtasks})
     except InvalidPlan as error:
         return error.errors
     reads = session.provenance.of_inputs(template, template)

@@ -1,6 +1,6 @@
 """The second step of a session: a valid plan."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -56,8 +56,8 @@ async def make_plan(session: Session) -> Plan:
     return session.progress.adopt(_undivided(session, rejected[-1].errors))
 
 
-def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -> Plan:
-    """Check a plan against this session's crew and limits; its first subtasks may have been executed already.
+def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[str] = ()) -> Plan:
+    """Check a plan against this session's crew and limits; some of its subtasks may have begun already.
 
     Raises:
         InvalidPlan: with every reason against it.
@@ -66,7 +66,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, executed: int = 0) -
         draft,
         session.facts.crew,
         turns=_turns_for(session, draft),
-        executed=executed,
+        begun=begun,
         may_nest=session.may_nest,
         ancestors=session.ancestors,
         inherited=session.provenance.inherited,
@@ -93,8 +93,10 @@ def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
     """
     if session.request.limits.on_limit == "pause":
         return session.facts.ceilings.max_turns
-    needs_no_report = len(draft.subtasks) == 1 and session.report_reserve.is_payable
-    return session.ledger.unspent.turns + (1 if needs_no_report else 0)
+    needs_report, turns = len(draft.subtasks) > 1, session.ledger.unspent.turns
+    if session.report_reserve.is_held:
+        return turns if needs_report else turns + 1
+    return max(turns - 1, 0) if needs_report else turns
 
 
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:

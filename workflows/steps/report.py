@@ -54,7 +54,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         grades = ()
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
-    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session)])
+    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session), *progress.steering.gaps()])
     # The findings of a review were checked against the change itself: they cite no sources.
     answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _checked(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
@@ -88,10 +88,17 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
         routes=tuple(progress.routes),
+        edits=tuple(progress.edits),
         issues=reviewed.issues if reviewed else issues_of(progress.outcomes.values()),
         artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
     )
     return bounded(report)
+
+
+def with_late_messages(session: Session, report: Report) -> Report:
+    """Name what was told after the gaps of a report were collected."""
+    late = tuple(gap for gap in session.progress.steering.gaps() if gap not in report.gaps)
+    return report.model_copy(update={"gaps": (*report.gaps, *late)}) if late else report
 
 
 def _crew_version(facts: SessionFacts) -> CrewVersion:

@@ -104,7 +104,7 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
         omitted=[],
     )
     try:
-        larger = validate(session, draft, executed=len(plan.subtasks))
+        larger = validate(session, draft, begun=session.progress.begun)
     except InvalidPlan:
         return None
     # The reviewer has read every outcome, and nobody has approved the subtasks that it adds.

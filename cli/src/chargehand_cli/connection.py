@@ -3,11 +3,12 @@
 import asyncio
 import importlib
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from chargehand import NotReachable
+from chargehand import NotReachable, SessionNotFound
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.embedded import BAD_SETTINGS, Departure, EmbeddedServer, ServerNote, last_lines
 from chargehand_cli.location import Location, LocationOptions, find_own_location
@@ -29,6 +30,8 @@ class Connection:
         self._chargehand: Chargehand | None = None
         self.farewell = ""
         """Written at the end of the command if the embedded server ends with it."""
+        self.linger_seconds = 0
+        """How long the embedded server stays, without a worker, when the command has ended."""
 
     @cached_property
     def location(self) -> Location:
@@ -44,18 +47,37 @@ class Connection:
         """How often to poll a session's status."""
         return 0.25 if self._server else 1.0
 
-    def join(self) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection; kept reports are read without one."""
+        return self._chargehand is not None
+
+    @property
+    def has_worker(self) -> bool:
+        """Whether a worker runs, as far as this command can know: others' servers are assumed to have one."""
+        note = self._server.note() if self._server else None
+        return self._server is None or (note is not None and note.has_worker)
+
+    def join(self, *, worker: bool = True) -> None:
         """Start the embedded server if this command uses it; return at once."""
         if self.location.is_embedded and not self._server:
-            server = EmbeddedServer(self.location.state, self.location.worker, temporal=self.location.temporal)
+            program = self.location.worker if worker else None
+            server = EmbeddedServer(self.location.state, program, temporal=self.location.temporal)
             server.join()
             self._server = server
 
-    async def open(self) -> None:
-        """Connect, unless it is done; the embedded server starts while this process loads its modules."""
+    async def open(self, *, worker: bool = True) -> None:
+        """Connect, unless it is done; the embedded server starts while this process loads its modules.
+
+        The embedded worker resumes every unfinished session, and their costs: commands that only read need none.
+        """
         if self._chargehand:
+            if worker:
+                await self._add_worker()
             return
-        self.join()
+        if worker:
+            await self.check_settings()
+        self.join(worker=worker)
         if not self._server:
             self._chargehand = await self._connect_to_configured()
             return
@@ -64,6 +86,59 @@ class Connection:
         importlib.import_module("chargehand.client")
         self._note = await starting
         self._chargehand = await self._connect_to_embedded(self._note.address)
+
+    async def open_to_query(self) -> bool:
+        """Connect with a worker if that resumes no session; return whether one runs."""
+        from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
+
+        await self.open(worker=False)
+        if self.has_worker:
+            return True
+        async for _ in list_executions(self.chargehand.client, f"{ROOT_SESSIONS} AND {OPEN}", 1):
+            return False
+        await self.open()
+        return True
+
+    async def is_unfinished(self, session_id: str) -> bool:
+        """Ask the server, which needs no worker, whether a session is open.
+
+        Raises:
+            SessionNotFound: there is no such session.
+        """
+        from temporalio.service import RPCError, RPCStatusCode
+
+        from chargehand.visibility import describe, is_open
+
+        try:
+            found = await describe(self.chargehand.client, session_id)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise SessionNotFound(session_id) from error
+            raise NotReachable(f"The Temporal server does not answer: {error.message}") from error
+        return is_open(found.workflow_execution_info)
+
+    async def check_settings(self) -> None:
+        """Check the settings of the worker that this command may start.
+
+        Raises:
+            WrongSettings: they are invalid.
+        """
+        from chargehand_cli.worker_settings import check_settings
+
+        if self.location.is_embedded and self.location.worker:
+            await check_settings(self.location.worker, self.location.state)
+
+    async def _add_worker(self) -> None:
+        if not self._server or not self.location.worker or self.has_worker:
+            return
+        await self.check_settings()
+        self._server.require_worker(self.location.worker)
+        await self._reconnect(await asyncio.to_thread(self._server.wait))
+
+    async def _reconnect(self, note: ServerNote) -> None:
+        if self._note is None or note.address != self._note.address:
+            self._chargehand = await self._connect_to_embedded(note.address)
+        self._note = note
 
     def describe(self) -> str:
         """Describe the server in one line."""
@@ -97,10 +172,7 @@ class Connection:
         """Start the embedded server again if it has ended."""
         if not self._server or self._server.note():
             return
-        note = await asyncio.to_thread(self._server.wait)
-        if self._note is None or note.address != self._note.address:
-            self._chargehand = await self._connect_to_embedded(note.address)
-        self._note = note
+        await self._reconnect(await asyncio.to_thread(self._server.wait))
 
     def check_worker(self) -> None:
         """Check that the embedded worker runs.
@@ -123,9 +195,14 @@ class Connection:
         """The tape of the embedded worker, as `WorkerCommand.tape`."""
         return self._note.tape if self._note else ""
 
+    def hand_over(self, command: Sequence[str]) -> None:
+        """Start a command in the background that keeps the embedded server and its worker up."""
+        if self._server:
+            self._server.hand_over(command)
+
     def leave(self) -> Departure:
-        """Leave the embedded server; the last command to leave waits until it has shut down."""
-        return self._server.leave() if self._server else Departure.OTHERS_STAY
+        """Leave the embedded server; the last command to leave waits until it has shut down, or lets it linger."""
+        return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_configured(self) -> "Chargehand":
         from temporalio.envconfig import ClientConfig
@@ -151,5 +228,5 @@ class Connection:
         try:
             client = await Client.connect(address, data_converter=converter)
         except RuntimeError as error:
-            raise NotReachable(f"The embedded Temporal server at {address} does not answer: {error}") from error
+            raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
         return Chargehand(client, self.location.task_queue)

@@ -1,26 +1,20 @@
 """Follow a session to its end: show its status, put its questions, and outlast an absent server or worker."""
 
 import asyncio
-import os
-import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from datetime import datetime
 from typing import Final, NoReturn
 
-from chargehand import ChargehandError, NotReachable, Question, Report, Session, SessionEnded, SessionNotFound, Status
+from chargehand import ChargehandError, NotReachable, Report, SessionEnded, SessionNotFound, Status
 from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.request import build_answer
-from chargehand_cli.terminal import say
+from chargehand_cli.prompts import Prompts
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import can_ask
 
 _PATIENCE_SECONDS: Final = 60
 """How long to wait for an answer before giving up; the session itself goes on waiting."""
 _REMARK_AFTER_SECONDS: Final = 5
 _CANCEL_SECONDS: Final = 15
-_PROMPT: Final = "Your answer (leave empty to skip): "
 
 
 async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Report:
@@ -31,13 +25,12 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
         NotReachable: there was no answer for a minute, or the embedded worker keeps exiting.
     """
     progress = choose_progress(session_id, quiet=quiet)
-    is_interactive = sys.stdin.isatty() and sys.stderr.isatty() and not quiet
-    prompt = QuestionPrompt(connection.session(session_id), progress) if is_interactive else None
+    prompts = Prompts(connection.session(session_id), progress) if can_ask() and not quiet else None
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
         tasks = (
             result,
-            asyncio.create_task(_poll_status(connection, session_id, progress, prompt)),
+            asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(_watch_embedded(connection)),
         )
         try:
@@ -52,8 +45,8 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            if prompt:
-                await prompt.close()
+            if prompts:
+                await prompts.close()
 
 
 async def cancel(connection: Connection, session_id: str) -> bool:
@@ -100,7 +93,7 @@ async def _result(connection: Connection, session_id: str) -> Report:
 
 
 async def _poll_status(
-    connection: Connection, session_id: str, progress: Progress, prompt: "QuestionPrompt | None"
+    connection: Connection, session_id: str, progress: Progress, prompts: Prompts | None
 ) -> NoReturn:
     answered_at = time.monotonic()
     while True:
@@ -109,8 +102,8 @@ async def _poll_status(
                 status = await connection.session(session_id).status()
             progress.update(status)
             progress.remark(user_action(status))
-            if prompt:
-                await prompt.update(status.questions)
+            if prompts:
+                await prompts.update(status)
             answered_at = time.monotonic()
         except SessionNotFound:
             raise
@@ -137,69 +130,3 @@ def _no_answer(connection: Connection, session_id: str) -> str:
         f"'{connection.location.task_queue}'. The session resumes when they are back: `chargehand watch {session_id}`. "
         "To find the cause: `chargehand doctor`."
     )
-
-
-async def read_line() -> str:
-    """Read a line from the terminal without blocking the event loop; empty at end of file."""
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[bytes] = loop.create_future()
-    descriptor = sys.stdin.fileno()
-    # A terminal delivers line by line; Python's own buffer would swallow the lines after this one.
-    loop.add_reader(descriptor, lambda: line.done() or line.set_result(os.read(descriptor, 4_096)))
-    try:
-        return (await line).decode(errors="replace").strip()
-    finally:
-        loop.remove_reader(descriptor)
-
-
-class QuestionPrompt:
-    """Puts a session's questions to the user one after another, each once and only while it is open."""
-
-    def __init__(self, session: Session, progress: Progress, read: Callable[[], Awaitable[str]] = read_line) -> None:
-        """Answer for a session that `progress` shows."""
-        self._session = session
-        self._progress = progress
-        self._read = read
-        self._seen: set[tuple[str, datetime]] = set()
-        self._current: tuple[Question, asyncio.Task[None]] | None = None
-
-    async def update(self, questions: Sequence[Question]) -> None:
-        """Take the questions that are open now: withdraw a prompt whose question has closed, then put the next one."""
-        if self._current and (self._current[1].done() or self._current[0] not in questions):
-            await self.close()
-        if self._current:
-            return
-        for question in questions:
-            if (question.subtask, question.open_until) not in self._seen:
-                self._seen.add((question.subtask, question.open_until))
-                self._current = (question, asyncio.create_task(self._prompt(question)))
-                return
-
-    async def close(self) -> None:
-        """Withdraw the prompt."""
-        if self._current:
-            _, task = self._current
-            self._current = None
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    async def _prompt(self, question: Question) -> None:
-        with self._progress.hidden():
-            subtask = one_safe_line(question.subtask)
-            say(f"{subtask} ({one_safe_line(question.agent)}) asks:")
-            say(f"  {safe_text(question.text)}")
-            sys.stderr.write(_PROMPT)
-            sys.stderr.flush()
-            try:
-                text = await self._read()
-            except asyncio.CancelledError:
-                say(f"\n{subtask} is no longer waiting for an answer.")
-                raise
-            if not text:
-                say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
-                return
-            try:
-                await self._session.answer(build_answer(question.subtask, text))
-            except ChargehandError as error:
-                say(f"The answer was not accepted: {error}")

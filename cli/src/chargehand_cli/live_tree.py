@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.rendering.text import clock_time, dollars, duration
 from chargehand_cli.terminal import console, say
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 ("? ", "yellow"),
                 (f"{one_safe_line(question.subtask, 20)} {one_safe_line(question.agent, 40)} asks ", "bold"),
                 one_safe_line(question.text, 400),
-                (f"  until {question.open_until.astimezone():%H:%M:%S}", "bright_black"),
+                (f"  until {clock_time(question.open_until, at)}", "bright_black"),
             )
         )
     for call in status.calls if status else ():
@@ -178,7 +178,7 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 ("? ", "yellow"),
                 (f"{one_safe_line(call.subtask, 20)} {one_safe_line(call.agent, 40)} asks to use ", "bold"),
                 describe_call(call),
-                (f"  until {call.open_until.astimezone():%H:%M:%S}", "bright_black"),
+                (f"  until {clock_time(call.open_until, at)}", "bright_black"),
             )
         )
     if remark:

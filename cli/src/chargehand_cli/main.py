@@ -15,6 +15,7 @@ from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
 from chargehand_cli.verbs import GROUPS
+from chargehand_cli.worker_settings import WrongSettings
 
 
 def _put_version(wanted: bool) -> None:  # noqa: FBT001  # typer's own signature
@@ -82,7 +83,7 @@ def _exit_code(error: ChargehandError) -> Exit:
             return Exit.UNREACHABLE
         case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
             return Exit.BAD_INPUT
-        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError():
+        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError() | WrongSettings():
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED

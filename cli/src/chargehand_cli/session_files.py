@@ -4,19 +4,22 @@ import asyncio
 import hashlib
 import json
 import os
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from chargehand import ChargehandError, Report, SessionNotFound, Trace
+from chargehand import ChargehandError, NotReachable, Report, SessionNotFound, Trace
 from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_cli.terminal import Exit, put_json, put_markdown, say
+from chargehand_cli.report_screen import put_on_screen
+from chargehand_cli.terminal import Exit, put, put_json, put_markdown, say
 
 _MAX_NAME_LENGTH: Final = 120
 """Characters of a folder's name; file systems allow 255 bytes."""
@@ -62,15 +65,55 @@ def kept_report(state: Path, session_id: str) -> Report | None:
         return None
 
 
-async def wait_for_report(connection: Connection, session_id: str) -> Report:
-    """Wait for a session's report; after the server's retention, read it from its file."""
+def kept_trace(state: Path, session_id: str) -> Trace | None:
+    """Read a kept trace; None if there is none."""
+    try:
+        return Trace.model_validate_json(session_files(state, session_id).trace.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+async def open_report(connection: Connection, session_id: str) -> Report:
+    """Read the kept report of a finished session, which needs no server; or connect, and wait for the report.
+
+    Raises:
+        NotReachable: the session is unfinished, and has no worker that would finish it.
+    """
+    location = connection.location
+    if location.is_embedded and (kept := kept_report(location.state, session_id)):
+        return kept
+    await connection.open(worker=False)
+    if not connection.has_worker:
+        await check_finished(connection, session_id)
     try:
         return await connection.session(session_id).result()
     except SessionNotFound:
-        kept = kept_report(connection.location.state, session_id)
+        kept = kept_report(location.state, session_id)
         if kept is None:
             raise
         return kept
+
+
+async def open_trace(connection: Connection, session_id: str) -> Trace:
+    """Read the kept trace of a finished session, or connect and read the trace from the server."""
+    location = connection.location
+    if location.is_embedded and (kept := kept_trace(location.state, session_id)):
+        return kept
+    await connection.open(worker=False)
+    return await connection.session(session_id).trace()
+
+
+async def check_finished(connection: Connection, session_id: str) -> None:
+    """Check that a session has ended.
+
+    Raises:
+        NotReachable: it has not, and there is no worker.
+        SessionNotFound: there is no such session.
+    """
+    if await connection.is_unfinished(session_id):
+        raise NotReachable(
+            f"Session '{session_id}' is unfinished and has no worker. To resume it: `chargehand watch {session_id}`"
+        )
 
 
 async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
@@ -86,16 +129,13 @@ async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
     return await asyncio.to_thread(enclose, report, documents, artifact_reader(root, encryption_of(os.environ)))
 
 
-async def put_report(connection: Connection, report: Report, *, as_json: bool, as_output: bool = False) -> Exit:
+async def put_report(
+    connection: Connection, report: Report, *, as_json: bool, as_output: bool = False, quiet: bool = False
+) -> Exit:
     """Write a report to standard output, keep it and its trace as files, and print their paths.
 
     With `as_output`, standard output gets nothing but the output that the request asked for, if it is valid.
     """
-    trace = None
-    try:
-        trace = await connection.session(report.session).trace()
-    except ChargehandError as error:
-        say(f"The trace could not be read: {error}")
     if as_output and not as_json:
         if not report.output_problems:
             put_json(json.dumps(report.output, indent=2, ensure_ascii=False))
@@ -103,22 +143,46 @@ async def put_report(connection: Connection, report: Report, *, as_json: bool, a
             say(f"No valid output: {problem}")
     elif as_json:
         put_json(report.model_dump_json(indent=2))
+    elif quiet:
+        put_markdown(report.answer)
+    elif sys.stdout.isatty():
+        put_on_screen(report)
     else:
-        put_markdown(report_markdown(report))
-    state = connection.location.state
-    try:
-        enclosures = await find_enclosures(connection, report)
-        files = await asyncio.to_thread(keep, state, report, trace, enclosures)
-    except OSError as error:
-        say(f"The report could not be saved in {state}: {error.strerror}.")
-    else:
-        say(f"Report page: {_short(files.page)}")
-        if trace:
-            say(f"Trace:       {_short(files.trace)}")
+        put(report_markdown(report))
+    remark = _say_nothing if quiet else say
+    await _keep(connection, report, remark)
     if count := len(report.artifacts):
         files_made = "1 file was" if count == 1 else f"{count} files were"
-        say(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
+        remark(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
+    return exit_of(report)
+
+
+def exit_of(report: Report) -> Exit:
+    """Return the exit code of a command that ends with a report."""
     return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
+
+
+async def _keep(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
+    state = connection.location.state
+    if connection.is_open:
+        trace = None
+        try:
+            trace = await connection.session(report.session).trace()
+        except ChargehandError as error:
+            remark(f"The trace could not be read: {error}")
+        try:
+            enclosures = await find_enclosures(connection, report)
+            await asyncio.to_thread(keep, state, report, trace, enclosures)
+        except OSError as error:
+            remark(f"The report could not be saved in {state}: {error.strerror}.")
+    files = session_files(state, report.session)
+    shown = {"Report page": files.page, "Report": files.markdown, "Trace": files.trace}
+    for name, path in shown.items():
+        if path.exists():
+            remark(f"{name + ':':<12} {_short(path)}")
+
+
+def _say_nothing(_line: str) -> None: ...
 
 
 def _short(path: Path) -> str:

@@ -13,7 +13,9 @@ from chargehand_cli.rendering.escaping import json_text, safe_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-_SHOW_CURSOR: Final = "\x1b[?25h"
+_RESTORE_SCREEN: Final = "\x1b[?1049l\x1b[?25h"
+"""Leaves the screen of the live tree, and shows the cursor."""
+_received: Final[list[signal.Signals]] = []
 
 
 class Exit(IntEnum):
@@ -82,24 +84,52 @@ def run_interruptible(work: Coroutine[object, object, Exit]) -> Exit:
 
 async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
     task = asyncio.create_task(work)
-    interrupts = 0
 
-    def interrupt() -> None:
-        nonlocal interrupts
-        interrupts += 1
-        if interrupts > 1:
+    def interrupt(number: signal.Signals) -> None:
+        if task.cancelling():
             _exit_at_once()
+        _received.append(number)
         task.cancel()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
+        loop.add_signal_handler(number, interrupt, number)
     return await task
+
+
+def can_ask() -> bool:
+    """Whether somebody at a terminal can be asked, who did not just tell this process to end."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and signal.SIGTERM not in _received
+
+
+def resume_after_interrupt() -> None:
+    """Go on with the command that a signal has cancelled; the next signal cancels it again."""
+    if task := asyncio.current_task():
+        task.uncancel()
+
+
+def prompt(text: str) -> None:
+    """Write a prompt to standard error; the answer is typed behind it."""
+    sys.stderr.write(safe_text(text))
+    sys.stderr.flush()
+
+
+async def read_line() -> str:
+    """Read a line from the terminal without blocking the event loop; empty at end of file."""
+    loop = asyncio.get_running_loop()
+    line: asyncio.Future[bytes] = loop.create_future()
+    descriptor = sys.stdin.fileno()
+    # A terminal delivers line by line; Python's own buffer would swallow the lines after this one.
+    loop.add_reader(descriptor, lambda: line.done() or line.set_result(os.read(descriptor, 4_096)))
+    try:
+        return (await line).decode(errors="replace").strip()
+    finally:
+        loop.remove_reader(descriptor)
 
 
 def _exit_at_once() -> None:
     if sys.stderr.isatty():
-        sys.stderr.write(_SHOW_CURSOR)
+        sys.stderr.write(_RESTORE_SCREEN)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(Exit.INTERRUPTED)

@@ -4,6 +4,7 @@ A parameter that is a dataclass stands for a group of options: each of its annot
 """
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Final, get_origin, get_type_hints
 
 import typer
 
+from chargehand.environment import describe_unknown
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded import Departure
 from chargehand_cli.location import LocationOptions
@@ -31,8 +33,13 @@ FILES: Final = (*SERVER, "artifacts")
 Work = Callable[..., Coroutine[object, object, Exit | None]]
 
 
-def verb(app: typer.Typer, name: str | None = None, *, location: Collection[str] = SERVER) -> Callable[[Work], Work]:
-    """Register an async function as a verb; its first parameter is the connection, its result the exit code."""
+def verb(
+    app: typer.Typer, name: str | None = None, *, location: Collection[str] = SERVER, warns: bool = True
+) -> Callable[[Work], Work]:
+    """Register an async function as a verb; its first parameter is the connection, its result the exit code.
+
+    A verb warns of unknown `CHARGEHAND_*` variables unless it is quiet, or reports them itself.
+    """
 
     def register(work: Work) -> Work:
         options, groups = _options(work, location)
@@ -41,6 +48,9 @@ def verb(app: typer.Typer, name: str | None = None, *, location: Collection[str]
             for parameter, kind in groups.items():
                 names = [each for each in _group_options(kind) if each in options]
                 given[parameter] = kind(**{each: given.pop(each) for each in names})
+            if warns and not given.get("quiet"):
+                for unknown in describe_unknown(os.environ):
+                    say(f"Warning: {unknown}.")
             _execute(work, given)
 
         command.__doc__ = work.__doc__
@@ -67,7 +77,7 @@ def _execute(work: Work, given: dict[str, object]) -> None:
         departure = connection.leave()
         if departure is Departure.STILL_ENDING:
             say("The embedded worker is waiting for in-flight calls; it and the server then shut down.")
-    if departure is not Departure.OTHERS_STAY and connection.farewell:
+    if departure in (Departure.ENDED, Departure.STILL_ENDING) and connection.farewell:
         say(connection.farewell)
     if code is not Exit.DONE:
         raise typer.Exit(code)

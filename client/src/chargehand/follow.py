@@ -94,6 +94,8 @@ class _Branch:
     """The place from which it is followed: what came before was given already."""
     runs: list[str]
     """Ids of its runs, in order, as far as they are read."""
+    above: tuple[_Place, int] | None = None
+    """The place of the workflow that has started it, and its number there."""
     pending: dict[int, Child] = field(default_factory=dict[int, Child])
     """Children that had started before that place, and not ended."""
     tasks: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
@@ -259,10 +261,10 @@ class _Follower:
     def _catch_up(self, branch: _Branch) -> None:
         """Follow the children that run by now, and the text that is being written."""
         for child in branch.pending.values():
-            place = branch.place.children.setdefault(child.number, _Place())
+            place = branch.place.children.get(child.number) or _Place()
             done = (place.run, place.event, place.outputs)
             projection = Projection(self._client, self._session, child.subtask)
-            below = _Branch(child.workflow_id, projection, place, done, [child.run_id])
+            below = _Branch(child.workflow_id, projection, place, done, [child.run_id], (branch.place, child.number))
             branch.tasks[child.number] = self._spawn(self._follow(below))
         branch.pending.clear()
         if not branch.projection.subtask:
@@ -272,6 +274,9 @@ class _Follower:
         """Take an event from the queue, and note that it is given."""
         place = item.branch.place
         place.run, place.event, place.outputs = item.at
+        if item.branch.above is not None:
+            parent, number = item.branch.above
+            parent.children[number] = place
         if item.ended is not None:
             place.children.pop(item.ended, None)
         output = item.output

@@ -2,7 +2,19 @@
 
 from temporalio import workflow
 
-from chargehand.contracts import Answer, CallDecision, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+from chargehand.contracts import (
+    Answer,
+    CallDecision,
+    Interruption,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    Report,
+    SessionRequest,
+    Status,
+    UserMessage,
+)
 from chargehand.wire import QueryName, UpdateName, WorkflowType
 
 
@@ -49,3 +61,18 @@ class Supervisor:
     def finish_now(self) -> Status:
         """Stop the running subtasks, and write the report from the results so far."""
         raise NotImplementedError
+
+    @workflow.update(name=UpdateName.TELL)
+    def tell(self, message: UserMessage) -> Status:
+        """Have agents read a message at their next turn."""
+        raise NotImplementedError(message)
+
+    @workflow.update(name=UpdateName.INTERRUPT)
+    def interrupt(self, interruption: Interruption) -> Status:
+        """End the tools that agents are using."""
+        raise NotImplementedError(interruption)
+
+    @workflow.update(name=UpdateName.EDIT_PLAN)
+    def edit_plan(self, edit: PlanEdit) -> Plan:
+        """Change what has not begun of the plan; return the plan."""
+        raise NotImplementedError(edit)

@@ -13,13 +13,17 @@ from chargehand.contracts import (
     Answer,
     CallDecision,
     Event,
+    Interruption,
     Plan,
+    PlanChange,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Report,
     SessionRequest,
     Status,
     Trace,
+    UserMessage,
 )
 from chargehand.errors import SessionNotFound
 from chargehand.follow import follow
@@ -132,6 +136,27 @@ class Session:
         with translated(self.id):
             return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
                 Supervisor.decide_call, decision
+            )
+
+    async def tell(self, text: str, subtask: str | None = None) -> Status:
+        """Have agents read a message at their next turn: those of a subtask, or all that run or begin later."""
+        with translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.tell, UserMessage(text=text, subtask=subtask)
+            )
+
+    async def interrupt(self, subtask: str | None = None) -> Status:
+        """End the tools that the agent of a subtask is using, or all agents; they go on with their next turn."""
+        with translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.interrupt, Interruption(subtask=subtask)
+            )
+
+    async def edit_plan(self, *edits: PlanChange) -> Plan:
+        """Change what has not begun of the plan, in this order and checked as a whole; returns the plan."""
+        with translated(self.id):
+            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                Supervisor.edit_plan, PlanEdit(edits=edits)
             )
 
     async def finish_now(self) -> Status:

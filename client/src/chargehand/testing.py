@@ -20,6 +20,7 @@ from chargehand.contracts import (
     Answer,
     CallDecision,
     Plan,
+    PlanChange,
     PlanDecision,
     RaisedLimits,
     Report,
@@ -28,6 +29,7 @@ from chargehand.contracts import (
     Status,
     Timing,
     Trace,
+    UserMessage,
 )
 from chargehand.errors import (
     SessionCancelled,
@@ -101,6 +103,8 @@ class _Run:
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
     call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
+    messages: list[UserMessage] = field(default_factory=list[UserMessage])
+    edits: list[PlanChange] = field(default_factory=list[PlanChange])
     was_cancelled: bool = False
 
 
@@ -159,6 +163,23 @@ class StandInSession(Session):
         self._run().call_decisions.append(decision)
         return await self.status()
 
+    async def tell(self, text: str, subtask: str | None = None) -> Status:
+        """Note the message, and say where the session stands."""
+        self._run().messages.append(UserMessage(text=text, subtask=subtask))
+        return await self.status()
+
+    async def interrupt(self, subtask: str | None = None) -> Status:  # noqa: ARG002  # a script uses no tools
+        """Say where the session stands; a script uses no tools."""
+        return await self.status()
+
+    async def edit_plan(self, *edits: PlanChange) -> Plan:
+        """Note the edits, and give back the plan of the script."""
+        run = self._run()
+        if run.script.plan is None:
+            raise SessionFailed("There is no plan yet.", None)
+        run.edits.extend(edits)
+        return run.script.plan
+
     async def finish_now(self) -> Status:
         """Say where the session stands; its report is there already."""
         return await self.status()
@@ -206,6 +227,16 @@ class StandInChargehand(Chargehand):
     def decisions(self) -> dict[str, list[PlanDecision]]:
         """What was decided on plans, by session id."""
         return {session_id: run.decisions for session_id, run in self._runs.items()}
+
+    @property
+    def messages(self) -> dict[str, list[UserMessage]]:
+        """The messages to agents, by session."""
+        return {session_id: run.messages for session_id, run in self._runs.items()}
+
+    @property
+    def edits(self) -> dict[str, list[PlanChange]]:
+        """The changes to plans, by session."""
+        return {session_id: run.edits for session_id, run in self._runs.items()}
 
     @property
     def call_decisions(self) -> dict[str, list[CallDecision]]:

@@ -49,6 +49,9 @@ class UpdateName(StrEnum):
     FINISH_NOW = "finish_now"
     ANSWER = "answer"
     DECIDE_CALL = "decide_call"
+    TELL = "tell"
+    INTERRUPT = "interrupt"
+    EDIT_PLAN = "edit_plan"
 
 
 class SignalName(StrEnum):
@@ -59,6 +62,7 @@ class SignalName(StrEnum):
     REQUEST_CALL = "request_call"
     CALL_REPLY = "receive_call_reply"
     REPORT_CALL = "report_call"
+    STEER = "receive_steering"
 
 
 class SearchAttribute(StrEnum):

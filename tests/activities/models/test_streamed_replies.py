@@ -103,6 +103,32 @@ async def test_in_pieces_or_at_once_a_reply_is_the_same(wire: Wire, name: str) -
     assert in_pieces == await whole(wire, REPLIES[name])
 
 
+class _Reader:
+    """Wants to see the text after every event."""
+
+    is_due = True
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def show(self, written: str) -> None:
+        """Note it."""
+        self.seen.append(written)
+
+
+@every_wire
+async def test_a_text_can_be_read_while_it_comes(wire: Wire) -> None:
+    """After every event of a stream there is so much of the text as has come, without the model's thoughts."""
+    reader = _Reader()
+    async with a_provider(wire, lambda _: saying(LONG).thinking("s1")) as (_, model):
+        reply = await model.complete(a_call(wire).model_copy(update={"live": reader}))
+
+    grown = list(dict.fromkeys(reader.seen))
+    assert len(grown) > 10
+    assert all(reply.text.startswith(text.rstrip()) for text in grown)
+    assert reply.text.strip() == grown[-1].strip()
+
+
 @every_wire
 async def test_no_arguments_at_all_are_none(wire: Wire) -> None:
     """A call whose arguments never come has none, and is not malformed."""

@@ -7,16 +7,18 @@ import pytest
 import worker_main
 from activities.backends import SettingsError
 from activities.documents.registry import require_writable
-from activities.settings import Settings, describe_unknown
+from activities.settings import Settings
 from chargehand.contracts import Limits
 from chargehand.contracts.request import PROFILES
+from chargehand.environment import SETTINGS, describe_unknown
 
+_NO_JSON = 'is not JSON; write an object like {"name": 1} or a list like ["name"]'
 CASES = {
-    "no JSON": ("CHARGEHAND_CEILINGS", "lots", "CHARGEHAND_CEILINGS: is not JSON; deploy/README.md shows an example"),
+    "no JSON": ("CHARGEHAND_CEILINGS", "lots", f"CHARGEHAND_CEILINGS: {_NO_JSON}"),
     "a list that is none": (
         "CHARGEHAND_DOCUMENT_ROOTS",
         "/documents",
-        "CHARGEHAND_DOCUMENT_ROOTS: is not JSON; deploy/README.md shows an example",
+        f"CHARGEHAND_DOCUMENT_ROOTS: {_NO_JSON}",
     ),
     "a field within": (
         "CHARGEHAND_CEILINGS",
@@ -46,6 +48,31 @@ def test_a_setting_is_named_as_it_was_typed(
     code = worker_main.main(["--explain"])
 
     assert (code, capsys.readouterr().err) == (2, f"The worker's settings cannot be used: {problem}\n")
+
+
+def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the first value that is not JSON nor the first unknown backend hides the others."""
+    told: list[str] = []
+    for wrong in (
+        {"CHARGEHAND_CEILINGS": "lots", "CHARGEHAND_PRICES": "[", "CHARGEHAND_LOG_LEVEL": "loud"},
+        {"CHARGEHAND_PROVIDER": "nobody", "CHARGEHAND_SEARCH": "nobody", "CHARGEHAND_CODE": "nobody"},
+    ):
+        with monkeypatch.context() as environment:
+            for name, value in wrong.items():
+                environment.setenv(name, value)
+            assert worker_main.main(["--check-settings"]) == 2
+        message = capsys.readouterr().err
+        told += [name for name in wrong if name in message]
+
+    assert len(told) == 6
+
+
+def test_every_setting_is_known_to_commands() -> None:
+    """Commands warn of names that are not in the list: it has those that workers read, and three of commands alone."""
+    read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
+
+    assert SETTINGS - read == {"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
+    assert read <= SETTINGS
 
 
 def test_what_looks_like_a_setting_and_is_none_is_named() -> None:

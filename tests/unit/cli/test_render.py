@@ -149,13 +149,12 @@ def test_what_is_still_set_aside_is_said() -> None:
     ("wasted", "written"),
     [
         (Usage(), ""),
-        (Usage(turns=1), "1 turn of it wasted"),
-        (Usage(turns=2), "2 turns of it wasted"),
+        (Usage(turns=2), ""),
         (_WASTED, "$0.0040 of it wasted"),
     ],
 )
-def test_waste_of_models_that_cost_nothing_is_counted_in_turns(wasted: Usage, written: str) -> None:
-    """Where no money is paid, turns are what was wasted."""
+def test_waste_is_money(wasted: Usage, written: str) -> None:
+    """Turns that cost nothing are no loss."""
     assert wasted_words(wasted) == written
 
 

@@ -151,13 +151,13 @@ def test_each_rule_refuses_by_itself(subtasks: list[SubtaskDraft], errors: list[
 def test_a_plan_needs_no_more_turns_than_are_left() -> None:
     """Two turns for an agent with tools, one for any other, three for a session: what fits passes, one more does not.
 
-    Subtasks that have ended need none.
+    Subtasks that have begun need none.
     """
     agents = ("reader", "writer", "supervisor")
     draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
 
-    passed = [_check(draft, turns=6), _check(draft, turns=3, executed=2)]
-    found = [_errors(draft, turns=5), _errors(draft, turns=3, executed=1)]
+    passed = [_check(draft, turns=6), _check(draft, turns=3, begun={"T0", "T1"})]
+    found = [_errors(draft, turns=5), _errors(draft, turns=3, begun={"T0"})]
 
     assert [len(plan.subtasks) for plan in passed] == [3, 3]
     assert found == [(TOO_FEW.format(6, 5),), (TOO_FEW.format(4, 3),)]

@@ -1,7 +1,8 @@
 """The keeper: a process that owns the embedded server and its worker while any process uses them.
 
 It starts both and then waits for the in-use lock, which it acquires exactly when the last user process has left,
-crashed or been killed. Standard library only, so that it is up before its caller has imported anything.
+crashed or been killed; in the same way the worker ends with the last user that needs it. Standard library only, so that
+it is up before its caller has imported anything.
 """
 
 import importlib
@@ -27,6 +28,7 @@ from chargehand_cli.embedded.state import (
     Order,
     ServerNote,
     StateDirectory,
+    WorkerCommand,
 )
 
 if TYPE_CHECKING:
@@ -52,12 +54,14 @@ class Keeper:
 
     def __init__(self, order: Order) -> None:
         self._order = order
+        self._grace_seconds = order.worker.grace_seconds
         self._state = StateDirectory(order.state)
         self._events: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._server: ServerProcess | None = None
         self._guard: WebUiGuard | None = None
         self._note_lock = FileLock(self._state.note_lock)
         self._server_lock = FileLock(self._state.server_lock)
+        self._work_lock = FileLock(self._state.work_lock)
         self._server_deaths: list[float] = []
         self._worker: subprocess.Popen[bytes] | None = None
         self._worker_started_at = 0.0
@@ -75,7 +79,11 @@ class Keeper:
         try:
             self._start_server()
             _in_background(self._wait_until_unused)
-            while self._next_event() not in ("unused", "stop"):
+            if self._order.worker.command:
+                _in_background(self._wait_until_idle)
+            while (event := self._next_event()) not in ("unused", "stop"):
+                if event == "idle":
+                    self._dismiss_worker()
                 self._mend()
         except ServerFailed as failure:
             _log(f"could not start: {failure}")
@@ -112,6 +120,7 @@ class Keeper:
             keeper_pid=os.getpid(),
             server_pid=process.pid,
             tape=self._order.worker.tape,
+            has_worker=bool(self._order.worker.command),
         )
         self._renew_note()
 
@@ -140,6 +149,17 @@ class Keeper:
         )
         self._worker = worker
         _in_background(lambda: self._report_exit(worker, "worker exited"))
+
+    def _dismiss_worker(self) -> None:
+        """End the worker; the server stays for those who read."""
+        worker, self._worker, self._worker_due_at = self._worker, None, None
+        self._order = replace(self._order, worker=WorkerCommand((), self._state.path))
+        if worker:
+            end_process(worker, grace_seconds=self._grace_seconds)
+        if self._note:
+            self._note = replace(self._note, tape="", has_worker=False)
+        self._renew_note()
+        self._work_lock.release()
 
     def _next_event(self) -> str:
         due_in = max(0.0, self._worker_due_at - time.monotonic()) if self._worker_due_at else None
@@ -189,7 +209,7 @@ class Keeper:
     def _stop(self) -> None:
         self._state.remove_note()
         if self._worker:
-            end_process(self._worker, grace_seconds=self._order.worker.grace_seconds)
+            end_process(self._worker, grace_seconds=self._grace_seconds)
         if self._server:
             end_process(self._server.process, grace_seconds=_SERVER_GRACE_SECONDS)
 
@@ -209,6 +229,10 @@ class Keeper:
     def _wait_until_unused(self) -> None:
         FileLock(self._state.in_use_lock).take(wait=True)
         self._events.put("unused")
+
+    def _wait_until_idle(self) -> None:
+        self._work_lock.take(wait=True)
+        self._events.put("idle")
 
     def _report_exit(self, process: subprocess.Popen[bytes], event: str) -> None:
         process.wait()

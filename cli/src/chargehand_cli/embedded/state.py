@@ -32,6 +32,8 @@ class ServerNote:
     """Exit code of the last of them."""
     tape: str = ""
     """The tape of the worker."""
+    has_worker: bool = False
+    """Whether a worker is kept running: not for users that only read."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class StateDirectory:
         self.database = path / "temporal.db"
         self.in_use_lock = path / "in-use.lock"
         """Held shared by every user process; the keeper acquires it exclusively once no user is left."""
+        self.work_lock = path / "work.lock"
+        """Held shared by every user that needs the worker; the keeper ends the worker once it acquires it."""
         self.keeper_lock = path / "keeper.lock"
         """Held by the keeper for its life."""
         self.note_lock = path / "note.lock"

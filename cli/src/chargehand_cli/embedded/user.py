@@ -5,9 +5,12 @@ Joining and leaving are locks, so a process that is killed has left, and nothing
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -27,7 +30,8 @@ from chargehand_cli.embedded.state import (
 )
 
 _POLL_SECONDS: Final = 0.01
-_detached_keepers: list[subprocess.Popen[bytes]] = []
+_STOP_SECONDS: Final = 15
+_detached: list[subprocess.Popen[bytes]] = []
 
 
 class Departure(Enum):
@@ -36,6 +40,8 @@ class Departure(Enum):
     ENDED = "ended"
     """Nothing: it was the last one, and everything has shut down."""
     OTHERS_STAY = "others stay"
+    LINGERS = "lingers"
+    """The server, for some minutes; the worker ends."""
     STILL_ENDING = "still ending"
     """It was the last one, and the shutdown takes longer."""
 
@@ -48,11 +54,12 @@ class EmbeddedServer:
     """The Temporal server and worker of one state directory, shared by every process that joins."""
 
     def __init__(self, state: Path, worker: WorkerCommand | None, *, temporal: Path | None = None) -> None:
-        """Remember what to start; nothing happens before `join`."""
+        """Remember what to start; nothing happens before `join`. Without a worker, sessions can be read only."""
         self.state = StateDirectory(state.absolute())
         self._worker = worker
         self._temporal = temporal
         self._in_use: FileLock | None = None
+        self._work: FileLock | None = None
         self._joined = False
         self._keeper: subprocess.Popen[bytes] | None = None
 
@@ -66,7 +73,7 @@ class EmbeddedServer:
         try:
             self.state.create()
             self._in_use = FileLock(self.state.in_use_lock)
-            self._joined = self._in_use.share(wait=False)
+            self._try_to_join()
         except OSError as error:
             raise EmbeddedServerFailed(
                 f"The state directory {self.state.path} cannot be used: {error.strerror}. "
@@ -85,10 +92,12 @@ class EmbeddedServer:
         while time.monotonic() < give_up_at:
             if self._in_use is None:
                 raise EmbeddedServerFailed("The embedded Temporal server must be joined first.")
-            self._joined = self._joined or self._in_use.share(wait=False)
-            if self._joined:
-                if note := self.note():
+            if self._try_to_join():
+                note = self.note()
+                if note and (note.has_worker or not self._needs_worker):
                     return note
+                if note:
+                    self._stop_keeper(note)
                 self._ensure_keeper()
             time.sleep(_POLL_SECONDS)
         what = "did not start" if self._joined else "of another command did not stop"
@@ -96,19 +105,37 @@ class EmbeddedServer:
             f"The embedded Temporal server {what} within {timeout_seconds:.0f} s.{self._log_end()}"
         )
 
+    def require_worker(self, worker: WorkerCommand) -> None:
+        """Need a worker from now on; `wait` until it is started."""
+        self._worker = worker
+        self._joined = False
+
     def note(self) -> ServerNote | None:
         """Return where the server is; None while it is not up."""
         # In this order: a note that was read first could be a stale one that the keeper has removed since.
         return self.state.read_note() if is_held(self.state.note_lock) else None
 
-    def leave(self, timeout_seconds: float = 45) -> Departure:
-        """Stop being a user; the last one waits until everything has shut down."""
+    def hand_over(self, command: Sequence[str]) -> None:
+        """Start a command that holds this user's locks too, so that server and worker stay until it has ended."""
+        assert self._in_use
+        _detach(command, *filter(None, (self._in_use, self._work)))
+
+    def leave(self, timeout_seconds: float = 45, *, linger_seconds: float = 0) -> Departure:
+        """Stop being a user; the last one waits until everything has shut down, or lets the server linger."""
         if not self._in_use:
             return Departure.ENDED
         in_use, self._in_use = self._in_use, None
-        in_use.release()
-        others_stay = not in_use.take(wait=False) and in_use.share(wait=False)
-        in_use.close()
+        if self._work:
+            self._work.close()
+        if linger_seconds and self._joined:
+            _detach([sys.executable, "-I", "-S", "-c", f"import time; time.sleep({linger_seconds})"], in_use)
+            in_use.close()
+            self._detach_keeper()
+            return Departure.LINGERS
+        in_use.close()  # to release it would take it from the processes that it was handed to
+        probe = FileLock(self.state.in_use_lock)
+        others_stay = not probe.take(wait=False) and probe.share(wait=False)
+        probe.close()
         if others_stay or not self._joined:
             self._detach_keeper()
             return Departure.OTHERS_STAY
@@ -119,6 +146,31 @@ class EmbeddedServer:
                 return Departure.STILL_ENDING
             time.sleep(_POLL_SECONDS)
         return Departure.ENDED
+
+    @property
+    def _needs_worker(self) -> bool:
+        return self._worker is not None and bool(self._worker.command)
+
+    def _try_to_join(self) -> bool:
+        """Take the locks of a user; False while an earlier server or worker is ending."""
+        assert self._in_use
+        if not self._joined and self._in_use.share(wait=False):
+            if self._needs_worker and not self._work:
+                self._work = FileLock(self.state.work_lock)
+            self._joined = self._work is None or self._work.share(wait=False)
+        return self._joined
+
+    def _stop_keeper(self, note: ServerNote) -> None:
+        """End a server without a worker: its keeper has the environment of a user that needed none."""
+        with suppress(ProcessLookupError):
+            os.kill(note.keeper_pid, signal.SIGTERM)
+        give_up_at = time.monotonic() + _STOP_SECONDS
+        while is_held(self.state.keeper_lock) and time.monotonic() < give_up_at:
+            now = self.note()
+            if now and now.keeper_pid != note.keeper_pid:
+                return  # another user was faster
+            time.sleep(_POLL_SECONDS)
+        self._detach_keeper()
 
     def _ensure_keeper(self) -> None:
         if self._keeper:
@@ -133,6 +185,7 @@ class EmbeddedServer:
 
     def _start_keeper(self) -> None:
         assert self._temporal
+        self._detach_keeper()
         worker = self._worker or WorkerCommand((), self.state.path)
         worker = replace(worker, directory=worker.directory.absolute())
         order = Order(self.state.path, self._temporal, worker)
@@ -149,12 +202,25 @@ class EmbeddedServer:
     def _detach_keeper(self) -> None:
         """Let the keeper outlive this process for the other users."""
         if self._keeper and self._keeper.poll() is None:
-            _detached_keepers.append(self._keeper)
+            _detached.append(self._keeper)
         self._keeper = None
 
     def _log_end(self) -> str:
         words = last_lines(self.state.keeper_log)
         return f" The end of {self.state.keeper_log}:\n{words}" if words else ""
+
+
+def _detach(command: Sequence[str], *locks: FileLock) -> None:
+    """Start a process that outlives this one and its terminal, and holds locks of it."""
+    process = subprocess.Popen(  # noqa: S603  # our own program, no shell
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[lock.descriptor for lock in locks],
+        start_new_session=True,
+    )
+    _detached.append(process)
 
 
 def find_temporal() -> Path:

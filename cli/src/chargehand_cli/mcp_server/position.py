@@ -5,7 +5,20 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from chargehand import PendingCall, Plan, Question, Status
+from chargehand import (
+    CallEvent,
+    EndEvent,
+    Event,
+    PendingCall,
+    Plan,
+    Question,
+    QuestionEvent,
+    StateEvent,
+    Status,
+    SubtaskEvent,
+    ToolEvent,
+)
+from chargehand_cli.rendering.escaping import one_safe_line
 
 _NEXT: Final = {
     "awaiting_approval": "approve_plan, edit_plan or reject_plan",
@@ -84,3 +97,21 @@ def position_of(status: Status, ended: str) -> Position:
         budget_usd=float(status.budget_usd),
         deadline_at=status.deadline_at,
     )
+
+
+def may_need_something(event: Event) -> bool:
+    """Whether the session may wait for a decision, or have ended, since this event."""
+    return isinstance(event, StateEvent | QuestionEvent | CallEvent | EndEvent)
+
+
+def progress_words(event: Event) -> str:
+    """Describe an event in one line; empty for those that are no news to an assistant."""
+    match event:
+        case StateEvent():
+            return event.state
+        case SubtaskEvent():
+            return one_safe_line(f"{event.subtask} ({event.agent}): {event.state}")
+        case ToolEvent(state="started"):
+            return one_safe_line(f"{event.subtask}: {event.title}")
+        case _:
+            return ""

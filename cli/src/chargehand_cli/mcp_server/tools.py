@@ -6,6 +6,7 @@ Descriptions are read by a model: they say what a tool does, when to use it, and
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -27,7 +28,15 @@ from chargehand.visibility import describe, is_open, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.mcp_server.documents import allowed_path
-from chargehand_cli.mcp_server.position import ENDED, Listed, MadeFile, Position, position_of
+from chargehand_cli.mcp_server.position import (
+    ENDED,
+    Listed,
+    MadeFile,
+    Position,
+    may_need_something,
+    position_of,
+    progress_words,
+)
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.text import dollars, report_markdown
 from chargehand_cli.request import (
@@ -55,6 +64,8 @@ class SessionTools:
         self._connection = connection
         self._folders = folders
         self._opening = asyncio.Lock()
+        self._cursors: dict[str, str] = {}
+        """The latest event of each session that was followed: the next wait goes on from there."""
 
     async def start_session(
         self,
@@ -252,19 +263,20 @@ class SessionTools:
 
     async def _wait(self, session: Session, seconds: int, ctx: Context) -> Position:
         """Wait until a session needs something or has ended, and report its progress meanwhile."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
-        told = -1
-        while True:
-            position = await self._position(session)
-            if position.turns > told:
-                told = position.turns
-                await ctx.report_progress(told, position.max_turns, f"{position.state}, {told} turns")
-            left = until - loop.time()
-            if left <= 0 or position.next_tools:
-                return position
-            await asyncio.sleep(min(left, self._connection.polling_seconds))
-            await self._open()
+        position = await self._position(session)
+        if position.next_tools or not seconds:
+            return position
+        count = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(session.follow(self._cursors.get(session.id))) as events:
+                async for event in events:
+                    self._cursors[session.id] = event.cursor
+                    if words := progress_words(event):
+                        count += 1
+                        await ctx.report_progress(count, None, words)
+                    if may_need_something(event) and (position := await self._position(session)).next_tools:
+                        return position
+        return await self._position(session)
 
     async def _standing(self, session: Session) -> str:
         position = await self._position(session)

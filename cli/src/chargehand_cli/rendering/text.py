@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, get_args
 
 from chargehand import Artifact, Claim, Contradiction, Grade, Report, Source, Usage
@@ -123,11 +123,15 @@ def duration(length: timedelta) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def clock_time(moment: datetime, now: datetime) -> str:
+    """Format a moment in local time, with its date if it is more than a day away."""
+    is_near = abs(moment - now) < timedelta(days=1)
+    return f"{moment.astimezone():%H:%M:%S}" if is_near else f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
 def wasted_words(wasted: Usage) -> str:
-    """Describe wasted usage; empty if there is none."""
-    if wasted.cost_usd:
-        return f"{dollars(float(wasted.cost_usd))} of it wasted"
-    return f"{wasted.turns} {'turn' if wasted.turns == 1 else 'turns'} of it wasted" if wasted.turns else ""
+    """Describe wasted money; empty if there is none: turns that cost nothing are no loss."""
+    return f"{dollars(float(wasted.cost_usd))} of it wasted" if wasted.cost_usd else ""
 
 
 def size(count: int) -> str:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from chargehand_cli.connection import Connection
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.plan_text import plan_lines
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_answer, build_raised_limits, read_model
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Plan, PlanDecision, Question, Status
+    from chargehand import PlanDecision, Question, Status
 
 app = typer.Typer()
 
@@ -33,21 +34,24 @@ async def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show a session's plan, or approve, replace or reject it."""
+    from chargehand_cli.session_status import open_to_query
+
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     decision = _decision(edit, reject, approve=approve)
-    await connection.open()
     if decision:
+        await connection.open()
         await connection.session(session).decide_plan(decision)
         say(f"Session {session}: the plan was {_DECISIONS[decision.decision]}.")
         return
+    await open_to_query(connection, session)
     found = await connection.session(session).plan()
     if found is None:
         say(f"Session {session} has no plan yet.")
     elif as_json:
         put_json(found.model_dump_json(indent=2))
     else:
-        _put_plan(found)
+        put("\n".join(plan_lines(found)))
 
 
 @verb(app)
@@ -120,14 +124,6 @@ def _decision(edit: Path | None, reject: str | None, *, approve: bool) -> "PlanD
     if reject is not None:
         return PlanDecision(decision="reject", reason=reject[:_MAX_REASON_LENGTH])
     return PlanDecision(decision="edit", plan=read_model(Plan, edit, "plan")) if edit else None
-
-
-def _put_plan(plan: "Plan") -> None:
-    for subtask in plan.subtasks:
-        after = f" after {', '.join(subtask.depends_on)}" if subtask.depends_on else ""
-        put(f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}")
-        put("".join(f"    {line}\n" for line in safe_text(subtask.instruction).splitlines()))
-    put(f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip())
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":

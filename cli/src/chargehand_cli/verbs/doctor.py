@@ -1,6 +1,7 @@
 """Diagnose an installation: `doctor`."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import typer
 
 from chargehand import NotReachable
+from chargehand.environment import describe_unknown
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded import last_lines
 from chargehand_cli.findings import Findings
@@ -19,6 +21,7 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
+from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -32,7 +35,7 @@ _QUERIED: Final = 3
 _QUERY_TIMEOUT: Final = timedelta(seconds=3)
 
 
-@verb(app, location=FILES)
+@verb(app, location=FILES, warns=False)
 async def doctor(connection: Connection) -> Exit:
     """Check the settings, server, workers and sessions, and explain every problem."""
     return await examine(connection, Findings())
@@ -45,15 +48,25 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     from chargehand_cli.stuck_sessions import check_sessions
 
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
+    for unknown in describe_unknown(os.environ):
+        findings.bad(unknown)
     await _check_worker_program(connection, findings)
     try:
-        await connection.open()
+        has_worker = await connection.open_to_query()
     except NotReachable as error:
         findings.bad(str(error), Exit.UNREACHABLE)
         return findings.worst
+    except WrongSettings:
+        return findings.worst  # the settings of the worker, which were checked above
     findings.good(connection.describe())
     try:
-        await _check_worker(connection, findings)
+        if has_worker:
+            await _check_worker(connection, findings)
+        else:
+            findings.note(
+                "No worker was started, since it would resume the unfinished sessions: `chargehand list` shows them, "
+                "`chargehand up` resumes them all"
+            )
         await _check_search_attributes(connection, findings)
         await check_sessions(connection, findings)
         await _check_unknown_workflows(connection, findings)
@@ -82,13 +95,10 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
     try:
         explained = await explain(location.worker)
         active = cast("list[dict[str, str]]", explained["active"])
-        unknown = cast("list[str]", explained.get("unknown", []))
     except (BadRequest, ValueError, KeyError, TypeError, TimeoutError) as error:
         problem = str(error).removeprefix("The worker's settings cannot be used: ")
         findings.bad(f"The worker's settings are invalid: {one_safe_line(problem, 600)}")
         return
-    for each in unknown:
-        findings.note(f"Ignored: {one_safe_line(each)}")
     for each in active:
         chosen = one_safe_line(f"{each['backend']}: {each['adapter']} ({each['why']})")
         if problem := each.get("problem"):

@@ -51,7 +51,7 @@ async def list_sessions(
 ) -> None:
     """List the newest sessions, each with its follow-ups below it."""
     started = read_since(since)
-    await connection.open()
+    await connection.open(worker=False)
     filters = {"state": in_state, "crew": crew, "tenant": tenant, "thread": thread}
     listing = connection.chargehand.list(limit, waiting=waiting, since=started, **filters)
     found = [each async for each in listing]
@@ -61,7 +61,7 @@ async def list_sessions(
     if not found:
         is_filtered = waiting or since or any(filters.values())
         say("No session matches." if is_filtered else "There are no sessions.")
-    for line in session_lines(found):
+    for line in session_lines(found, has_worker=connection.has_worker):
         put(line)
     if await connection.chargehand.missing_search_attributes():
         say(
@@ -73,7 +73,7 @@ async def list_sessions(
 @verb(app)
 async def thread(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
     """List a session with those that it follows and those that follow it."""
-    await connection.open()
+    await connection.open(worker=False)
     found = await connection.session(session).thread()
     if as_json:
         put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
@@ -82,7 +82,7 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
         put(line)
 
 
-def session_lines(found: "Sequence[SessionSummary]") -> Iterator[str]:
+def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
     """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
@@ -90,7 +90,7 @@ def session_lines(found: "Sequence[SessionSummary]") -> Iterator[str]:
         cost = "" if each.cost_usd is None else f"${each.cost_usd:.4f}"
         columns = [
             f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
-            f"{state_words(each):<22}",
+            f"{state_words(each) if has_worker or each.ended_at else 'no worker':<22}",
             f"{cost:>8}",
             *([f"{each.crew:<{crew_width}}"] if crew_width else []),
             f"{indent}{one_safe_line(each.id)}",

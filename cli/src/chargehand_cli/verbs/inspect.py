@@ -19,7 +19,6 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, read_model
 from chargehand_cli.terminal import Exit, console, put, put_json, say
 from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
-from chargehand_cli.wire import wire_lines
 
 if TYPE_CHECKING:
     from chargehand import Artifact, Report
@@ -33,38 +32,38 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     """Show a session's state, plan, turns and cost."""
     from chargehand_cli.live_session import user_action
     from chargehand_cli.live_tree import now, session_tree
+    from chargehand_cli.session_status import read_status
 
-    await connection.open()
-    found = await connection.session(session).status()
+    found, has_worker = await read_status(connection, session)
     if as_json:
-        put_json(found.model_dump_json(indent=2))
+        put_json(json.dumps(found.model_dump(mode="json") | {"has_worker": has_worker}, indent=2))
         return
     at = now()
     ended = [record.ended_at for record in found.subtasks if record.ended_at]
     if found.state in ("finished", "failed", "cancelled") and ended:
         at = max(ended)
-    console(sys.stdout).print(session_tree(found.session, found, "", at, found.started_at or at))
-    if action := user_action(found):
+    remark = "" if has_worker else "no worker"
+    console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
+    action = user_action(found) if has_worker else f"To resume it: `chargehand watch {session}`"
+    if action:
         say(action)
 
 
 @verb(app)
 async def result(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> Exit:
     """Wait for a session's report and print it."""
-    from chargehand_cli.session_files import put_report, wait_for_report
+    from chargehand_cli.session_files import open_report, put_report
 
-    await connection.open()
-    return await put_report(connection, await wait_for_report(connection, session), as_json=as_json)
+    return await put_report(connection, await open_report(connection, session), as_json=as_json)
 
 
 @verb(app)
 async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
     """Say whether a single agent would do for requests like a finished session's."""
     from chargehand_cli.advice import advice_on
-    from chargehand_cli.session_files import wait_for_report
+    from chargehand_cli.session_files import open_report
 
-    await connection.open()
-    advice = advice_on(await wait_for_report(connection, session))
+    advice = advice_on(await open_report(connection, session))
     if as_json:
         put_json(json.dumps({"single_agent": advice.single_agent, "reasons": advice.reasons}, indent=1))
         return
@@ -90,17 +89,20 @@ async def trace(
     if bool(session) == bool(wire):
         raise typer.BadParameter("Give either a session or --wire TAPE.")
     if wire is not None:
+        from chargehand_cli.wire import wire_lines
+
         for line in wire_lines(wire):
             put(line)
         return
-    await connection.open()
-    steps = await connection.session(session).trace()
+    from chargehand_cli.session_files import open_report, open_trace
+
+    steps = await open_trace(connection, session)
     if html is None:
         put_json(steps.model_dump_json(indent=2))
         return
     from chargehand_cli.rendering.page import report_page
 
-    page = report_page(await connection.session(session).result(), steps)
+    page = report_page(await open_report(connection, session), steps)
     await asyncio.to_thread(html.write_text, page, encoding="utf-8")
     say(f"Report page: {html}")
 
@@ -115,12 +117,11 @@ async def artifacts(
     as_json: AsJson = False,
 ) -> Exit:
     """List or download the files made by a session's agents. Waits for its report."""
-    from chargehand_cli.session_files import wait_for_report
+    from chargehand_cli.session_files import open_report
 
     if force and to is None:
         raise typer.BadParameter("--force needs a folder: --to DIR.")
-    await connection.open()
-    made = (await wait_for_report(connection, session)).artifacts
+    made = (await open_report(connection, session)).artifacts
     if to is not None and made:
         return await _download(connection, made, to, replace=force, as_json=as_json)
     if as_json:
@@ -204,18 +205,17 @@ def _describe_artifact(artifact: "Artifact", name: str) -> str:
 
 async def _find_report(connection: Connection, session: str | None, file: Path | None) -> "Report":
     from chargehand import Report
-    from chargehand_cli.session_files import wait_for_report
+    from chargehand_cli.session_files import open_report
 
     if file:
         return await asyncio.to_thread(read_model, Report, file, "report")
     assert session, "either is given"
-    await connection.open()
-    return await wait_for_report(connection, session)
+    return await open_report(connection, session)
 
 
 async def _documents_of(connection: Connection, report: "Report") -> tuple[str, ...]:
     """Ask the server which documents a session was given."""
-    await connection.open()
+    await connection.open(worker=False)
     try:
         documents = (await connection.session(report.session).request()).documents
     except SessionNotFound as error:

@@ -70,7 +70,7 @@ async def replay(
     connection.location.require_worker("replay with")
     if file:
         return await _replay(connection.location, file.absolute(), namespace=None, as_json=as_json)
-    await connection.open()
+    await connection.open(worker=False)
     client = connection.chargehand.client
     limit = last or (None if running else _REPLAYED)
     ids = sessions or [each async for each in _newest(client, limit, only_running=running)]
@@ -162,7 +162,7 @@ async def clean(
     from chargehand.payloads.storage import PayloadDirectory
 
     minimum_age = age(older_than)
-    await connection.open()
+    await connection.open(worker=False)
     client = connection.chargehand.client
     storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
     if storage is None:

@@ -67,7 +67,8 @@ async def worker(
     program = replace(program, environment=program.environment | settings)
     if not location.is_embedded:
         _become(program, location)
-    if location.state.is_dir() and EmbeddedServer(location.state, None).note():
+    running = EmbeddedServer(location.state, None).note() if location.state.is_dir() else None
+    if running and running.has_worker:
         raise BadRequest(
             f"Another command runs a worker in {location.state}, which may have other crews and tools. End it first, "
             "or name another --state-dir."

@@ -50,7 +50,7 @@ async def report(
     Does not wait: for a session without a report, the page of html and pdf says how far it has come.
     """
     form = form or _format_of(to)
-    await connection.open()
+    await connection.open(worker=False)
     content, code = await _write(connection, session, form)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
@@ -101,20 +101,20 @@ async def _write(connection: Connection, session_id: str, form: Format) -> tuple
 
 async def _find(connection: Connection, session_id: str) -> "tuple[Report | None, Status | None, str]":
     """Return the report; or else the status, and why there will be none."""
-    from chargehand_cli.session_files import kept_report
+    from chargehand_cli.session_files import kept_report, open_report
+    from chargehand_cli.session_status import read_status
 
-    session = connection.session(session_id)
     try:
-        status = await session.status()
+        status, _ = await read_status(connection, session_id)
         if status.state in ("finished", "failed", "cancelled"):
-            return await session.result(), None, ""
+            return await open_report(connection, session_id), None, ""
     except SessionNotFound:
         kept = kept_report(connection.location.state, session_id)
         if kept is None:
             raise
         return kept, None, ""
     except SessionEnded as error:
-        return None, await session.status(), str(error)
+        return None, (await read_status(connection, session_id))[0], str(error)
     return None, status, ""
 
 

@@ -14,6 +14,7 @@ from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import RequestOptions, build_request
 from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, put, say
@@ -34,20 +35,11 @@ _MAX_SKIPPED_SHOWN: Final = 5
 async def run(
     connection: Connection, options: RequestOptions, tape: TapeOptions, *, as_json: AsJson = False, quiet: Quiet = False
 ) -> Exit:
-    """Run a session, show its progress, and print its report."""
-    from chargehand_cli.live_session import cancel
-
-    session = await _start(connection, options, tape)
+    """Run a session, show its progress, and print its report. Ctrl-C asks what to do with it."""
+    session = await _start(connection, options, tape, quiet=quiet)
     try:
         is_typed = options.output_schema is not None
         return await follow_to_report(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
-    except asyncio.CancelledError:
-        say("Interrupted: cancelling the session. Press Ctrl-C again to exit at once.")
-        if await cancel(connection, session.id):
-            say("The session was cancelled.")
-        else:
-            say(f"The session is still stopping; see `chargehand status {session.id}`.")
-        return Exit.INTERRUPTED
     except NotReachable:
         # No worker took the request up: it must not start by surprise days later.
         if connection.location.is_embedded:
@@ -68,7 +60,9 @@ async def start(connection: Connection, options: RequestOptions) -> None:
     )
 
 
-async def _start(connection: Connection, options: RequestOptions, tape: TapeOptions) -> "Session":
+async def _start(
+    connection: Connection, options: RequestOptions, tape: TapeOptions, *, quiet: bool = False
+) -> "Session":
     """Check the options before anything is started, upload the documents, and start the session."""
     connection.location = locate(connection.location, tape)
     taped = read_request(tape.file) if tape.replay and tape.file else None
@@ -89,11 +83,15 @@ async def _start(connection: Connection, options: RequestOptions, tape: TapeOpti
         if recording:
             recording.discard()
         raise
+    resumed = await _resumed(connection, options.id)
+    session = await connection.chargehand.start(request, session_id=options.id)
+    if quiet:
+        return session
     say(connection.describe())
     if tape.file:
         say(f"Recording to {tape.file}" if recording else f"No model is called: {tape.file} is replayed.")
-    await _list_resumed(connection, options.id)
-    session = await connection.chargehand.start(request, session_id=options.id)
+    for line in resumed:
+        say(line)
     url = connection.session_url(session.id)
     say(f"Session {session.id}{f': {url}' if url else ''}")
     if url and encryption_of(os.environ):
@@ -105,6 +103,7 @@ async def _prepare(
     connection: Connection, options: RequestOptions, documents: tuple[Path, ...], taped: dict[str, Any] | None
 ) -> "SessionRequest":
     """Connect, and meanwhile upload the documents and build the request."""
+    await connection.check_settings()
     connection.join()
     opening = asyncio.create_task(connection.open())
     try:
@@ -140,13 +139,13 @@ def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, .
     return uris
 
 
-async def _list_resumed(connection: Connection, session_id: str | None) -> None:
+async def _resumed(connection: Connection, session_id: str | None) -> list[str]:
     """List the sessions of earlier commands that resume with the embedded server."""
     if not connection.location.is_embedded:
-        return
-    resumed = [each.id async for each in connection.chargehand.list(50) if each.state == "running"]
-    resumed = [each for each in resumed if each != session_id]
-    for each in resumed[:_MAX_RESUMED_SHOWN]:
-        say(f"Resumed session: {each} (chargehand watch {each})")
+        return []
+    resumed = [each.id async for each in connection.chargehand.list(50) if each.ended_at is None]
+    resumed = [one_safe_line(each) for each in resumed if each != session_id]
+    lines = [f"Resumed session: {each} (chargehand watch {each})" for each in resumed[:_MAX_RESUMED_SHOWN]]
     if len(resumed) > _MAX_RESUMED_SHOWN:
-        say(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
+        lines.append(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
+    return lines

@@ -23,7 +23,7 @@ async def setup(connection: Connection) -> Exit:
 
     from chargehand.search_attributes import register_attributes
 
-    await connection.open()
+    await connection.open(worker=False)
     missing = await connection.chargehand.missing_search_attributes()
     if not missing:
         put("All search attributes of sessions are registered.")

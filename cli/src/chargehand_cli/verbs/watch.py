@@ -1,34 +1,99 @@
 """Follow a session to its report: `watch`."""
 
 import asyncio
+import sys
+from contextlib import suppress
+from typing import Annotated, Final
 
 import typer
 
+from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
-from chargehand_cli.terminal import Exit, say
+from chargehand_cli.terminal import Exit, put_json, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
 app = typer.Typer()
 
+_LINGER_SECONDS: Final = 600
+
 
 @verb(app)
-async def watch(connection: Connection, session: SessionId, *, as_json: AsJson = False, quiet: Quiet = False) -> Exit:
-    """Show a session's progress until it ends, and print its report. Ctrl-C leaves the session running."""
+async def watch(
+    connection: Connection,
+    session: SessionId,
+    *,
+    events: Annotated[
+        bool, typer.Option("--events", help="Write each event as a line of JSON instead, from the beginning.")
+    ] = False,
+    after: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="With --events: only those after the event with this cursor.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
+    from chargehand_cli.session_files import kept_report, put_report
+
+    if after is not None and not events:
+        raise typer.BadParameter("--after needs --events.")
+    location = connection.location
+    if location.is_embedded and not events and (kept := kept_report(location.state, session)):
+        return await put_report(connection, kept, as_json=as_json, quiet=quiet)
     await connection.open()
-    say(connection.describe())
-    try:
-        return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
-    except asyncio.CancelledError:
-        say(f"The session was left running. To stop it: `chargehand cancel {session}`")
-        return Exit.INTERRUPTED
+    if events:
+        return await _put_events(connection, session, after)
+    if not quiet:
+        say(connection.describe())
+    return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
+
+
+async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
+    """Write events until the session has ended; the exit code is that of its report."""
+    from chargehand_cli.session_files import exit_of
+
+    session = connection.session(session_id)
+    async for event in session.follow(after):
+        put_json(event.model_dump_json())
+    return exit_of(await session.result())
 
 
 async def follow_to_report(
     connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
 ) -> Exit:
-    """Show a session until it ends, and print its report."""
-    from chargehand_cli.live_session import follow
+    """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
+    from chargehand_cli.interruption import choose, leave_running
+    from chargehand_cli.live_session import cancel, follow
     from chargehand_cli.session_files import put_report
 
-    report = await follow(connection, session_id, quiet=quiet)
-    return await put_report(connection, report, as_json=as_json, as_output=as_output)
+    while True:
+        try:
+            report = await follow(connection, session_id, quiet=quiet)
+            break
+        except asyncio.CancelledError:
+            choice = await choose()
+        if choice == "leave":
+            leave_running(connection, session_id)
+            return Exit.INTERRUPTED
+        if choice == "stop":
+            stopped = await cancel(connection, session_id)
+            say("The session was stopped." if stopped else f"It is still stopping: `chargehand status {session_id}`")
+            return Exit.INTERRUPTED
+        if choice == "finish":
+            with suppress(SessionEnded):
+                await connection.session(session_id).finish_now()
+    code = await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet)
+    if not quiet:
+        put_web_ui(connection, session_id)
+    return code
+
+
+def put_web_ui(connection: Connection, session_id: str) -> None:
+    """Print the session's address in the Web UI, and keep the embedded one up for whoever is there to click on it."""
+    url = connection.session_url(session_id)
+    if not url:
+        return
+    if connection.location.is_embedded and sys.stderr.isatty():
+        connection.linger_seconds = _LINGER_SECONDS
+        say(f"{'Web UI:':<12} {url} (for {_LINGER_SECONDS // 60} minutes)")
+    elif connection.location.is_embedded:
+        say(f"{'Web UI:':<12} `chargehand open {session_id} --web`")

@@ -48,11 +48,24 @@ from chargehand.contracts.outcome import Confidence as Confidence
 from chargehand.contracts.outcome import FailureReason as FailureReason
 from chargehand.contracts.outcome import Severity as Severity
 from chargehand.contracts.outcome import Verification as Verification
-from chargehand.contracts.plan import Answer, Plan, PlanDecision, Subtask
+from chargehand.contracts.plan import (
+    AddSubtask,
+    Answer,
+    DropSubtask,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    ReorderSubtask,
+    RerouteSubtask,
+    RewordSubtask,
+    Subtask,
+)
+from chargehand.contracts.plan import PlanChange as PlanChange
 from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
     Contradiction,
+    EditRecord,
     Grade,
     LimitUse,
     Question,
@@ -69,21 +82,26 @@ from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
+from chargehand.contracts.steering import Interruption, UserMessage
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
+    "AddSubtask",
     "Answer",
     "Artifact",
     "CallDecision",
     "CallEvent",
     "Claim",
     "Contradiction",
+    "DropSubtask",
+    "EditRecord",
     "EndEvent",
     "Escalation",
     "Event",
     "Failure",
     "Finding",
     "Grade",
+    "Interruption",
     "Issue",
     "LimitUse",
     "Limits",
@@ -92,12 +110,16 @@ __all__ = [
     "PendingCall",
     "Plan",
     "PlanDecision",
+    "PlanEdit",
     "PlanEvent",
     "PlannedSubtask",
     "Question",
     "QuestionEvent",
     "RaisedLimits",
+    "ReorderSubtask",
     "Report",
+    "RerouteSubtask",
+    "RewordSubtask",
     "Route",
     "SessionRequest",
     "Source",
@@ -118,4 +140,5 @@ __all__ = [
     "Trace",
     "TurnEvent",
     "Usage",
+    "UserMessage",
 ]

@@ -83,6 +83,74 @@ class Plan(TypedByPeople):
     """How the report should be written: shape, length, audience."""
 
 
+class AddSubtask(TypedByPeople):
+    """Add a subtask."""
+
+    edit: Literal["add"]
+    """Always `add`."""
+    subtask: Subtask
+    """The subtask; its id is new to the plan."""
+    before: SubtaskId | None = None
+    """The subtask before which it stands in the plan; at the end if absent."""
+
+
+class DropSubtask(TypedByPeople):
+    """Leave a subtask out. What depends on it has to be dropped or given other inputs in the same edit."""
+
+    edit: Literal["drop"]
+    """Always `drop`."""
+    subtask: SubtaskId
+    """The subtask's id."""
+
+
+class RewordSubtask(TypedByPeople):
+    """Give a subtask another instruction."""
+
+    edit: Literal["reword"]
+    """Always `reword`."""
+    subtask: SubtaskId
+    """The subtask's id."""
+    instruction: Annotated[str, StringConstraints(strip_whitespace=True, max_length=4_000), NoControlCharacters]
+    """What to do instead, complete in itself."""
+
+
+class RerouteSubtask(TypedByPeople):
+    """Give a subtask to another agent."""
+
+    edit: Literal["reroute"]
+    """Always `reroute`."""
+    subtask: SubtaskId
+    """The subtask's id."""
+    agent: Name
+    """Name of an agent of the crew, or `supervisor` for a nested session."""
+
+
+class ReorderSubtask(TypedByPeople):
+    """Give a subtask other inputs, or another place among those that are ready at the same time."""
+
+    edit: Literal["reorder"]
+    """Always `reorder`."""
+    subtask: SubtaskId
+    """The subtask's id."""
+    before: SubtaskId | None = None
+    """The subtask before which it stands from now on; it keeps its place if absent."""
+    depends_on: tuple[SubtaskId, ...] | None = None
+    """Its inputs from now on; it keeps those that it has if absent. What it requires is reduced to these."""
+
+
+PlanChange = Annotated[
+    AddSubtask | DropSubtask | RewordSubtask | RerouteSubtask | ReorderSubtask, Field(discriminator="edit")
+]
+"""One change to a plan, told apart by `edit`."""
+
+
+class PlanEdit(TypedByPeople):
+    """Changes to what has not begun of a plan, applied in order and checked as a whole."""
+
+    edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
+    """The changes: `add`, `drop`, `reword`, `reroute` or `reorder`."""
+
+
 class Answer(TypedByPeople):
     """A person's answer to a question of a subtask."""
 

@@ -103,6 +103,19 @@ class SubtaskRecord(Contract):
     """Part of `usage` for attempts whose outcome was not used."""
 
 
+class EditRecord(Contract):
+    """A change that a person has made to the plan while it was carried out."""
+
+    edit: Literal["add", "drop", "reword", "reroute", "reorder"]
+    """What was changed."""
+    subtask: str
+    """The subtask's id."""
+    at: datetime
+    """When, by the session's clock."""
+    before: str = ""
+    """What was there: the agent and the instruction of what was dropped, the earlier instruction, agent or inputs."""
+
+
 class Question(Contract):
     """A question of a subtask for a person."""
 
@@ -235,6 +248,8 @@ class Report(Contract):
     """How each subtask of the plan ended, in the plan's order."""
     routes: tuple[Route, ...] = left_out(())
     """How the request got to its agents without a plan, routes that were dropped included."""
+    edits: tuple[EditRecord, ...] = left_out(())
+    """What people changed in the plan while it was carried out; what they dropped is no gap."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -270,6 +285,8 @@ class Status(Contract):
     """The state of each subtask, in the plan's order."""
     routes: tuple[Route, ...] = left_out(())
     """How the request got to its agents without a plan."""
+    edits: tuple[EditRecord, ...] = left_out(())
+    """What people changed in the plan while it was carried out."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     calls: tuple[PendingCall, ...] = ()

@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from activities.backends import SettingsError
 from activities.crew_files import CrewError
-from activities.settings import NoJson, Settings, describe_unusable
+from activities.settings import Settings, describe_unusable
 from chargehand.errors import UnusableSettings
 from chargehand.payloads.errors import ProtectionSettingsError
 from worker_main import main, serving
@@ -30,7 +30,7 @@ def choose_settings(given: Mapping[str, Any]) -> Settings:
         raise UnusableSettings(f"{name} is not a setting of the worker{hint}")
     try:
         return Settings(**given)
-    except (ValidationError, NoJson) as error:
+    except ValidationError as error:
         raise UnusableSettings(describe_unusable(error)) from error
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from chargehand import Answer, Question, SessionRequest
+from chargehand import Answer, Question, SessionRequest, Status
 from chargehand.testing import StandInChargehand, StandInSession, report_of
-from chargehand_cli.live_session import QuestionPrompt
 from chargehand_cli.live_tree import Lines
+from chargehand_cli.prompts import Prompts
 from tests.unit.cli.reports import at
 from tests.waiting import until
 
@@ -34,8 +34,12 @@ async def _session() -> tuple[StandInSession, Callable[[], list[Answer]]]:
     return session, lambda: chargehand.answers[session.id]
 
 
-def _prompt(session: StandInSession, typist: Typist) -> QuestionPrompt:
-    return QuestionPrompt(session, Lines(session.id, write=lambda _: None), typist.read)
+def _prompt(session: StandInSession, typist: Typist) -> Prompts:
+    return Prompts(session, Lines(session.id, write=lambda _: None), typist.read)
+
+
+def _asking(*questions: Question) -> Status:
+    return Status(session="s", goal="g", state="awaiting_answer", questions=questions)
 
 
 async def test_questions_are_asked_one_after_another() -> None:
@@ -44,10 +48,10 @@ async def test_questions_are_asked_one_after_another() -> None:
     typist = Typist()
     prompt = _prompt(session, typist)
 
-    await prompt.update([_YEAR, _PLACE])
+    await prompt.update(_asking(_YEAR, _PLACE))
     await typist.lines.put("1987")
     await until(lambda: _count(answers, 1))
-    await prompt.update([_PLACE])
+    await prompt.update(_asking(_PLACE))
     await typist.lines.put("Here")
     await until(lambda: _count(answers, 2))
     await prompt.close()
@@ -65,11 +69,11 @@ async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(caps
     typist = Typist()
     prompt = _prompt(session, typist)
 
-    await prompt.update([_YEAR])
+    await prompt.update(_asking(_YEAR))
     await typist.lines.put("")
     await until(lambda: _asked_all(typist))
     for _ in range(3):
-        await prompt.update([_YEAR])
+        await prompt.update(_asking(_YEAR))
     await prompt.close()
 
     assert typist.reads == 1
@@ -87,9 +91,9 @@ async def test_a_question_that_is_not_open_any_more_is_taken_back(capsys: pytest
     typist = Typist()
     prompt = _prompt(session, typist)
 
-    await prompt.update([_YEAR])
+    await prompt.update(_asking(_YEAR))
     await until(lambda: _asked_all(typist))
-    await prompt.update([])
+    await prompt.update(_asking())
     await typist.lines.put("1987")
     await prompt.close()
 
@@ -103,9 +107,9 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFi
     typist = Typist()
     prompt = _prompt(session, typist)
 
-    await prompt.update([_YEAR])
+    await prompt.update(_asking(_YEAR))
     await typist.lines.put("x" * 4_001)
-    await until(lambda: _said(capsys, "The answer was not accepted: The answer is invalid: text"))
+    await until(lambda: _said(capsys, "Not accepted: The answer is invalid: text"))
     await prompt.close()
 
     assert answers() == []

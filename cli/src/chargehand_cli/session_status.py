@@ -1,0 +1,60 @@
+"""The status of a session, also while no worker answers for it."""
+
+from decimal import Decimal
+
+from chargehand import NotReachable, Report, SessionEnded, SessionFailed, Status
+from chargehand_cli.connection import Connection
+from chargehand_cli.session_files import check_finished, kept_report
+
+
+async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
+    """Read a session's status, and whether a worker runs that carries it on.
+
+    A finished session's comes from its report, which needs no worker; so does the little that is known of one that
+    waits for a worker.
+    """
+    location = connection.location
+    if location.is_embedded and (kept := kept_report(location.state, session_id)):
+        return status_of(kept), True
+    await connection.open(worker=False)
+    session = connection.session(session_id)
+    if connection.has_worker:
+        return await session.status(), True
+    if await connection.is_unfinished(session_id):
+        return Status(session=session_id, goal=(await session.request()).goal, state="executing"), False
+    try:
+        return status_of(await session.result()), True
+    except SessionEnded as ending:
+        state = "failed" if isinstance(ending, SessionFailed) else "cancelled"
+        return Status(session=session_id, goal=(await session.request()).goal, state=state), True
+
+
+async def open_to_query(connection: Connection, session_id: str) -> None:
+    """Connect to ask a session what only a worker can answer.
+
+    Raises:
+        NotReachable: there is no worker, and to start one would resume unfinished sessions.
+    """
+    if not await connection.open_to_query():
+        await check_finished(connection, session_id)
+        raise NotReachable(
+            f"Only a worker can answer for session '{session_id}', and none was started: it would resume other "
+            "sessions. To start it: `chargehand up`"
+        )
+
+
+def status_of(report: Report) -> Status:
+    """Return the status of a finished session."""
+    granted = {each.limit: each.allowed for each in report.limits}
+    return Status(
+        session=report.session,
+        goal=report.goal,
+        state="finished",
+        subtasks=report.subtasks,
+        routes=report.routes,
+        turns=report.usage.turns,
+        max_turns=int(granted.get("max_turns", 0)),
+        spent_usd=report.usage.cost_usd,
+        budget_usd=Decimal(str(granted.get("budget_usd", 0))),
+        started_at=report.timing.started_at,
+    )

@@ -1,0 +1,28 @@
+"""The names of the `CHARGEHAND_*` variables: a variable with another name would silently do nothing."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+PREFIX: Final = "CHARGEHAND_"
+_OF_WORKERS: Final = """
+    ANSWER_TOKENS ARTIFACTS BUILD_ID CEILINGS CODE CODE_INTERNET CODE_PACKAGES CONTEXT_WINDOW CREWS DEPLOYMENT
+    DOCUMENT_ROOTS ENCRYPTION_ACCEPT_PLAIN ENCRYPTION_KEYS ENCRYPTION_KEY_ID FALLBACK_MODELS FALLBACK_PROVIDER
+    INDEX_DAYS LOG_LEVEL MAX_ACTIVITIES METRICS_ADDRESS MODELS OPENAI_BACKGROUND OUTPUT_TOKENS PAGE_HOSTS PRICES
+    PROVIDER REASONING_MODELS REQUESTS_PER_SECOND SEARCH SEARXNG_URL SILENCE_SECONDS STATE_DIR STORAGE STORAGE_RESULTS
+    STORAGE_THRESHOLD TAPE_RECORD TAPE_REPLAY TASK_QUEUE TOOLS WEBHOOK_HOSTS WEBHOOK_SECRET
+"""
+_OF_COMMANDS: Final = "CODEC_TOKEN CONSOLE_TOKEN UI_URL WORKER"
+SETTINGS: Final = frozenset(f"{PREFIX}{name}" for name in (_OF_WORKERS + _OF_COMMANDS).split())
+"""Every variable that a worker or a command reads."""
+
+
+def describe_unknown(environment: Mapping[str, str]) -> list[str]:
+    """Name the unknown `CHARGEHAND_*` variables, each with the one that was probably meant."""
+    unknown: list[str] = []
+    for name in sorted(environment):
+        if name.startswith(PREFIX) and name not in SETTINGS:
+            meant = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in SETTINGS], n=1)
+            hint = f"; did you mean {PREFIX}{meant[0]}?" if meant else ""
+            unknown.append(f"{name} is not a setting{hint}")
+    return unknown

@@ -1,0 +1,104 @@
+"""Messages, interruptions and plan edits at every moment of a session, in virtual time."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Interruption, Limits, PlanEdit, Report, SessionRequest, UserMessage
+from chargehand.wire import UpdateName
+from chargehand_worker.in_memory.exchange import Update
+from tests.scripted_model import Held, Script, answer, plan, report, subtask, use
+from tests.simulation.directed import VirtualSession
+
+GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
+SCRIPT = (
+    Script()
+    .plans(Held(plan(subtask("N1", agent="supervisor"), subtask("T1"), subtask("T2", after=["T1"])), seconds=10))
+    .plans(Held(plan(subtask("X1")), seconds=10), goal="topic N1")
+    .work("", Held(use("search_documents"), seconds=10), Held(answer("Known."), seconds=10))
+    .synthesis(Held(report("All of it."), seconds=10))
+)
+MOMENTS = range(1, 70, 3)
+"""Seconds: while the session plans, while each agent takes each of its turns, and while the report is written."""
+TEXT = "In metres."
+ENDS = {"topic T1": 30, "topic X1": 40, "topic T2": 50}
+"""When the agents end, by words of their instructions."""
+
+
+def _at_every_moment(name: UpdateName, argument: object) -> Iterator[tuple[int, VirtualSession, Update, Report]]:
+    for moment in MOMENTS:
+        session = VirtualSession(GOAL, SCRIPT)
+        session.run_until(moment)
+        update = session.update(name, argument)
+        yield moment, session, update, session.report()
+
+
+def _heard(task: WorkTask) -> list[str]:
+    return [*task.told, *(text for past in task.rounds for text in past.told)]
+
+
+def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
+    """Every turn that begins after it has it, once, those below a nested session too; it costs no call, but one more
+    turn of each agent that was about to end."""
+    usual = VirtualSession(GOAL, SCRIPT)
+    usual.report()
+    refused: list[int] = []
+    for moment, session, update, result in _at_every_moment(UpdateName.TELL, UserMessage(text=TEXT)):
+        if update.failure is not None:
+            refused.append(moment)
+        for words, end in ENDS.items():
+            last = [task for task in session.tasks(WorkTask) if words in task.instruction][-1]
+            assert _heard(last).count(TEXT) + last.goal.count(TEXT) == (moment < end)
+        assert not any("was not read" in gap for gap in result.gaps)
+        assert session.replies == result.usage.turns
+        assert usual.replies <= session.replies <= usual.replies + 2
+        assert result.wasted.turns == 0
+
+    assert refused == [moment for moment in MOMENTS if moment >= 50]
+
+
+def test_an_interruption_discards_no_call_at_any_moment() -> None:
+    """Every reply is used, and every subtask ends as it would have."""
+    for _, session, _, result in _at_every_moment(UpdateName.INTERRUPT, Interruption()):
+        assert session.replies == result.usage.turns
+        assert {record.state for record in result.subtasks} == {"success"}
+        assert result.gaps == ()
+
+
+def test_an_edit_takes_effect_as_a_whole_or_is_refused_at_any_moment() -> None:
+    """What has begun cannot be dropped any more; what is dropped is never started, and is no gap; what is added is."""
+    added = subtask("T3", after=["T1"]).model_dump(exclude={"for_each"})
+    edit = PlanEdit.model_validate(
+        {"edits": [{"edit": "drop", "subtask": "T2"}, {"edit": "add", "subtask": {**added, "tier": None}}]}
+    )
+    accepted: list[bool] = []
+    for _, _, update, result in _at_every_moment(UpdateName.EDIT_PLAN, edit):
+        accepted.append(update.failure is None)
+        ids = [record.id for record in result.subtasks]
+        assert ids == ["N1", "T1", "T3" if accepted[-1] else "T2"]
+        assert [each.edit for each in result.edits] == (["drop", "add"] if accepted[-1] else [])
+        assert {record.state for record in result.subtasks} == {"success"}
+        assert result.gaps == ()
+        assert result.usage.turns == 9
+
+    changes = [pair for pair in pairwise(accepted) if len(set(pair)) == 2]
+    assert changes == [(False, True), (True, False)]
+
+
+def test_a_paused_session_goes_on_without_what_was_dropped() -> None:
+    """What the limits cannot pay for is dropped instead of raising them; the rest is reported."""
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=5, max_parallel=1, on_limit="pause")})
+    script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3")).work("", use("search_documents"))
+    script = script.work("", use("search_documents"), answer("Known."))
+    session = VirtualSession(request, script)
+    session.run_until(60)
+    paused = session.status()
+    waiting = [record.id for record in paused.subtasks if record.state == "waiting"]
+    edit = {"edits": [{"edit": "drop", "subtask": id_} for id_ in waiting]}
+    session.update(UpdateName.EDIT_PLAN, PlanEdit.model_validate(edit))
+    result = session.report()
+
+    assert paused.state == "paused"
+    assert waiting
+    assert result.stop_reason == "completed"
+    assert (len(result.subtasks), result.gaps) == (3 - len(waiting), ())

@@ -1,0 +1,239 @@
+"""Messages and interruptions of a person while agents work, on a real server."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowUpdateStage
+
+from activities.tools import ToolAnswer, ToolContext
+from activities.turn_kinds.work import WorkTask
+from chargehand.client import Chargehand
+from chargehand.contracts import Limits, SessionRequest, Status, UserMessage
+from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.session import Session
+from chargehand.wire import UpdateName
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Held, Script, answer, refined, request_tool, request_tools, subtask, use
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_long_subtasks import runs_of
+from tests.workflows.test_tool_approval import DESK
+from workflows import history
+
+GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
+NESTED = "Look into the second topic as a whole."
+
+
+def heard(task: WorkTask) -> list[str]:
+    """List what an agent was told up to a turn."""
+    return [*task.told, *(text for past in task.rounds for text in past.told)]
+
+
+def turns_of(opened: SessionEnvironment, words: str) -> list[WorkTask]:
+    return [task for task in opened.model.tasks(WorkTask) if words in task.instruction]
+
+
+async def send(session: Session, client: Client, text: str, update_id: str) -> Status:
+    """Send a message as any Temporal client does."""
+    handle = client.get_workflow_handle(session.id)
+    sent = await handle.start_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        UpdateName.TELL,
+        UserMessage(text=text),
+        id=update_id,
+        wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+        result_type=Status,
+    )
+    return await sent.result()
+
+
+@pytest.mark.parametrize(("count", "cached", "most_events"), [(20, 1_000, 25), (4, 0, 4_000)])
+async def test_messages_are_read_in_order_at_the_next_turn_each_once(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
+) -> None:
+    """Messages, one of them sent twice, while a model call is under way: the call is used, the next turn has them all,
+    and so has every later one, across runs that continue as new, and if every workflow task replays."""
+    monkeypatch.setattr(history, "MOST_EVENTS", most_events)
+    first = Held(use("search_documents", about=1))
+    script = Script().plan(subtask("T1")).work("T1", first, use("read_document", about=2), answer("Done."))
+    texts = [f"Message {number}." for number in range(count)]
+
+    async with environment(script, cached_workflows=cached) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        for number, text in enumerate(texts):
+            await send(session, opened.chargehand.client, text, f"m{number}")
+        await send(session, opened.chargehand.client, texts[3], "m3")
+        first.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+        child = result.subtasks[0].workflow_id or ""
+        await until(lambda: _has_runs(opened.chargehand.client, child, 2 if most_events < count * 2 else 1))
+
+    assert [heard(task) for task in turns_of(opened, "T1")] == [[], texts, texts]
+    assert (result.answer, result.gaps) == ("Done.", ())
+    assert result.usage.turns == len(opened.model.calls) == 4
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(3, "In French."), (1, "In English.")])
+async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_allow(
+    environment: OpenEnvironment, rounds: int, expected: str
+) -> None:
+    """Its answer is the earlier one otherwise, and the report names the message."""
+    last = Held(answer("In English."))
+    script = Script().plan(subtask("T1")).work("T1", last, answer("In French."))
+
+    async with environment(script) as opened:
+        limits = Limits(max_turns=40, max_rounds=rounds)
+        session = await opened.chargehand.start(GOAL.model_copy(update={"limits": limits}))
+        await last.reached.wait()
+        await session.tell("Write in French.", "T1")
+        last.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert result.answer == expected
+    assert result.wasted.turns == 0
+    assert any("A message to T1 was not read: “Write in French.”" in gap for gap in result.gaps) == (rounds == 1)
+
+
+async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(environment: OpenEnvironment) -> None:
+    """A message to a later subtask, or to the whole session, waits for its first turn, and for those of its later
+    attempts. Whoever has ended or does not exist cannot be told anything; the error names who can."""
+    second = Held(answer("Known."))
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"]))
+    script = script.work("T2", second).refine(refined("Find out about T3 in another way, please."))
+    script = script.work("T3", answer("", status="no_answer"), agent="reader").work("another way", answer("Known."))
+
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await second.reached.wait()
+        with pytest.raises(SessionFailed, match=r"subtask: 'T1' has ended; .*not ended: T2, T3"):
+            await session.tell("Too late.", "T1")
+        with pytest.raises(SessionFailed, match="subtask: 'T9' is not in the plan"):
+            await session.tell("To nobody.", "T9")
+        await session.tell("Only the new ones.", "T3")
+        await session.tell("In metres.")
+        second.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+        with pytest.raises(ChargehandError, match="has ended and cannot be changed"):
+            await session.tell("After the end.")
+
+    [failed, *again] = [task for task in opened.model.tasks(WorkTask) if "T3" in task.instruction]
+    assert [heard(task) for task in (failed, *again)] == [["Only the new ones.", "In metres."]] * 2
+    assert heard(turns_of(opened, "topic T2")[-1]) == ["In metres."]
+    assert result.gaps == ()
+
+
+async def test_a_nested_session_hands_messages_down(environment: OpenEnvironment) -> None:
+    """By its path to one agent below, or to all; an unknown one below is a gap of the report."""
+    held = [Held(answer("Known.")), Held(answer("Known."))]
+    script = Script().plan(subtask("N1", agent="supervisor", instruction=NESTED))
+    script = script.plan(subtask("X1"), subtask("X2"), goal=NESTED)
+    script = script.work("X1", held[0], answer("Known.")).work("X2", held[1], answer("Known."))
+
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.gather(*(each.reached.wait() for each in held))
+        await session.tell("To one.", "N1/X2")
+        await session.tell("To all.", "N1")
+        await session.tell("To nobody.", "N1/X9")
+        for each in held:
+            each.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert heard(turns_of(opened, "X1")[-1]) == ["To all."]
+    assert heard(turns_of(opened, "X2")[-1]) == ["To one.", "To all."]
+    assert [gap for gap in result.gaps if "was not read" in gap] == ["A message to X9 was not read: “To nobody.”"]
+
+
+async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
+    environment: OpenEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their results say so; of one that acts, the report names the doubt, and it is not made again. Other agents go on
+    as before, and what is interrupted can be asked for again unless it acts."""
+    both = request_tools(("search_documents", {"query": "all"}), ("refund", {"amount": 10}))
+    hanging = asyncio.Semaphore(0)
+
+    async def hang(_: Mapping[str, Any], __: ToolContext) -> ToolAnswer:
+        hanging.release()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    crew = DESK.format(clerk='capabilities = ["reads_private"]', crew="")
+    (tmp_path / "desk.toml").write_text(crew.replace('"fraud_check"]', '"search_documents"]'))
+    other = Held(answer("Known."))
+    script = Script().plan(subtask("T1", agent="clerk"), subtask("T2", agent="clerk"))
+    script = script.work("T1", both, both, answer("Done.")).work("T2", other)
+    async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
+        usual = opened.tools["search_documents"].use
+        for name in ("search_documents", "refund"):
+            monkeypatch.setattr(opened.tools[name], "use", hang)
+        session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
+        await asyncio.gather(other.reached.wait(), hanging.acquire(), hanging.acquire())
+        monkeypatch.setattr(opened.tools["search_documents"], "use", usual)
+        with pytest.raises(SessionFailed, match="subtask: 'T3' does not run; subtasks that run: T1, T2"):
+            await session.interrupt("T3")
+        await session.tell("Look at the letter instead.", "T1")
+        await session.interrupt("T1")
+        await until(lambda: _has_turns(opened, "T1", 3))
+        other.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    [_, second, third] = turns_of(opened, "T1")
+    [searched, refunded] = second.rounds[0].results
+    [found, refused] = third.rounds[1].results
+    assert searched.output["error"] == "Interrupted by the user."
+    assert str(refunded.output["error"]).startswith("Interrupted by the user. Whether this call was applied is unknown")
+    assert heard(second) == ["Look at the letter instead."]
+    assert found.ok
+    assert not refused.ok
+    assert hanging.locked()  # the one that acts was made once
+    assert [gap for gap in result.gaps if "refund" in gap] == [
+        'Outcome unknown: whether refund {"amount": 10} was applied has to be checked by a person.'
+    ]
+    assert {record.state for record in result.subtasks} == {"success"}
+
+
+async def test_an_interruption_during_a_model_call_takes_effect_after_it(environment: OpenEnvironment) -> None:
+    """Nothing that is paid is discarded: the reply is used, but its tools are not made."""
+    first = Held(request_tool("search_documents", query="all"))
+    again = request_tool("search_documents", query="all")
+    script = Script().plan(subtask("T1")).work("T1", first, again, answer("Done."))
+
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        await session.interrupt()
+        first.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+
+    told = [past.results[0].output.get("error") for past in turns_of(opened, "T1")[-1].rounds]
+    assert told == ["Interrupted by the user. It was not made.", None]
+    assert len(opened.tools["search_documents"].calls) == 1
+    assert result.usage.turns == len(opened.model.calls) == 4
+
+
+async def test_a_message_survives_the_worker_that_accepted_it(client: Client, tmp_path: Path) -> None:
+    """The worker is lost with the agent's call; another one goes on, and the agent reads the message."""
+    queue, first = f"test-{uuid4().hex[:8]}", Held(answer("Known."))
+    script = Script().plan(subtask("T1"))
+    async with open_environment(client, tmp_path, script.work("T1", first), task_queue=queue) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        await session.tell("In metres.")
+        first.released.set()
+    async with open_environment(client, tmp_path, script.work("T1", answer("Known.")), task_queue=queue) as opened:
+        result = await asyncio.wait_for(Chargehand(client, queue).session(session.id).result(), 60)
+
+    assert [heard(task) for task in turns_of(opened, "T1")] == [["In metres."]]
+    assert result.gaps == ()
+
+
+async def _has_runs(client: Client, workflow_id: str, least: int) -> bool:
+    return len(await runs_of(client, workflow_id)) >= least
+
+
+async def _has_turns(opened: SessionEnvironment, words: str, count: int) -> bool:
+    return len(turns_of(opened, words)) == count

@@ -1,0 +1,173 @@
+"""What a person tells the agents of a session: kept in order until every agent that it is for has read it."""
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from workflows.contracts import SteeringItem, SteeringState, ToldMessage
+
+_MOST_MESSAGES: Final = 50
+_MOST_CHARACTERS: Final = 40_000
+"""Of all messages together: every prompt of an agent repeats those that are for it."""
+_QUOTED_CHARACTERS: Final = 120
+
+
+class SteeringRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """Something cannot be told; the message says why."""
+
+
+@dataclass(eq=False)
+class Delivery:
+    """The way to one child workflow while it runs."""
+
+    subtask: str
+    workflow_id: str
+    is_session: bool
+    """Whether it is a nested session."""
+    given: set[int] = field(default_factory=set[int])
+    """Numbers of the messages that it has."""
+    waiting: list[SteeringItem] = field(default_factory=list[SteeringItem])
+    """What it is still to be sent."""
+    is_started: bool = False
+    is_over: bool = False
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while something is sent, so that everything arrives in order."""
+
+    def start(self) -> None:
+        """Note that the child exists."""
+        self.is_started = True
+
+    def end(self) -> None:
+        """Note that the child has ended, or was never started."""
+        self.is_over = True
+
+    def queue(self, item: SteeringItem) -> None:
+        """Have an item sent."""
+        self.waiting.append(item)
+
+    def take(self) -> tuple[SteeringItem, ...]:
+        """Take what is to be sent now."""
+        items, self.waiting = tuple(self.waiting), []
+        return items
+
+    def give(self, items: Iterable[SteeringItem]) -> None:
+        """Note what the child has received."""
+        self.given.update(item.number for item in items if item.text)
+
+
+class Steering:
+    """Messages of one session, and the ways to the children that run."""
+
+    def __init__(self) -> None:
+        self._told: list[ToldMessage] = []
+        self._numbered = 0
+        self._running: list[Delivery] = []
+        self._lost: list[str] = []
+        """A gap for each message that came too late, or for a subtask that there is not."""
+
+    def state(self) -> SteeringState:
+        """Return what a new run continues with."""
+        return SteeringState(told=tuple(self._told), numbered=self._numbered)
+
+    def resume(self, before: SteeringState) -> None:
+        """Go on where the run before this one stopped; what was told since comes after that."""
+        since = [
+            told.model_copy(
+                update={"item": told.item.model_copy(update={"number": told.item.number + before.numbered})}
+            )
+            for told in self._told
+        ]
+        self._told = [*before.told, *since]
+        self._numbered += before.numbered
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The subtasks that run."""
+        return tuple(dict.fromkeys(each.subtask for each in self._running))
+
+    def nested(self, subtask: str) -> bool:
+        """Whether a subtask is a nested session that runs."""
+        return any(each.subtask == subtask and each.is_session for each in self._running)
+
+    def open(self, subtask: str, child: str, *, is_session: bool) -> Delivery:
+        """Open the way to a child that is about to be started, which is given what was told before."""
+        delivery = Delivery(subtask, child, is_session)
+        delivery.give(self.messages_for(subtask))
+        self._running.append(delivery)
+        return delivery
+
+    def close(self, delivery: Delivery, read: Collection[int]) -> None:
+        """Close the way to a child that has ended, and note which messages it has read."""
+        delivery.end()
+        self._running.remove(delivery)
+        self._told = [
+            told.model_copy(update={"read": (*told.read, delivery.subtask)})
+            if told.item.number in read and delivery.subtask not in told.read
+            else told
+            for told in self._told
+        ]
+
+    def messages_for(self, subtask: str) -> tuple[SteeringItem, ...]:
+        """List what was written to a subtask so far, or to all."""
+        return tuple(told.item for told in self._told if told.subtask in {"", subtask} and not told.item.path)
+
+    def check_room(self, text: str) -> None:
+        """Refuse a message beyond the limits.
+
+        Raises:
+            SteeringRefused: there are too many, or they are too long together.
+        """
+        characters = sum(len(told.item.text) for told in self._told) + len(text)
+        if len(self._told) >= _MOST_MESSAGES:
+            raise SteeringRefused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")
+        if characters > _MOST_CHARACTERS:
+            raise SteeringRefused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
+
+    def tell(self, text: str, subtask: str = "", path: str = "") -> tuple[Delivery, ...]:
+        """Keep a message, and queue it for those that run; returns the ways by which it is to be sent."""
+        item = self._item(text, path)
+        ways = self._ways(subtask)
+        running = tuple(dict.fromkeys(each.subtask for each in ways))
+        self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
+        return self._queue(item, ways)
+
+    def interrupt(self, subtask: str = "", path: str = "") -> tuple[Delivery, ...]:
+        """Queue an interruption for those that run; returns the ways by which it is to be sent."""
+        return self._queue(self._item("", path), self._ways(subtask))
+
+    def lose(self, item: SteeringItem) -> None:
+        """Note a message that came too late, or for a subtask that there is not."""
+        if item.text:
+            self._lost.append(f"A message to {item.path or 'the agents'} was not read: {_quoted(item.text)}")
+
+    def gaps(self) -> tuple[str, ...]:
+        """Name the messages that agents have not read which they were for."""
+        return (*(gap for told in self._told if (gap := _gap(told))), *self._lost)
+
+    def _item(self, text: str, path: str) -> SteeringItem:
+        self._numbered += 1
+        return SteeringItem(number=self._numbered, text=text, path=path)
+
+    def _ways(self, subtask: str) -> tuple[Delivery, ...]:
+        return tuple(each for each in self._running if subtask in {"", each.subtask})
+
+    def _queue(self, item: SteeringItem, ways: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
+        for each in ways:
+            each.queue(item)
+        return ways
+
+
+def _gap(told: ToldMessage) -> str:
+    """Word a message that was not read by all that it was for; empty if it was."""
+    wanted = told.running or ((told.subtask,) if told.subtask else ())
+    missing = [each for each in wanted if each not in told.read]
+    if not missing and (wanted or told.read):
+        return ""
+    to = ", ".join(missing)
+    return f"A message to {to or 'the agents'} was not read: {_quoted(told.item.text)}"
+
+
+def _quoted(text: str) -> str:
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= _QUOTED_CHARACTERS else f'{line[: _QUOTED_CHARACTERS - 1]}…'}”"

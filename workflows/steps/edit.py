@@ -1,0 +1,40 @@
+"""Plan edits in flight: what has not begun is changed while the rest is carried out."""
+
+from temporalio import workflow
+
+from chargehand.contracts import EditRecord, Plan, PlanEdit
+from workflows.rules.plan_edits import edited
+from workflows.rules.plan_validation import InvalidPlan
+from workflows.session import Session
+from workflows.steps.plan import validate
+from workflows.steps.writer import reserve_report
+
+
+def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord, ...]]:
+    """Apply an edit to a copy of the plan, and check that like any plan.
+
+    Raises:
+        InvalidPlan: with every reason against it.
+    """
+    progress = session.progress
+    if progress.plan is None:
+        raise InvalidPlan(["edits: there is no plan yet"])
+    draft, records = edited(progress.plan, edit.edits, progress.begun, workflow.now())
+    if len(draft.subtasks) > 1 and not session.report_reserve.is_payable:
+        raise InvalidPlan(["edits: the limits cannot pay for a report on several subtasks; raise them first"])
+    return validate(session, draft, begun=progress.begun), records
+
+
+def edit_plan(session: Session, edit: PlanEdit) -> Plan:
+    """Follow the plan as edited.
+
+    Raises:
+        InvalidPlan: as in `check_edit`.
+    """
+    plan, records = check_edit(session, edit)
+    if len(plan.subtasks) > 1:
+        session.report_reserve.hold()
+        reserve_report(session)
+    session.progress.edit(plan, records)
+    session.refresh_details()
+    return plan
