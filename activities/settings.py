@@ -11,12 +11,13 @@ from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_val
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX
+from activities.backends import ENVIRONMENT_PREFIX, secret
 from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
+from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
@@ -94,6 +95,15 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if isinstance(value, _Unreadable):
             raise ValueError(value.problem)  # a problem of the value, reported with the others'
         return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
+        try:
+            read_secret(secret(given))
+        except ValueError as error:
+            raise ValueError("is not base64 after whsec_") from error
+        return given
 
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:

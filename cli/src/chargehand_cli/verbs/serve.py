@@ -66,10 +66,8 @@ async def console(
         str | None,
         typer.Option(metavar="URL", help="Address that browsers use, if it is another: behind a proxy, or with TLS."),
     ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.", exists=True)
-    ] = None,
-    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS private key, PEM.", exists=True)] = None,
+    certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.")] = None,
+    private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS private key, PEM.")] = None,
     rate: Annotated[int, typer.Option(min=1, help="Requests per minute of one client.")] = 600,
 ) -> None:
     """Serve the web page and the HTTP API of a server's sessions until Ctrl-C.
