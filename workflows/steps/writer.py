@@ -82,6 +82,13 @@ def length_words(session: Session) -> int:
     return session.request.length_words or (plan.length_words if plan else None) or 0
 
 
+def final_instruction(session: Session) -> str:
+    """Return how the report is to be written, with what the user has written to all since it was planned."""
+    plan, told = session.progress.plan, session.progress.steering.for_all
+    planned = plan.final_instruction if plan else ""
+    return f"{planned}\nThe user has written since, to all: {told}".strip() if told else planned
+
+
 def is_long(session: Session) -> bool:
     """Whether the report is to be written by section."""
     return length_words(session) >= LONG_WORDS
@@ -117,11 +124,10 @@ async def write(
     words: int | None = None,
 ) -> SynthesisAnswer | None:
     """Have a model write the report, or a section of it, from outcomes; None if it cannot, or not in time."""
-    plan = session.progress.plan
     task = SynthesisTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
-        final_instruction=plan.final_instruction if plan else "",
+        final_instruction=final_instruction(session),
         length_words=length_words(session) if words is None else words,
         section=section,
         outcomes=(),

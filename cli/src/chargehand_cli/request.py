@@ -17,7 +17,7 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import Answer, CallDecision, RaisedLimits, SessionRequest
+    from chargehand import Answer, CallDecision, PlanEdit, RaisedLimits, SessionRequest, UserMessage
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -156,6 +156,32 @@ def build_answer(subtask: str, text: str) -> "Answer":
     from chargehand import Answer
 
     return _validate(Answer, {"subtask": subtask, "text": text}, "The answer is invalid")
+
+
+def build_user_message(text: str, subtask: str | None) -> "UserMessage":
+    """Validate a message to agents.
+
+    Raises:
+        BadRequest: it is invalid.
+    """
+    from chargehand import UserMessage
+
+    return _validate(UserMessage, {"text": text, "subtask": subtask}, "The message is invalid")
+
+
+def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
+    """Validate changes to a plan; those in a file come first.
+
+    Raises:
+        BadRequest: they are invalid.
+    """
+    from chargehand import PlanEdit
+
+    read = _read_json(file) if file else {}
+    before = cast("object", read.get("edits"))
+    if file and not isinstance(before, list):
+        raise BadRequest(f'{file} is not a JSON object such as {{"edits": [{{"edit": "drop", "subtask": "T3"}}]}}.')
+    return _validate(PlanEdit, read | {"edits": [*cast("list[object]", before or []), *edits]}, "The edit is invalid")
 
 
 def build_call_decision(call: str, hash_: str, decision: str, edit: Path | None, reject: str | None) -> "CallDecision":

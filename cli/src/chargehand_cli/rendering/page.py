@@ -26,6 +26,7 @@ from chargehand_cli.rendering.text import (
     crew_words,
     dollars,
     duration,
+    edit_words,
     size,
     wasted_words,
 )
@@ -60,6 +61,7 @@ def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosur
         ending=STOP_WORDS[report.stop_reason],
         header=_header(report),
         answer=safe_html(answer_below_notice(report), report.sources, files),
+        edits=edit_words(report),
         output="" if report.output is None else json.dumps(report.output, indent=2, ensure_ascii=False),
         others=[artifact for artifact in report.artifacts if artifact.uri not in enclosures.pictures],
         download=f"chargehand artifacts {report.session} --to DIR",

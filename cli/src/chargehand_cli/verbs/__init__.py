@@ -14,12 +14,13 @@ from chargehand_cli.verbs import (
     run,
     serve,
     setup,
+    steer,
     watch,
 )
 
 GROUPS = {
     "Run": (run.app,),
-    "Follow and steer": (watch.app, decide.app, calls.app),
+    "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, report.app),
     "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
