@@ -63,10 +63,24 @@ class Session:
 
         `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
         """
-        request = await self.follow_up(goal, **fields)
+        request = await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal}))
         with translated(self.id):
             task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
         return await start_session(self._client, task_queue, request, session_id)
+
+    async def documents(self) -> tuple[str, ...]:
+        """List the addresses of all documents that it could read: its own, and those of sessions that it follows."""
+        asked = await self.request()
+        found = dict.fromkeys(asked.documents)
+        seen = {self.id}
+        while asked.follows and asked.earlier_documents and asked.follows not in seen:
+            seen.add(asked.follows)
+            try:
+                asked = await Session(self._client, asked.follows).request()
+            except SessionNotFound:
+                break  # its retention has ended
+            found |= dict.fromkeys(asked.documents)
+        return tuple(found)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List this session with those that it follows and those that follow it, in the order of their starts.
@@ -94,11 +108,11 @@ class Session:
         described = await describe(self._client, session_id)
         return await summarise(described.workflow_execution_info, self._client.data_converter)
 
-    async def follow_up(self, goal: str, **fields: Any) -> SessionRequest:
-        """Write the request of a session that follows this one."""
+    async def follow_up(self, request: SessionRequest) -> SessionRequest:
+        """Have a request follow this session; its crew and tenant are this session's unless it names others."""
         before = await self.request()
-        same = {"crew": before.crew, "tenant": before.tenant}
-        return SessionRequest.model_validate({**same, **fields, "goal": goal, "follows": self.id})
+        same = {name: getattr(before, name) for name in ("crew", "tenant") if name not in request.model_fields_set}
+        return request.model_copy(update={**same, "follows": self.id})
 
     async def status(self) -> Status:
         """Say where the session stands."""

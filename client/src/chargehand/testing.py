@@ -121,9 +121,15 @@ class StandInSession(Session):
 
     follow_up = Session.follow_up
 
+    async def documents(self) -> tuple[str, ...]:
+        """List the documents of its request."""
+        return self._run().request.documents
+
     async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
         """Start a session that follows this one."""
-        return await self._chargehand.start(await self.follow_up(goal, **fields), session_id=session_id)
+        return await self._chargehand.start(
+            await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal})), session_id=session_id
+        )
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List the sessions of the thread, the first first."""

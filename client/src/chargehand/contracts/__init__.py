@@ -65,6 +65,7 @@ from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
     Contradiction,
+    EarlierSession,
     EditRecord,
     Grade,
     LimitUse,
@@ -94,6 +95,7 @@ __all__ = [
     "Claim",
     "Contradiction",
     "DropSubtask",
+    "EarlierSession",
     "EditRecord",
     "EndEvent",
     "Escalation",
