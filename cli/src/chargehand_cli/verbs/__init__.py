@@ -15,13 +15,14 @@ from chargehand_cli.verbs import (
     serve,
     setup,
     steer,
+    trace,
     watch,
 )
 
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, report.app),
+    "Read": (inspect.app, find.app, report.app, trace.app),
     "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
