@@ -11,12 +11,13 @@ from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_val
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX
+from activities.backends import ENVIRONMENT_PREFIX, secret
 from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
+from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
@@ -32,9 +33,12 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     The settings of a backend stand in its own `registry.py`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore", use_attribute_docstrings=True
+    )
 
     task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
+    """Task queue of the workers and their clients."""
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     tools: str = Field(default="", max_length=4_000)
@@ -51,6 +55,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
+    which may be internal and without TLS."""
+    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
+    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
@@ -70,6 +79,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Least level that is logged; at DEBUG the log has text of users, models and documents."""
 
     @classmethod
     def settings_customise_sources(
@@ -89,6 +99,15 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if isinstance(value, _Unreadable):
             raise ValueError(value.problem)  # a problem of the value, reported with the others'
         return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
+        try:
+            read_secret(secret(given))
+        except ValueError as error:
+            raise ValueError("is not base64 after whsec_") from error
+        return given
 
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:

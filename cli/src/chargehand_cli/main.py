@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.errors import MissingExtra, UploadRefused
+from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
@@ -109,9 +109,20 @@ def _exit_code(error: ChargehandError) -> Exit:
     match error:
         case NotReachable():
             return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL) | SessionNotFound():
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL):
             return Exit.BAD_INPUT
-        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError() | WrongSettings():
+        case UpdateRefused(error_type=ErrorType.INVALID_INPUT):
+            return Exit.BAD_INPUT
+        case (
+            SessionNotFound()
+            | InvalidInput()
+            | UnusableSettings()
+            | MissingExtra()
+            | UploadRefused()
+            | BadRequest()
+            | ProtectionSettingsError()
+            | WrongSettings()
+        ):
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED
