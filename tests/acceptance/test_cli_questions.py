@@ -143,7 +143,7 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
         chargehand = _commands(opened, tmp_path)
         ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
 
-    assert ran.code == 0
+    assert ran.code == 3
     assert f"? T1 asks: {ASKED}" in ran.said
     assert "`chargehand answer q-1 TEXT`" in ran.said
     assert "All of it." in ran.out
