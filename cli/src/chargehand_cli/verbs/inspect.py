@@ -182,7 +182,7 @@ async def _documents_of(connection: Connection, report: "Report") -> tuple[str, 
     """Ask the server which documents a session was given."""
     await connection.open(worker=False)
     try:
-        documents = (await connection.session(report.session).request()).documents
+        documents = await connection.session(report.session).documents()
     except SessionNotFound as error:
         raise BadRequest(
             f"The server no longer knows the documents of session '{report.session}': name them with --docs, as they "

@@ -65,6 +65,7 @@ from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
     Contradiction,
+    EarlierSession,
     EditRecord,
     Grade,
     LimitUse,
@@ -95,6 +96,7 @@ __all__ = [
     "Claim",
     "Contradiction",
     "DropSubtask",
+    "EarlierSession",
     "EditRecord",
     "EndEvent",
     "Escalation",
