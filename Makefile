@@ -61,13 +61,17 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	case "$$DOCS" in "~/"*) DOCS="$$HOME/$${DOCS#??}" ;; esac; \
 	set -- run $(ARGS) -- "$$GOAL"; \
 	if [ -n "$$DOCS" ]; then shift; set -- run --docs "$$DOCS" "$$@"; fi; \
+	trap : INT; \
 	if [ -n "$$MODEL" ]; then \
 		case "$$MODEL" in "~/"*) MODEL="$$HOME/$${MODEL#??}" ;; esac; \
-		exec $(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
+		$(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
 			-- $(BIN)/chargehand "$$@"; \
 	else \
-		exec $(BIN)/chargehand "$$@"; \
-	fi
+		$(BIN)/chargehand "$$@"; \
+	fi; \
+	code=$$?; \
+	[ $$code -eq 0 ] || echo "chargehand run: exit code $$code. (make ends with 2 whatever the code; $(BIN)/chargehand run ends with it.)" >&2; \
+	exit $$code
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
