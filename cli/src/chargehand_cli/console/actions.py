@@ -5,9 +5,11 @@ from chargehand import (
     CallDecision,
     Plan,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Session,
     Status,
+    UserMessage,
 )
 
 
@@ -19,6 +21,16 @@ async def decide_plan(session: Session, decision: PlanDecision) -> Plan:
 async def decide_call(session: Session, decision: CallDecision) -> Status:
     """Approve, edit or reject a tool call."""
     return await session.decide_call(decision)
+
+
+async def edit_plan(session: Session, edit: PlanEdit) -> Plan:
+    """Change what has not begun of a plan."""
+    return await session.edit_plan(*edit.edits)
+
+
+async def tell(session: Session, message: UserMessage) -> Status:
+    """Have agents read a message."""
+    return await session.tell(message.text, message.subtask)
 
 
 async def answer_question(session: Session, answer: Answer) -> Status:

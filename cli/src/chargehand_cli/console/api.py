@@ -15,8 +15,10 @@ from chargehand import (
     Artifact,
     CallDecision,
     ChargehandError,
+    Interruption,
     Plan,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Report,
     Session,
@@ -24,6 +26,7 @@ from chargehand import (
     SessionSummary,
     Status,
     Trace,
+    UserMessage,
 )
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
@@ -238,6 +241,21 @@ async def answer_question(call: Call) -> Response:
     return answer(await actions.answer_question(_session(call), await call.body(Answer, "answer")))
 
 
+async def edit_plan(call: Call) -> Response:
+    """Change what has not begun of the plan."""
+    return answer(await actions.edit_plan(_session(call), await call.body(PlanEdit, "edit")))
+
+
+async def tell(call: Call) -> Response:
+    """Tell agents something."""
+    return answer(await actions.tell(_session(call), await call.body(UserMessage, "message")))
+
+
+async def interrupt(call: Call) -> Response:
+    """End the tools that agents are using."""
+    return answer(await _session(call).interrupt((await call.body(Interruption, "interruption")).subtask))
+
+
 async def raise_limits(call: Call) -> Response:
     """Raise limits."""
     return answer(await actions.raise_limits(_session(call), await call.body(RaisedLimits, "new limits")))
@@ -351,6 +369,33 @@ OPERATIONS: Final = (
         "Answer the question of a subtask",
         answer_question,
         takes=Answer,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/edits",
+        "editPlan",
+        "Change what has not begun of the plan of a running session",
+        edit_plan,
+        takes=PlanEdit,
+        returns=Plan,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/messages",
+        "tellAgents",
+        "Have agents read a message at their next turn",
+        tell,
+        takes=UserMessage,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/interrupt",
+        "interruptTools",
+        "End the tools that agents are using; they go on with their next turn",
+        interrupt,
+        takes=Interruption,
         returns=Status,
     ),
     Operation(
