@@ -228,7 +228,8 @@ async def finished(call: Call) -> Report:
 
 async def decide_plan(call: Call) -> Response:
     """Decide on the plan."""
-    return answer(await actions.decide_plan(_session(call), await call.body(PlanDecision, "decision")))
+    decided = await actions.decide_plan(_session(call), await call.body(PlanDecision, "decision"))
+    return answer(decided) if decided else answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
 async def decide_call(call: Call) -> Response:
@@ -352,6 +353,7 @@ OPERATIONS: Final = (
         decide_plan,
         takes=PlanDecision,
         returns=Plan,
+        also={HTTPStatus.ACCEPTED: "The plan is rejected, and the session ends."},
     ),
     Operation(
         "POST",

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from chargehand import (
+    Answer,
     CallDecision,
     ChargehandError,
     Interruption,
@@ -46,7 +47,7 @@ from chargehand_cli.console.uploads import files_of, read_form, store_uploads
 from chargehand_cli.console.views import Page, view_session
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_body, report_page, report_style
-from chargehand_cli.request import RequestOptions, build_answer, build_raised_limits, build_request
+from chargehand_cli.request import RequestOptions, build_raised_limits, build_request
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _CHANGED: Final = {"reword": "instruction", "reroute": "agent"}
@@ -331,7 +332,7 @@ async def _decide_call(backend: Backend, session_id: str, form: FormData) -> Non
 
 
 async def _answer(backend: Backend, session_id: str, form: FormData) -> None:
-    answer = build_answer(text_of(form, "subtask"), text_of(form, "text"))
+    answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
     await actions.answer_question(backend.session(session_id), answer)
 
 
