@@ -155,10 +155,10 @@ class Connection:
 
     def sessions_url(self) -> str | None:
         """Return the address of the list of sessions in the Web UI, without their subtasks."""
-        from chargehand.visibility import ROOT_SESSIONS
+        from chargehand.visibility import ROOT_RUNS
 
         base = self._workflows_url
-        return f"{base}?query={quote(ROOT_SESSIONS)}" if base else None
+        return f"{base}?query={quote(ROOT_RUNS)}" if base else None
 
     @property
     def _workflows_url(self) -> str | None:
