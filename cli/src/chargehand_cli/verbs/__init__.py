@@ -12,16 +12,18 @@ from chargehand_cli.verbs import (
     project,
     report,
     run,
+    serve,
     setup,
     steer,
+    trace,
     watch,
 )
 
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, report.app),
-    "Operate": (operate.app, setup.app, mcp.app, doctor.app),
+    "Read": (inspect.app, find.app, report.app, trace.app),
+    "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""
