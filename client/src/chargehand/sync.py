@@ -49,7 +49,7 @@ def _wait(work: Coroutine[Any, Any, _T]) -> _T:
 def _waiting(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
     @functools.wraps(method)
     def wait(face: "_Face", *given: Any, **named: Any) -> Any:
-        return _without_await(_wait(method(face.asynchronous, *given, **named)))
+        return _without_await(_wait(getattr(face.asynchronous, method.__name__)(*given, **named)))
 
     return wait
 
@@ -57,7 +57,7 @@ def _waiting(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., A
 def _iterating(method: Callable[..., AsyncGenerator[Any]]) -> Callable[..., Any]:
     @functools.wraps(method)
     def iterate(face: "_Face", *given: Any, **named: Any) -> Generator[Any]:
-        items = method(face.asynchronous, *given, **named)
+        items = getattr(face.asynchronous, method.__name__)(*given, **named)
 
         async def following() -> Any:
             return await anext(items, _END)
@@ -74,7 +74,7 @@ def _iterating(method: Callable[..., AsyncGenerator[Any]]) -> Callable[..., Any]
 def _calling(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(face: "_Face", *given: Any, **named: Any) -> Any:
-        return _without_await(method(face.asynchronous, *given, **named))
+        return _without_await(getattr(face.asynchronous, method.__name__)(*given, **named))
 
     return call
 

@@ -15,6 +15,7 @@ from chargehand.contracts import Event, PendingCall, Plan, PlanChange, Report, S
 from chargehand.listing import SessionSummary
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap
 from chargehand.shared_files import Document
 from chargehand.wire import SearchAttribute
 
@@ -305,6 +306,39 @@ class Chargehand:
         Raises:
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
         """
+
+    def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),
+    ) -> None:
+        """Start a session again and again, by a schedule of Temporal; with the id of one that exists, replace that one.
+
+        Each session has an id of its own, `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
+
+        Args:
+            schedule_id: 1 to 200 characters.
+            request: a goal in the user's words, or a whole request.
+            cron: when to start, such as `0 2 * * *`; either this or `every`.
+            every: how often to start, at least a minute.
+            time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
+            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (one at most
+                waits), or start it `beside`.
+            documents: as for `start`; they are uploaded now.
+
+        Raises:
+            InvalidInput: an argument is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
+        """
+
+    def unschedule(self, schedule_id: str) -> None:
+        """Delete a schedule; its sessions go on. There may be none."""
 
     def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         """List the search attributes of sessions that the namespace lacks; without them a list says less."""

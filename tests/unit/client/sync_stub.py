@@ -26,7 +26,8 @@ class _Signatures(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:
         if node.name.startswith("_"):
             return None
-        documented = [ast.Expr(ast.Constant(text))] if (text := ast.get_docstring(node, clean=False)) else []
+        documentation = ast.get_docstring(node, clean=False)
+        documented: list[ast.stmt] = [ast.Expr(ast.Constant(documentation))] if documentation else []
         node.body = documented or [ast.Expr(ast.Constant(...))]
         return self.generic_visit(node)
 
@@ -48,7 +49,7 @@ def stub() -> str:
     """Return the stub that fits the asynchronous classes."""
     classes = [_signatures(session, "Session", ["id: str"]), _signatures(client, "Chargehand", ["task_queue: str"])]
     used = {node.id for each in classes for node in ast.walk(each) if isinstance(node, ast.Name)} - _OWN
-    imports = sorted(filter(None, map(_import_of, used)))
+    imports = sorted({_import_of(name) for name in used})
     text = "\n".join([_HEAD, "from chargehand import client, session", *imports, *map(ast.unparse, classes)])
     for arguments in (["check", "--fix", "--quiet", "--select", "I"], ["format"]):
         command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(STUB), "-"]
@@ -64,7 +65,7 @@ def _signatures(module: ModuleType, name: str, attributes: list[str]) -> ast.Cla
             node.returns = _unquoted(node.returns)
     first = f"asynchronous: {module.__name__.rpartition('.')[2]}.{name}"
     own = [*attributes, first, f"def __init__(self, {first}) -> None: ..."]
-    methods = [kept for node in found.body[1:] if (kept := _Signatures().visit(node)) is not None]
+    methods: list[ast.stmt] = [kept for node in found.body[1:] if (kept := _Signatures().visit(node)) is not None]
     found.body = [found.body[0], *ast.parse("\n".join(own)).body, *methods]
     return ast.fix_missing_locations(found)
 
