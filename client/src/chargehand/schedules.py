@@ -34,7 +34,8 @@ _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
     "wait": ScheduleOverlapPolicy.BUFFER_ONE,
     "beside": ScheduleOverlapPolicy.ALLOW_ALL,
 }
-_LONGEST_ID: Final = 200
+_LONGEST_ID: Final = 150
+"""Characters; sessions have 175, and the time takes 21 of them."""
 _SHORTEST: Final = timedelta(minutes=1)
 
 

@@ -241,7 +241,7 @@ class Chargehand:
             request: a goal in the user's words, or a whole request.
             documents: what the agents may read beside the request's own: paths of files and folders, and (name, bytes),
                 which are uploaded; and public addresses at `https://`, which the workers read.
-            session_id: up to 500 characters; made up if absent.
+            session_id: up to 175 characters; made up if absent.
 
         Raises:
             InvalidInput: the goal or the id is invalid.
@@ -323,7 +323,7 @@ class Chargehand:
         Each session has an id of its own, `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
 
         Args:
-            schedule_id: 1 to 200 characters.
+            schedule_id: 1 to 150 characters.
             request: a goal in the user's words, or a whole request.
             cron: when to start, such as `0 2 * * *`; either this or `every`.
             every: how often to start, at least a minute.
