@@ -181,7 +181,10 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
         for path in ("../outside.md", "/etc/passwd", "link.md", ".private/key.txt", "missing.md", "~/x")
     ]
     wrong = await desk.use("start_session", goal="What is known?", max_turns=0)
-    unknown = await desk.use("session_status", session="no-such-session")
+    unknown = [
+        await desk.use(tool, session="no-such-session")
+        for tool in ("session_status", "session_result", "list_artifacts", "finish_session", "cancel_session")
+    ]
     for session in ("finished", "cancelled"):
         await desk.use("start_session", goal="It takes patience.", session=session)
     while "T1 (researcher): running" not in desk.progress:
@@ -196,7 +199,7 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
 
     assert all("that may be read; it has to be in" in each for each in refused)
     assert "limits.max_turns" in wrong
-    assert "There is no session 'no-such-session' here" in unknown
+    assert all("There is no session 'no-such-session' here" in each for each in unknown)
     assert " of 30 turns" in raised
     assert running.startswith("There is no report yet. Session finished is ")
     assert "stopped by `finish`" in finished

@@ -1,4 +1,4 @@
-"""The recipes for Slack and webhooks, served over HTTP on loopback; the test is Slack, and the sender of the webhook."""
+"""The recipes for Slack and webhooks, over HTTP on loopback; the test is Slack, and the sender of the webhook."""
 
 import asyncio
 import hashlib
@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx2
-import uvicorn
 from starlette.applications import Starlette
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from examples.slack.slash_command import SlashCommand
 from examples.webhook.receiver import Receiver
+from tests.acceptance.http_serving import serving
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, subtask
@@ -28,18 +28,8 @@ SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 
 @asynccontextmanager
 async def _served(app: Starlette) -> AsyncGenerator[httpx2.AsyncClient]:
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
-    serving = asyncio.create_task(server.serve())
-
-    async def is_up() -> bool:
-        return server.started
-
-    await until(is_up)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
         yield http
-    server.should_exit = True
-    await serving
 
 
 def _slack_headers(body: bytes, sent_at: float, secret: str = SECRET) -> dict[str, str]:
@@ -61,8 +51,9 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
         return len(posted) == 2
 
     held = Held(answer("It is known. <!channel> & all."))
-    with serve_http(Slack) as slack:
-        async with open_environment(client, tmp_path, Script().plan(subtask("T1")).work("", held)) as opened:
+    script = Script().plan(subtask("T1")).work("", held)
+    async with open_environment(client, tmp_path, script) as opened:
+        with serve_http(Slack) as slack:
             async with _served(SlashCommand(opened.chargehand, SECRET).app()) as http:
                 given = {"text": "What is known?", "trigger_id": "133.7", "response_url": f"{slack}/commands/1"}
                 body = urlencode(given).encode()

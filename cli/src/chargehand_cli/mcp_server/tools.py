@@ -23,6 +23,7 @@ from chargehand import (
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
+from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
 from chargehand.visibility import describe, is_open, state_word
 from chargehand_cli.connection import Connection
@@ -257,7 +258,7 @@ class SessionTools:
 
     async def _report(self, session_id: str) -> Report:
         found = await self._session(session_id)
-        if is_open((await describe(self._connection.chargehand.client, session_id)).workflow_execution_info):
+        if not await self._ending(session_id):
             raise BadRequest(f"Session '{session_id}' has not ended yet.")
         return await found.result()
 
@@ -287,9 +288,13 @@ class SessionTools:
         )
 
     async def _position(self, session: Session) -> Position:
-        status = await session.status()
-        info = (await describe(self._connection.chargehand.client, session.id)).workflow_execution_info
-        return position_of(status, "" if is_open(info) else state_word(info))
+        return position_of(await session.status(), await self._ending(session.id))
+
+    async def _ending(self, session_id: str) -> str:
+        """Return how a session ended, in Temporal's word; empty while it goes on."""
+        with translated(session_id):
+            found = (await describe(self._connection.chargehand.client, session_id)).workflow_execution_info
+        return "" if is_open(found) else state_word(found)
 
     def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:
         if not documents:
