@@ -38,7 +38,7 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check bench eval replay chaos nightly up down clean recreated
+.PHONY: help run test check docs bench eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +81,12 @@ check: $(GROUP)dev ## Check format, lint, types and import direction
 
 bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link fails
+	@$(BIN)/typer chargehand_cli.main utils docs --name chargehand --title 'Command line' \
+		--output docs/reference/cli.md >/dev/null
+	@PYTHONPATH=. $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
+	@echo 'build/docs/index.html'
 
 eval: $(GROUP)dev ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
 	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)

@@ -13,7 +13,9 @@ from chargehand.contracts import (
     Capability,
     Contract,
     Dollars,
+    EarlierSession,
     Effort,
+    Finding,
     Issue,
     JsonSchema,
     Limits,
@@ -158,6 +160,24 @@ class SessionTerms(Contract):
     review: Literal["auto", "always", "never"] = "auto"
 
 
+class EarlierWork(Contract):
+    """What a session knows of the one that it follows."""
+
+    goal: str
+    answer: str
+    """Its answer, which cites `sources` by number."""
+    confidence: int
+    findings: tuple[Finding, ...]
+    """The claims of its report that have sources."""
+    sources: tuple[Source, ...]
+    thread: tuple[EarlierSession, ...]
+    """The sessions that this one follows, the first first."""
+    documents: tuple[str, ...] = left_out(())
+    """Documents that can be read beside those of the request."""
+    reads: tuple[Capability, ...] = left_out(())
+    """What kinds of text its report rests on."""
+
+
 class SessionFacts(Contract):
     """What the world says about a request, read once at its start."""
 
@@ -173,6 +193,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    earlier: EarlierWork | None = left_out(None)
+    """What is known of the session that this one follows."""
     is_listed: bool = left_out(False)
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)

@@ -16,7 +16,19 @@ from temporalio import nexus
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
-from chargehand.contracts import Answer, CallDecision, Plan, PlanDecision, RaisedLimits, Report, SessionRequest, Status
+from chargehand.contracts import (
+    Answer,
+    CallDecision,
+    Interruption,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    Report,
+    SessionRequest,
+    Status,
+    UserMessage,
+)
 from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
 from chargehand.interface import Supervisor
 from chargehand.nexus import ForSession, OneSession, SessionService
@@ -78,6 +90,18 @@ class SessionOperations:
     @sync_operation
     async def raise_limits(self, ctx: StartOperationContext, asked: ForSession[RaisedLimits]) -> Status:
         return await _update(ctx, UpdateName.RAISE_LIMITS, asked.session, Status, asked.message)
+
+    @sync_operation
+    async def tell(self, ctx: StartOperationContext, asked: ForSession[UserMessage]) -> Status:
+        return await _update(ctx, UpdateName.TELL, asked.session, Status, asked.message)
+
+    @sync_operation
+    async def interrupt(self, ctx: StartOperationContext, asked: ForSession[Interruption]) -> Status:
+        return await _update(ctx, UpdateName.INTERRUPT, asked.session, Status, asked.message)
+
+    @sync_operation
+    async def edit_plan(self, ctx: StartOperationContext, asked: ForSession[PlanEdit]) -> Plan:
+        return await _update(ctx, UpdateName.EDIT_PLAN, asked.session, Plan, asked.message)
 
     @sync_operation
     async def finish_now(self, ctx: StartOperationContext, asked: OneSession) -> Status:

@@ -26,6 +26,7 @@ from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.custom_agents import custom_agents
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.earlier_sessions import read_earlier_work
 from activities.json_schema import schema_problems
 from activities.listing import Listing
 from activities.notes import NOTE
@@ -66,6 +67,9 @@ class SessionActivities:
         if pinned is None:
             known = ", ".join(self.crews.names)
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        earlier = await read_earlier_work(activity.client(), request) if request.follows else None
+        if earlier:
+            request = request.model_copy(update={"documents": (*request.documents, *earlier.documents)})
         crew = pinned.crew
         terms = settle_terms(request, crew)
         problems = [
@@ -84,6 +88,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            earlier=earlier,
             is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
         )

@@ -32,9 +32,12 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     The settings of a backend stand in its own `registry.py`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore", use_attribute_docstrings=True
+    )
 
     task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
+    """Task queue of the workers and their clients."""
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
     tools: str = Field(default="", max_length=4_000)
@@ -70,6 +73,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Least level that is logged; at DEBUG the log has text of users, models and documents."""
 
     @classmethod
     def settings_customise_sources(

@@ -74,7 +74,7 @@ def process(command: list[str], log: Path, **more: str) -> Generator[subprocess.
 def provider(folder: Path) -> Generator[str]:
     """Run the scripted provider; gives its address."""
     log = folder / "provider.log"
-    command = [sys.executable, "-m", "tests.scripted_provider", "--script", "benchmarks.wire_script:respond"]
+    command = [sys.executable, "-m", "benchmarks.wire_script"]
     with process(command, log) as started:
         while not log.read_bytes().endswith(b"\n"):
             require_alive(started, log)

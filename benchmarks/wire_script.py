@@ -1,9 +1,10 @@
-"""The same lines over the wire: `python -m tests.scripted_provider --script benchmarks.wire_script:respond`."""
+"""The same lines over the wire: `python -m benchmarks.wire_script` prints the address that it answers at."""
 
+import asyncio
 import re
 
 from benchmarks.scripted import CONTENT, TURN, Shape, answer, plan, report
-from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, calling, saying
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -28,3 +29,13 @@ def _work(request: ScriptedRequest) -> ScriptedReply:
         return calling(ToolUse(request.tools[0], {"query": f"late departures {request.rounds + 1}"}))
     read = re.search(r"\[(log-[^\]]+)\]", request.text)
     return saying(answer(read[1] if read else ""))
+
+
+async def _serve() -> None:
+    async with ScriptedProvider(respond) as server:
+        print(server.base_url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

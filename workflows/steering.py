@@ -10,6 +10,7 @@ from workflows.contracts import SteeringItem, SteeringState, ToldMessage
 _MOST_MESSAGES: Final = 50
 _MOST_CHARACTERS: Final = 40_000
 """Of all messages together: every prompt of an agent repeats those that are for it."""
+_WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
 
 
@@ -111,6 +112,11 @@ class Steering:
     def messages_for(self, subtask: str) -> tuple[SteeringItem, ...]:
         """List what was written to a subtask so far, or to all."""
         return tuple(told.item for told in self._told if told.subtask in {"", subtask} and not told.item.path)
+
+    @property
+    def for_all(self) -> str:
+        """What was written to all agents, for the writer of the report, as much as its turn is paid for."""
+        return " ".join(told.item.text for told in self._told if not told.subtask)[:_WRITER_CHARACTERS]
 
     def check_room(self, text: str) -> None:
         """Refuse a message beyond the limits.

@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from pydantic import DirectoryPath, Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, secret
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 class CodeSettings(BaseSettings):
     """The settings of code execution."""
 
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
     code: str | None = None
     """Where agents' programs run; by default at E2B if its key is set, else in Monty."""
     code_internet: bool = False
@@ -22,7 +24,9 @@ class CodeSettings(BaseSettings):
     code_packages: DirectoryPath | None = None
     """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
+    """Key of E2B, which runs programs in virtual machines."""
     e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
+    """Domain of your own E2B; the vendor's if absent."""
 
 
 async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from pydantic import DirectoryPath, Field
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import SettingsError
 from activities.documents.artifacts import Artifacts, ArtifactStore, open_artifacts
@@ -18,6 +18,8 @@ _APPLICATION = Path(__file__).resolve().parents[2]
 
 class DocumentSettings(BaseSettings):
     """The settings of documents and web pages."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     state_dir: Path = _APPLICATION / ".chargehand"
     """Where this host keeps documents, indexes and artifacts."""

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from activities.contracts import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
-from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
+from activities.models.clients import COUNT_SECONDS, ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply, translating
 from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
@@ -53,10 +53,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         if call.job and _is_batch(call):
             store = BatchStore(client, request_body(call), call.idempotency_key)
             return await run_job(call.job, store, poll_seconds=self.poll_seconds, whole_seconds=None)
-        request = client.messages.with_streaming_response.create(
-            **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
-        )
-        return await self._receive(request, call, MessageFold())
+        return await self._stream(client, "/v1/messages", request_body(call), call, MessageFold())
 
     async def count_input(self, call: ModelCall) -> int:
         """Count the input tokens of a call."""

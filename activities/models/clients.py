@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from pydantic import JsonValue
 
@@ -34,13 +34,19 @@ COUNT_SECONDS: Final = 10.0
 """A provider that does not count a prompt within this time is done without."""
 
 
-class Closable(Protocol):
-    """A client that holds connections."""
+_STREAMED: Final = {"X-Stainless-Raw-Response": "stream"}
+"""What the SDKs' own `with_streaming_response` sets: they hand a response out before its body is read."""
+
+
+class Client(Protocol):
+    """What both SDKs' clients have: a low-level request, and connections."""
+
+    async def post(self, path: str, *, cast_to: Any, body: Any, options: Any) -> Any: ...
 
     async def close(self) -> None: ...
 
 
-ClientType = TypeVar("ClientType", bound=Closable)
+ClientType = TypeVar("ClientType", bound=Client)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -153,8 +159,12 @@ class ProviderModel(ABC, Generic[ClientType]):
             usage=usage_of(self.price_list or self.provider, call.model, model, tokens, self.prices, share=share),
         )
 
-    async def _receive(self, request: AbstractAsyncContextManager[Response], call: ModelCall, fold: Fold) -> JsonValue:
+    async def _stream(
+        self, client: ClientType, path: str, body: Mapping[str, Any], call: ModelCall, fold: Fold
+    ) -> JsonValue:
+        """Post a request, and assemble the reply from its events."""
         patience = self.patience.for_output(call.max_output_tokens)
+        request = _posted(client, path, body, call)
         return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds, live=call.live)
 
     async def warm_up(self) -> ClientType:
@@ -172,6 +182,20 @@ class ProviderModel(ABC, Generic[ClientType]):
             client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+
+@asynccontextmanager
+async def _posted(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
+    """Post by the SDK's low-level request: address, key and typed errors are its own, body and reply are left alone.
+
+    Its `create` methods walk the body by its types, which costs more than all the rest of a call.
+    """
+    options = {"headers": {**call.headers, **_STREAMED}, "timeout": make_timeout(call.timeout_seconds)}
+    response = await client.post(path, cast_to=object, body=body, options=options)
+    try:
+        yield response
+    finally:
+        await response.close()
 
 
 def _without_effort(call: ModelCall) -> ModelCall:

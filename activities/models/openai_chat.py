@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts import ToolCall
-from activities.models.clients import ProviderModel, make_timeout
+from activities.models.clients import ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Tokens
 from activities.models.protocol import ModelCall
@@ -53,12 +53,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0, http_client=network)
 
     async def _send(self, client: "openai.AsyncOpenAI", call: ModelCall) -> JsonValue:
-        request = client.chat.completions.with_streaming_response.create(
-            **request_body(call),
-            extra_headers=call.headers,
-            timeout=make_timeout(call.timeout_seconds),
-        )
-        return await self._receive(request, call, ChatFold())
+        return await self._stream(client, "/chat/completions", request_body(call), call, ChatFold())
 
     def _read(self, call: ModelCall, body: JsonValue) -> Content:
         reply = shaped(body, _Reply)

@@ -60,10 +60,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         if self.background and call.job:
             store = BackgroundStore(client, request_body(call), call.headers)
             return await run_job(call.job, store, poll_seconds=self.poll_seconds, whole_seconds=call.timeout_seconds)
-        request = client.responses.with_streaming_response.create(
-            **request_body(call), extra_headers=call.headers, timeout=make_timeout(call.timeout_seconds)
-        )
-        return await self._receive(request, call, ResponseFold())
+        return await self._stream(client, "/responses", request_body(call), call, ResponseFold())
 
     async def count_input(self, call: ModelCall) -> int:
         """Count the input tokens of a call."""

@@ -11,7 +11,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Final
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 from activities.contracts import ModelCard, OutputCaps, PriceStep
@@ -29,6 +29,8 @@ _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 class ModelSettings(BaseSettings):
     """The settings of models."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     provider: str | None = None
     """Which models to use; by default the first provider whose key is set."""
@@ -57,9 +59,13 @@ class ModelSettings(BaseSettings):
     openai_background: bool = False
     """Whether OpenAI stores replies for a while, so that the reply of a lost worker is fetched and not paid again."""
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
+    """Key of Anthropic."""
     anthropic_base_url: WebAddress | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
+    """Another address for Anthropic."""
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
+    """Key of OpenAI, or of the server at `OPENAI_BASE_URL`."""
     openai_base_url: WebAddress | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    """The address of an OpenAI-compatible server, which it selects."""
 
 
 @dataclass(frozen=True)

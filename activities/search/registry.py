@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
 
@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 class SearchSettings(BaseSettings):
     """The settings of web search."""
 
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
     search: str | None = None
     """Which search engine to use; by default the first whose key or address is set, and never `ddgs`."""
     searxng_url: WebAddress | None = None
     """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
     brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")
+    """Key of Brave Search."""
     tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
+    """Key of Tavily."""
     tavily_base_url: WebAddress | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
+    """Another address for Tavily."""
 
 
 def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import FilePath, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError
 from activities.models.protocol import CountsInput
@@ -20,6 +20,8 @@ from activities.tools import Tool, tool_capabilities
 
 class TapeSettings(BaseSettings):
     """The settings of tapes; `chargehand run` sets them for the worker that it starts."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     tape_record: Path | None = None
     """A file to which the traffic of models and tools is appended."""

@@ -11,7 +11,16 @@ from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.rules.claims import by_words_quoted
 from workflows.rules.inputs import fitted_task
 from workflows.session import Session
-from workflows.steps.writer import Draft, Material, is_long, length_words, named, sections_for, write
+from workflows.steps.writer import (
+    Draft,
+    Material,
+    final_instruction,
+    is_long,
+    length_words,
+    named,
+    sections_for,
+    write,
+)
 
 _LINE: Final = 200
 """Characters of a title or heading."""
@@ -94,10 +103,9 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
 async def _outline(
     session: Session, material: Material, outcomes: Sequence[InputOutcome], words: int, most: int
 ) -> OutlineAnswer | None:
-    plan = session.progress.plan
     task = OutlineTask(
         goal=session.request.goal,
-        final_instruction=plan.final_instruction if plan else "",
+        final_instruction=final_instruction(session),
         length_words=words,
         most_sections=most,
         outcomes=(),

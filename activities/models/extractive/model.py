@@ -20,6 +20,7 @@ from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswe
 from chargehand.contracts import Usage
 
 MODEL_NAME: Final = "extractive"
+_UNHEARD: Final = "A message was not taken into account: no language model was used that could read it."
 _BOLD: Final = re.compile(r"\*\*([^*\n]{1,120})\*\*")
 
 
@@ -41,6 +42,8 @@ def reply(call: ModelCall) -> ModelReply:
             made = _work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
+            if call.task.told or any(past.told for past in call.task.rounds):
+                made = made.model_copy(update={"gaps": [*made.gaps, _UNHEARD]})
             reviews = call.answer_type is WorkWithIssuesAnswer
             answer = (
                 WorkWithIssuesAnswer.model_validate(made.model_dump(exclude={"kind"}) | {"issues": []})

@@ -205,18 +205,10 @@ class Connection:
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_configured(self) -> "Chargehand":
-        from temporalio.envconfig import ClientConfig
-
         from chargehand import Chargehand
 
-        namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-        protection = protection_from(os.environ, namespace)
-        return await Chargehand.connect(
-            self.location.address,
-            task_queue=self.location.task_queue,
-            encryption=protection.encryption,
-            storage=protection.storage,
-        )
+        location = self.location
+        return await Chargehand.connect(location.address, task_queue=location.task_queue, artifacts=location.artifacts)
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":
         from temporalio.client import Client
@@ -229,4 +221,5 @@ class Connection:
             client = await Client.connect(address, data_converter=converter)
         except RuntimeError as error:
             raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
-        return Chargehand(client, self.location.task_queue)
+        location = self.location
+        return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=protection.encryption)

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.errors import MissingExtra, UploadRefused
+from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
@@ -81,9 +81,18 @@ def _exit_code(error: ChargehandError) -> Exit:
     match error:
         case NotReachable():
             return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | UpdateRefused(error_type=ErrorType.INVALID_INPUT):
             return Exit.BAD_INPUT
-        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError() | WrongSettings():
+        case (
+            SessionNotFound()
+            | InvalidInput()
+            | UnusableSettings()
+            | MissingExtra()
+            | UploadRefused()
+            | BadRequest()
+            | ProtectionSettingsError()
+            | WrongSettings()
+        ):
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED

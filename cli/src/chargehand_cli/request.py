@@ -17,7 +17,7 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import Answer, CallDecision, RaisedLimits, SessionRequest
+    from chargehand import PlanEdit, RaisedLimits, SessionRequest, UserMessage
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -104,14 +104,14 @@ def build_request(
     """
     from chargehand import SessionRequest
 
-    fields = _read_json(options.input) if options.input else dict(taped or {})
+    fields = read_json(options.input) if options.input else dict(taped or {})
     fields |= _without_none(
         goal=options.goal,
         crew=options.crew,
         profile=options.profile,
         criteria=options.criteria or None,
         length_words=options.words,
-        output_schema=_read_json(str(options.output_schema)) if options.output_schema else None,
+        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
@@ -147,28 +147,30 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
     return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid")
 
 
-def build_answer(subtask: str, text: str) -> "Answer":
-    """Validate an answer.
+def build_user_message(text: str, subtask: str | None) -> "UserMessage":
+    """Validate a message to agents.
 
     Raises:
         BadRequest: it is invalid.
     """
-    from chargehand import Answer
+    from chargehand import UserMessage
 
-    return _validate(Answer, {"subtask": subtask, "text": text}, "The answer is invalid")
+    return _validate(UserMessage, {"text": text, "subtask": subtask}, "The message is invalid")
 
 
-def build_call_decision(call: str, hash_: str, decision: str, edit: Path | None, reject: str | None) -> "CallDecision":
-    """Validate a decision on a tool call; `edit` is a file with its arguments.
+def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
+    """Validate changes to a plan; those in a file come first.
 
     Raises:
-        BadRequest: it is invalid.
+        BadRequest: they are invalid.
     """
-    from chargehand import CallDecision
+    from chargehand import PlanEdit
 
-    arguments = _read_json(str(edit)) if edit else None
-    fields = _without_none(call=call, hash=hash_, decision=decision, arguments=arguments, reason=reject)
-    return _validate(CallDecision, fields, "The decision is invalid")
+    read = read_json(file) if file else {}
+    before = cast("object", read.get("edits"))
+    if file and not isinstance(before, list):
+        raise BadRequest(f'{file} is not a JSON object such as {{"edits": [{{"edit": "drop", "subtask": "T3"}}]}}.')
+    return _validate(PlanEdit, read | {"edits": [*cast("list[object]", before or []), *edits]}, "The edit is invalid")
 
 
 def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
@@ -204,7 +206,12 @@ def _without_none(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _read_json(source: str) -> dict[str, Any]:
+def read_json(source: str) -> dict[str, Any]:
+    """Read a JSON object from a file, or from standard input for `-`.
+
+    Raises:
+        BadRequest: it cannot be read, or is something else.
+    """
     try:
         text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
         fields = json.loads(text)

@@ -123,7 +123,7 @@ async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
     if root is None or not (report.artifacts or quotes_lines):
         return Enclosures()
     documents: tuple[str, ...] = ()
-    if quotes_lines:
+    if quotes_lines and connection.is_open:
         with suppress(ChargehandError):
             documents = (await connection.session(report.session).request()).documents
     return await asyncio.to_thread(enclose, report, documents, artifact_reader(root, encryption_of(os.environ)))

@@ -16,13 +16,16 @@ from pydantic import StringConstraints
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Interruption,
     Plan,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Report,
     SessionRequest,
     Status,
     TypedByPeople,
+    UserMessage,
 )
 from chargehand.wire import NEXUS_SERVICE
 
@@ -61,5 +64,8 @@ class SessionService:
     decide_call: nexusrpc.Operation[ForSession[CallDecision], Status]
     answer: nexusrpc.Operation[ForSession[Answer], Status]
     raise_limits: nexusrpc.Operation[ForSession[RaisedLimits], Status]
+    tell: nexusrpc.Operation[ForSession[UserMessage], Status]
+    interrupt: nexusrpc.Operation[ForSession[Interruption], Status]
+    edit_plan: nexusrpc.Operation[ForSession[PlanEdit], Plan]
     finish_now: nexusrpc.Operation[OneSession, Status]
     cancel: nexusrpc.Operation[OneSession, None]

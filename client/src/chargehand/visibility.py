@@ -6,7 +6,7 @@ paused.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -118,14 +118,17 @@ def is_open(execution: WorkflowExecutionInfo) -> bool:
     return not execution.HasField("close_time")
 
 
-async def pollers(client: Client, task_queue: str, *, of_activities: bool = False) -> Sequence[str]:
-    """List the identities of the workers that poll a task queue."""
+async def pollers(
+    client: Client, task_queue: str, *, of_activities: bool = False, since: datetime | None = None
+) -> Sequence[str]:
+    """List the identities of the workers that poll a task queue; the server remembers those that ended for minutes."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     asked = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
     )
     answer = await client.workflow_service.describe_task_queue(asked, retry=True)
-    return sorted({poller.identity for poller in answer.pollers})
+    recent = (each for each in answer.pollers if since is None or each.last_access_time.ToDatetime(UTC) >= since)
+    return sorted({each.identity for each in recent})
 
 
 def state_word(execution: WorkflowExecutionInfo) -> str:

@@ -7,14 +7,14 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_type_hints
 
 import pytest
 import typer.main
 from typer.core import TyperGroup
 
-from chargehand.contracts import CallDecision, SessionRequest
-from chargehand.wire import UpdateName
+from chargehand.contracts import SessionRequest
+from chargehand.interface import Supervisor
 from chargehand_cli.main import app
 from tests.unit.deployment.test_documents import ROOT
 
@@ -104,12 +104,14 @@ def test_make_has_the_targets(page: str, words: list[str]) -> None:
 
 
 def test_requests_are_requests() -> None:
-    """What is handed to Temporal's own command line as input is a valid request, or a valid decision on a call."""
+    """What is handed to Temporal's own command line as input is a valid request, or a valid message of an update."""
     found = [words for _, words in commands("temporal") if "--input" in words]
 
     assert found
     for words in found:
-        contract = CallDecision if UpdateName.DECIDE_CALL in words else SessionRequest
+        update = words[words.index("--name") + 1] if "--name" in words else ""
+        hints = get_type_hints(getattr(Supervisor, update)) if update else {"request": SessionRequest}
+        [contract] = [hint for name, hint in hints.items() if name != "return"]
         assert contract.model_validate_json(words[words.index("--input") + 1])
 
 

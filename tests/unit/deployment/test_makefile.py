@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
         program.write_text(ECHO, encoding="utf-8")
         program.chmod(0o755)
     (folder / ".venv" / ".synced").write_text(f"{folder.resolve()}\n", encoding="utf-8")
-    for group in ("dev", "local-llm", "browser", "agentdojo"):
+    for group in ("dev", "docs", "local-llm", "browser", "agentdojo"):
         (folder / ".venv" / f".group-{group}").touch()
     return folder
 

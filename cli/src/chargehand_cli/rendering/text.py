@@ -5,7 +5,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Final, get_args
 
-from chargehand import Artifact, Claim, Contradiction, Grade, Report, Source, Usage
+from chargehand import Artifact, Claim, Contradiction, EditRecord, Grade, Report, Source, Usage
 from chargehand.contracts import StopReason, Verification
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
@@ -21,6 +21,13 @@ STOP_WORDS: Final[dict[StopReason, str]] = {
     "unwritten": "not written by a model",
     "invalid_output": "without a valid output",
 }
+_EDIT_WORDS: Final = {
+    "add": "added",
+    "drop": "dropped",
+    "reword": "reworded",
+    "reroute": "given to another agent",
+    "reorder": "given other inputs or another place",
+}
 _QUOTE_CHARACTERS: Final = 240
 _CLAIM_CHARACTERS: Final = 120
 
@@ -35,6 +42,7 @@ def report_markdown(report: Report) -> str:
     parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
     parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
+    parts += _section("Changed in the plan", [f"- {_inline(each)}" for each in edit_words(report)])
     parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
@@ -42,6 +50,16 @@ def report_markdown(report: Report) -> str:
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
+
+
+def edit_words(report: Report) -> list[str]:
+    """List what people changed in the plan while it was carried out."""
+    return [f"{edit.subtask}: {_EDIT_WORDS[edit.edit]}{_what_was(edit)}" for edit in report.edits]
+
+
+def _what_was(edit: EditRecord) -> str:
+    text = edit.before if len(edit.before) <= _CLAIM_CHARACTERS else edit.before[: _CLAIM_CHARACTERS - 1] + "…"
+    return f" ({'' if edit.edit == 'drop' else 'before: '}{text})" if text else ""
 
 
 def output_lines(report: Report) -> list[str]:
@@ -70,6 +88,7 @@ def session_facts(report: Report) -> list[str]:
         f"claims: {claim_counts(report)}",
         report.brain,
         crew_words(report),
+        f"follows session {report.follows}" if report.follows else "",
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
         dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
@@ -170,6 +189,7 @@ def _file(artifact: Artifact) -> str:
 def _source(number: int, source: Source) -> str:
     title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
     url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
+    title += f" (read by session {_inline(source.session)})" if source.session else ""
     quote = _inline(source.quote)
     if len(quote) > _QUOTE_CHARACTERS:
         quote = quote[: _QUOTE_CHARACTERS - 1] + "…"

@@ -13,13 +13,15 @@ from chargehand_cli.verbs import (
     report,
     run,
     setup,
+    steer,
+    trace,
     watch,
 )
 
 GROUPS = {
     "Run": (run.app,),
-    "Follow and steer": (watch.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, report.app),
+    "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
+    "Read": (inspect.app, find.app, report.app, trace.app),
     "Operate": (operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }

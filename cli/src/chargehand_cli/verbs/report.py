@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from chargehand import ChargehandError, SessionEnded, SessionNotFound
+from chargehand import ChargehandError, SessionEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -30,7 +31,8 @@ class Format(StrEnum):
     PDF = "pdf"
 
 
-_PAGES = (Format.HTML, Format.PDF)
+_PAGES: Final = (Format.HTML, Format.PDF)
+_ENDED: Final = ("failed", "cancelled")
 
 
 @verb(app, location=FILES)
@@ -49,9 +51,14 @@ async def report(
 
     Does not wait: for a session without a report, the page of html and pdf says how far it has come.
     """
+    from chargehand_cli.session_status import read_status
+
     form = form or _format_of(to)
-    await connection.open(worker=False)
-    content, code = await _write(connection, session, form)
+    status, has_worker = await read_status(connection, session)
+    if status.state == "finished":
+        content, code = await _write_report(connection, session, form)
+    else:
+        content, code = await _write_status(connection, status, form, has_worker=has_worker)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
@@ -78,66 +85,76 @@ def _format_of(to: Path | None) -> Format:
         ) from error
 
 
-async def _write(connection: Connection, session_id: str, form: Format) -> tuple[bytes, Exit]:
-    found, status, problem = await _find(connection, session_id)
-    if found is not None:
-        content = await _write_report(connection, found, form)
-        return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
-    assert status, "it is one or the other"
+async def _write_report(connection: Connection, session_id: str, form: Format) -> tuple[bytes, Exit]:
+    from chargehand_cli.rendering.text import report_markdown
+    from chargehand_cli.session_files import find_enclosures, open_report
+
+    found = await open_report(connection, session_id)
+    match form:
+        case Format.JSON:
+            content = (found.model_dump_json(indent=2) + "\n").encode()
+        case Format.MD:
+            content = report_markdown(found).encode()
+        case Format.DOCX:
+            from chargehand_cli.rendering.docx import docx
+
+            content = await asyncio.to_thread(docx, found, await find_enclosures(connection, found))
+        case _:
+            content = await _print(await _page_of(connection, found), form)
+    return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
+
+
+async def _page_of(connection: Connection, found: "Report") -> str:
+    from chargehand_cli.rendering.page import report_page
+    from chargehand_cli.session_files import find_enclosures, open_trace, session_files
+
+    if not connection.is_open:  # the report was kept, and its page with it
+        with suppress(OSError):
+            page = session_files(connection.location.state, found.session).page
+            return await asyncio.to_thread(page.read_text, encoding="utf-8")
+    trace = None
+    try:
+        trace = await open_trace(connection, found.session)
+    except ChargehandError as error:
+        say(f"The trace could not be read: {error}")
+    return report_page(found, trace, await find_enclosures(connection, found))
+
+
+async def _write_status(
+    connection: Connection, status: "Status", form: Format, *, has_worker: bool
+) -> tuple[bytes, Exit]:
+    """Write how far a session without a report has come.
+
+    Raises:
+        BadRequest: the format is for reports only.
+    """
+    problem = await _failure(connection, status)
+    resume = f"To resume it: `chargehand watch {status.session}`"
     if form not in _PAGES:
-        reason = problem or f"it is {status.state.replace('_', ' ')}"
+        reason = problem or f"{status.state.replace('_', ' ')}{'' if has_worker else ', but without a worker'}."
         raise BadRequest(
-            f"Session '{session_id}' has no report: {reason}. To wait for one: `chargehand watch {session_id}`; "
-            "`--format html` shows how far it has come."
+            f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )
     from chargehand_cli.live_session import user_action
     from chargehand_cli.rendering.unfinished import unfinished_page
 
-    trace = await connection.session(session_id).trace()
-    page = unfinished_page(status, trace, problem=problem, action=user_action(status))
-    say(f"Session '{session_id}' has no report; the page says how far it has come.")
-    return await _print(page, form), Exit.FAILED if problem else Exit.PARTIAL
+    trace = await connection.session(status.session).trace()
+    if not has_worker:
+        problem, action = "it has no worker.", resume
+    else:
+        action = user_action(status)
+    say(f"Session '{status.session}' has no report; its page shows how far it has come.")
+    page = unfinished_page(status, trace, problem=problem, action=action)
+    return await _print(page, form), Exit.FAILED if status.state in _ENDED else Exit.PARTIAL
 
 
-async def _find(connection: Connection, session_id: str) -> "tuple[Report | None, Status | None, str]":
-    """Return the report; or else the status, and why there will be none."""
-    from chargehand_cli.session_files import kept_report, open_report
-    from chargehand_cli.session_status import read_status
-
-    try:
-        status, _ = await read_status(connection, session_id)
-        if status.state in ("finished", "failed", "cancelled"):
-            return await open_report(connection, session_id), None, ""
-    except SessionNotFound:
-        kept = kept_report(connection.location.state, session_id)
-        if kept is None:
-            raise
-        return kept, None, ""
-    except SessionEnded as error:
-        return None, (await read_status(connection, session_id))[0], str(error)
-    return None, status, ""
-
-
-async def _write_report(connection: Connection, found: "Report", form: Format) -> bytes:
-    from chargehand_cli.rendering.page import report_page
-    from chargehand_cli.rendering.text import report_markdown
-    from chargehand_cli.session_files import find_enclosures
-
-    if form is Format.JSON:
-        return (found.model_dump_json(indent=2) + "\n").encode()
-    if form is Format.MD:
-        return report_markdown(found).encode()
-    enclosures = await find_enclosures(connection, found)
-    if form is Format.DOCX:
-        from chargehand_cli.rendering.docx import docx
-
-        return await asyncio.to_thread(docx, found, enclosures)
-    try:
-        trace = await connection.session(found.session).trace()
-    except ChargehandError as error:
-        say(f"The trace could not be read: {error}")
-        trace = None
-    return await _print(report_page(found, trace, enclosures), form)
+async def _failure(connection: Connection, status: "Status") -> str:
+    if status.state in _ENDED:
+        try:
+            await connection.session(status.session).result()
+        except SessionEnded as error:
+            return str(error)
+    return ""
 
 
 async def _print(page: str, form: Format) -> bytes:

@@ -1,0 +1,97 @@
+"""How `make docs` builds the documentation site from these pages. Most of reference/ is generated from the code."""
+
+import json
+import re
+from pathlib import Path
+
+from pydantic_settings import BaseSettings
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon.docstring import GoogleDocstring
+
+from activities.settings import Settings
+
+DOCS = Path(__file__).resolve().parent
+
+project = "Chargehand"
+html_title = "Chargehand"
+html_theme = "furo"
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+myst_heading_anchors = 4
+add_module_names = False
+autodoc_member_order = "bysource"
+autodoc_class_signature = "separated"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "model_config, __init__, __new__"}
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]
+"""Types of other libraries have no pages here."""
+
+
+_RELATIVE_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>\.\./[^)#\s]+)(?:#[^)\s]*)?\)")
+_CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+
+
+def setup(app: Sphinx) -> None:
+    """Register what is done with pages and docstrings as they are read."""
+    app.connect("builder-inited", write_reference)
+    app.connect("source-read", unlink_files)
+    app.connect("autodoc-process-docstring", read_docstring)
+
+
+def write_reference(_: Sphinx) -> None:
+    """Write the pages of settings and schemas; the Makefile has `typer` write that of commands."""
+    for name, text in (("settings", _settings(Settings)), ("schemas", _schemas())):
+        page = DOCS / "reference" / f"{name}.md"
+        # A page that has not changed is not read again.
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+def unlink_files(_: Sphinx, page: str, source: list[str]) -> None:
+    """Show a link to a file or folder of the repository that is no page as its text."""
+    source[0] = _RELATIVE_LINK.sub(lambda found: _text_of(found, (DOCS / page).parent), source[0])
+
+
+def _text_of(link: re.Match[str], folder: Path) -> str:
+    target = (folder / link["target"]).resolve()
+    is_page = target.is_relative_to(DOCS) and target.suffix == ".md"
+    return link["text"] if target.exists() and not is_page else link[0]
+
+
+def read_docstring(_: Sphinx, kind: str, __: str, ___: object, ____: object, lines: list[str]) -> None:
+    """Read what stands between backticks as code, as Markdown does, and the sections of functions."""
+    lines[:] = [_CODE.sub(r"``\1``\\ ", line) for line in lines]
+    if kind in {"function", "method"}:
+        lines[:] = GoogleDocstring(lines, what="function").lines()
+
+
+def _settings(settings: type[BaseSettings]) -> str:
+    """Describe the variables of workers, those of each backend together."""
+    parts = [part for part in settings.__mro__ if issubclass(part, BaseSettings) and part is not BaseSettings]
+    lines = [
+        "# Settings",
+        "",
+        "The environment of a worker; {doc}`../how-to/deploying` has what containers take besides.",
+    ]
+    for part in parts:
+        title = (
+            "Workers"
+            if part is settings
+            else (part.__doc__ or "").removeprefix("The settings of ").rstrip(".").capitalize()
+        )
+        lines += ["", f"## {title}", "", "| variable | default | meaning |", "|---|---|---|"]
+        for name in (name for name in part.__annotations__ if name in settings.model_fields):
+            field = settings.model_fields[name]
+            variable = field.validation_alias or f"{settings.model_config.get('env_prefix', '')}{name}".upper()
+            default = "none" if field.default in (None, "") else f"`{json.dumps(field.default, default=str)}`"
+            default = default if len(default) < 40 else "see the source"
+            lines.append(f"| `{variable}` | {default} | {' '.join((field.description or '').split())} |")
+    return "\n".join(lines) + "\n"
+
+
+def _schemas() -> str:
+    lines = ["# JSON Schemas", "", "Every message of a session, for clients in other languages.", ""]
+    for path in sorted((DOCS / "schemas").glob("*.json")):
+        told = json.loads(path.read_text(encoding="utf-8")).get("description", "").partition("\n")[0]
+        lines.append(f"- {{download}}`{path.stem} <../schemas/{path.name}>`: {told}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,74 @@
+"""Messages, interruptions and plan edits as they are typed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chargehand.contracts import Plan, PlanEdit, SessionRequest, Subtask, UserMessage
+from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
+from chargehand_cli.connection import Connection
+from chargehand_cli.main import execute
+from chargehand_cli.terminal import Exit
+
+PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the name of the port"),))
+
+
+@pytest.fixture
+def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
+    """Have commands work on a stand-in with one session."""
+    stand_in = StandInChargehand(StandInScript(report_of("Known."), plan=PLAN))
+
+    async def opened(_: Connection) -> None:
+        if not stand_in.requests:
+            await stand_in.start(SessionRequest(goal="A goal."), session_id="s")
+
+    monkeypatch.setattr(Connection, "open", opened)
+
+    def session(_: Connection, session_id: str) -> StandInSession:
+        return stand_in.session(session_id)
+
+    monkeypatch.setattr(Connection, "session", session)
+    return stand_in
+
+
+def test_a_message_is_for_a_subtask_or_for_all(chargehand: StandInChargehand) -> None:
+    """With one word it is the message; with two, the first names the subtask."""
+    codes = [execute(["tell", "s", "In metres."]), execute(["tell", "s", "T2/T1", "In feet."])]
+    wrong = [execute(["tell", "s", "T2/", "In feet."]), execute(["tell", "s", "x" * 4_001])]
+
+    assert codes == [Exit.DONE] * 2
+    assert wrong == [Exit.BAD_INPUT] * 2
+    assert chargehand.messages["s"] == [UserMessage(text="In metres."), UserMessage(text="In feet.", subtask="T2/T1")]
+
+
+def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_path: Path) -> None:
+    """Those of the file come first; inputs and place of what is added belong to it."""
+    file = tmp_path / "edits.json"
+    drop = {"edit": "drop", "subtask": "T3"}
+    file.write_text(json.dumps({"edits": [drop]}))
+    typed = [
+        *("--drop", "T4", "--reword", "T2=Find a=b, please.", "--reroute", "T2=analyst", "--after", "T5="),
+        *("--add", "T6:reader=Find the tides of the port", "--after", "T6=T1, T2", "--before", "T6=T2"),
+    ]
+    code = execute(["edit", "s", "--file", str(file), *typed])
+
+    added = {"id": "T6", "agent": "reader", "instruction": "Find the tides of the port", "depends_on": ["T1", "T2"]}
+    expected: list[dict[str, Any]] = [
+        *(drop, {"edit": "drop", "subtask": "T4"}, {"edit": "add", "subtask": added, "before": "T2"}),
+        {"edit": "reword", "subtask": "T2", "instruction": "Find a=b, please."},
+        {"edit": "reroute", "subtask": "T2", "agent": "analyst"},
+        {"edit": "reorder", "subtask": "T5", "depends_on": []},
+    ]
+    assert code == Exit.DONE
+    assert chargehand.edits["s"] == [*PlanEdit.model_validate({"edits": expected}).edits]
+
+
+@pytest.mark.parametrize(
+    "typed", [[], ["--reword", "T2"], ["--add", "T6=Find it, please."], ["--drop", "9"], ["--file", "no-such-file"]]
+)
+def test_a_wrong_edit_changes_nothing(chargehand: StandInChargehand, typed: list[str]) -> None:
+    """The error comes before a connection."""
+    assert execute(["edit", "s", *typed]) == Exit.BAD_INPUT
+    assert chargehand.requests == {}
