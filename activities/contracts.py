@@ -1,6 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
@@ -22,6 +22,7 @@ from chargehand.contracts import (
     Obligation,
     Outcome,
     SessionRequest,
+    SessionState,
     Source,
     Strategy,
     Tier,
@@ -445,3 +446,22 @@ class CallProblems(Contract):
     """What keeps a tool from being called with them, each by its path; nothing if it can be."""
 
     problems: tuple[str, ...] = ()
+
+
+# --- webhooks ----------------------------------------------------------------------------------------------------
+
+
+class WebhookNotice(Contract):
+    """How a session ended, for a webhook."""
+
+    id: str
+    """Id of the message: the same however often it is sent."""
+    url: str
+    """The address, of the request."""
+    session: str
+    state: SessionState
+    stop_reason: str = ""
+    """Why it stopped, if it has a report."""
+    error: str = ""
+    """Type of the error, if it has none."""
+    ended_at: datetime

@@ -34,6 +34,7 @@ from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
+from activities.webhooks import NO_WEBHOOKS, WebhookRules
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
@@ -56,6 +57,7 @@ class SessionActivities:
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
+    webhooks: WebhookRules = NO_WEBHOOKS
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
 
@@ -76,6 +78,7 @@ class SessionActivities:
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
+            *self.webhooks.problems(request.webhook),
             *await _output_problems(request),
         ]
         if problems:

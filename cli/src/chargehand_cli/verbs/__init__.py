@@ -12,6 +12,7 @@ from chargehand_cli.verbs import (
     project,
     report,
     run,
+    serve,
     setup,
     steer,
     trace,
@@ -22,7 +23,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, report.app, trace.app),
-    "Operate": (operate.app, setup.app, mcp.app, doctor.app),
+    "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

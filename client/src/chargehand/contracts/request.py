@@ -52,6 +52,10 @@ DocumentUri = Annotated[
 folder that the operator allows, or a public document at `https://…`."""
 
 
+WebhookAddress = Annotated[
+    str, StringConstraints(pattern=r"^https?://[^/\s].*$", max_length=2_000), NoControlCharacters
+]
+"""The address of a webhook."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 
@@ -268,6 +272,9 @@ class SessionRequest(TypedByPeople):
     """Order in a backlog, 1 (first) to 5 (last)."""
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""
+    webhook: WebhookAddress | None = left_out(None)
+    """Where to announce the session's end, at a host that the operator allows: a signed POST without any text of the
+    session, repeated for a day until it is answered with 2xx."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 
