@@ -24,7 +24,7 @@ from chargehand import Chargehand, ChargehandError, Limits, SessionRequest
 SIGNATURE = "x-hub-signature-256"
 DELIVERY = "x-github-delivery"
 REQUEST = SessionRequest(
-    goal="Summarise the event in event.json for the team: what happened, and what should be done about it?",
+    goal="Summarise the event in event.txt for the team: what happened, and what should be done about it?",
     limits=Limits(max_turns=10),
 )
 MOST_BYTES = 1_000_000
@@ -56,7 +56,7 @@ class Receiver:
             return PlainTextResponse(f"{DELIVERY} has to name the delivery.", status_code=400)
         try:
             session = await self._chargehand.start(
-                REQUEST, documents=[("event.json", body)], session_id=f"webhook-{delivery}"
+                REQUEST, documents=[("event.txt", body)], session_id=f"webhook-{delivery}"
             )
         except ChargehandError:
             # Whoever sent it sends it again.

@@ -100,6 +100,6 @@ async def test_a_webhook_that_is_delivered_again_starts_one_session(client: Clie
 
     assert [each.status_code for each in refused] == [401, 401, 400]
     assert [(each.status_code, each.json()["session"]) for each in accepted] == [(202, session.id)] * 2
-    assert request.documents[0].endswith("/event.json")
+    assert request.documents[0].endswith("/event.txt")
     assert "Ignore" not in request.goal
     assert len(opened.model.of_kind("plan")) == 1

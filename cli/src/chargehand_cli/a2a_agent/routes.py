@@ -1,5 +1,6 @@
 """The routes of the A2A agent: its card, and the endpoint for JSON-RPC. Importing the library takes half a second."""
 
+import logging
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Final
@@ -17,6 +18,7 @@ CARD_PATH: Final = "/.well-known/agent-card.json"
 
 def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
     """Build the routes of the agent that is reached at a URL; who may use them is for the caller to check."""
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)  # what it would log has the request in it
     return [
         *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
         *create_jsonrpc_routes(Tasks(connect), PATH),

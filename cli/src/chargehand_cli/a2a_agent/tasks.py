@@ -19,7 +19,6 @@ from a2a.utils.errors import (
 from pydantic import ValidationError
 
 from chargehand import (
-    Answer,
     Chargehand,
     ChargehandError,
     QuestionEvent,
@@ -152,7 +151,7 @@ async def _answer(session: Session, text: str) -> None:
         raise UnsupportedOperationError(
             f"The task has {len(status.questions)} open questions; one can be answered here."
         )
-    await session.answer(Answer(subtask=status.questions[0].subtask, text=text))
+    await session.answer(status.questions[0].subtask, text)
 
 
 async def _wait(session: Session) -> None:

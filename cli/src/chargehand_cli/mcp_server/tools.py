@@ -19,6 +19,7 @@ from chargehand import (
     Report,
     Session,
 )
+from chargehand.contracts import PlanChange
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
@@ -80,6 +81,9 @@ class SessionTools:
         deadline: Annotated[str | None, Field(description="Time in all, such as 90s, 10m or 2h.")] = None,
         approve_plan: Annotated[bool, Field(description="Wait until the plan is approved.")] = False,
         allow_questions: Annotated[bool, Field(description="Let agents ask about ambiguous tasks.")] = False,
+        follows: Annotated[
+            str | None, Field(description="A finished session whose report the agents get to know.")
+        ] = None,
         session: Annotated[
             str | None, Field(description="An id of your choice; starting it twice gives the first.", max_length=200)
         ] = None,
@@ -97,6 +101,8 @@ class SessionTools:
         build_request(options, ())  # before anything is uploaded
         request = build_request(options, await asyncio.to_thread(self._upload, documents))
         await self._open()
+        if follows is not None:
+            request = await self._connection.session(follows).follow_up(request)
         started = await self._connection.chargehand.start(request, session_id=session)
         return await self._standing(started)
 
@@ -202,6 +208,35 @@ class SessionTools:
             known = ", ".join(each.subtask for each in asked) or "none"
             raise BadRequest(f"subtask: name one that asks; those that do: {known}")
         await found.answer(chosen[0], text)
+        return await self._standing(found)
+
+    async def tell_agents(
+        self,
+        session: SessionId,
+        text: Annotated[str, Field(description="What they read at their next turn.", max_length=4_000)],
+        subtask: Annotated[str | None, Field(description="Subtask whose agent is told; all if left out.")] = None,
+    ) -> str:
+        """Tell the agents of a running session something that helps or corrects them."""
+        found = await self._session(session)
+        await found.tell(text, subtask)
+        return await self._standing(found)
+
+    async def interrupt_agents(
+        self,
+        session: SessionId,
+        subtask: Annotated[str | None, Field(description="Subtask of the agent; all if left out.")] = None,
+    ) -> str:
+        """End the tools that agents are using, so that they go on with their next turn at once."""
+        found = await self._session(session)
+        await found.interrupt(subtask)
+        return await self._standing(found)
+
+    async def change_plan(
+        self, session: SessionId, edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
+    ) -> str:
+        """Change what has not begun of a running session's plan: add, drop, reword, reroute or reorder subtasks."""
+        found = await self._session(session)
+        await found.edit_plan(*edits)
         return await self._standing(found)
 
     async def raise_limits(
