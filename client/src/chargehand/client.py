@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TypeVar, overload
 
@@ -20,6 +20,7 @@ from chargehand.errors import InvalidInput, OutputInvalid, SearchAttributesMissi
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
 from chargehand.session import Session, start_session
 from chargehand.shared_files import Document, SharedFiles
@@ -100,7 +101,7 @@ class Chargehand:
             request: a goal in the user's words, or a whole request.
             documents: what the agents may read beside the request's own: paths of files and folders, and (name, bytes),
                 which are uploaded; and public addresses at `https://`, which the workers read.
-            session_id: up to 500 characters; made up if absent.
+            session_id: up to 175 characters; made up if absent.
 
         Raises:
             InvalidInput: the goal or the id is invalid.
@@ -187,6 +188,45 @@ class Chargehand:
                 if not missing:
                     raise
                 raise SearchAttributesMissing(missing) from error
+
+    async def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),
+    ) -> None:
+        """Start a session again and again, by a schedule of Temporal; with the id of one that exists, replace that one.
+
+        Each session has an id of its own, `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
+
+        Args:
+            schedule_id: 1 to 150 characters.
+            request: a goal in the user's words, or a whole request.
+            cron: when to start, such as `0 2 * * *`; either this or `every`.
+            every: how often to start, at least a minute.
+            time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
+            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (one at most
+                waits), or start it `beside`.
+            documents: as for `start`; they are uploaded now.
+
+        Raises:
+            InvalidInput: an argument is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
+        """
+        asked = await self._prepare(request, documents)
+        made = scheduled(schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap)
+        with translated(schedule_id):
+            await put_schedule(self.client, schedule_id, made)
+
+    async def unschedule(self, schedule_id: str) -> None:
+        """Delete a schedule; its sessions go on. There may be none."""
+        with translated(schedule_id):
+            await delete_schedule(self.client, schedule_id)
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         """List the search attributes of sessions that the namespace lacks; without them a list says less."""

@@ -19,6 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, overload
 
+from temporalio.client import Schedule
+
 from chargehand.arguments import contract
 from chargehand.client import Chargehand
 from chargehand.contracts import (
@@ -46,6 +48,7 @@ from chargehand.errors import (
 from chargehand.listing import SessionSummary, one_line
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap, scheduled, times
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
@@ -263,6 +266,8 @@ class StandInChargehand(Chargehand):
             )
         self.task_queue = task_queue
         self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
+        self.schedules: dict[str, Schedule] = {}
+        """What was scheduled, by id."""
         self._runs: dict[str, _Run] = {}
 
     @property
@@ -329,6 +334,27 @@ class StandInChargehand(Chargehand):
         return self.session(session_id)
 
     run = Chargehand.run
+
+    async def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),  # noqa: ARG002  # nothing is started
+    ) -> None:
+        """Check a schedule, and keep it in `schedules`; no session is started by it."""
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        self.schedules[schedule_id] = scheduled(
+            schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap
+        )
+
+    async def unschedule(self, schedule_id: str) -> None:
+        """Drop a schedule from `schedules`."""
+        self.schedules.pop(schedule_id, None)
 
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""
