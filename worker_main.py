@@ -66,6 +66,7 @@ from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
+from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.encryption import Encryption
@@ -169,6 +170,7 @@ async def compose(
         library,
         settings.output_tokens,
         stores_payloads=settings.storage not in {None, "off"},
+        webhooks=(webhooks := webhook_rules(settings)),
         listing=Listing(),
     )
     return [
@@ -180,6 +182,7 @@ async def compose(
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         CodeReviewActivities(changes, store).write_review,
+        WebhookActivities(webhooks).call_webhook,
     ]
 
 
@@ -209,6 +212,18 @@ def encryption(settings: Settings) -> Encryption | None:
     """Build the encryption of payloads, documents and conversations; None if it is off."""
     keys = secret(settings.encryption_keys) or None
     return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
+
+
+def webhook_rules(settings: Settings) -> WebhookRules:
+    """Build the rules of webhooks.
+
+    Raises:
+        SettingsError: the secret is not what it says it is.
+    """
+    try:
+        return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
+    except ValueError as error:
+        raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
 
 
 def turns_queue(settings: Settings) -> str | None:

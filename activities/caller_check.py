@@ -60,7 +60,7 @@ class CallerCheck(Interceptor):
         if info.workflow_type in _OURS and info.workflow_id and info.workflow_run_id:
             caller = await self._look_up((info.workflow_id, info.workflow_run_id))
         is_ours = caller.type in _OURS and caller.task_queue == self._task_queue
-        if is_ours and (is_delegated or caller.type == WorkflowType.SUBTASK):
+        if is_ours and (is_delegated or caller.type != WorkflowType.SUPERVISOR):
             parent = await self._look_up(caller.parent) if caller.parent else _Caller()
             is_ours = (parent.type, parent.task_queue) == (WorkflowType.SUPERVISOR, self._task_queue)
         if not is_ours:

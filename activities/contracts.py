@@ -1,6 +1,6 @@
 """What workflows and activities exchange. Pure values; imported by both sides."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from pydantic import GetJsonSchemaHandler, JsonValue
@@ -13,13 +13,16 @@ from chargehand.contracts import (
     Capability,
     Contract,
     Dollars,
+    EarlierSession,
     Effort,
+    Finding,
     Issue,
     JsonSchema,
     Limits,
     Obligation,
     Outcome,
     SessionRequest,
+    SessionState,
     Source,
     Strategy,
     Tier,
@@ -158,6 +161,24 @@ class SessionTerms(Contract):
     review: Literal["auto", "always", "never"] = "auto"
 
 
+class EarlierWork(Contract):
+    """What a session knows of the one that it follows."""
+
+    goal: str
+    answer: str
+    """Its answer, which cites `sources` by number."""
+    confidence: int
+    findings: tuple[Finding, ...]
+    """The claims of its report that have sources."""
+    sources: tuple[Source, ...]
+    thread: tuple[EarlierSession, ...]
+    """The sessions that this one follows, the first first."""
+    documents: tuple[str, ...] = left_out(())
+    """Documents that can be read beside those of the request."""
+    reads: tuple[Capability, ...] = left_out(())
+    """What kinds of text its report rests on."""
+
+
 class SessionFacts(Contract):
     """What the world says about a request, read once at its start."""
 
@@ -173,6 +194,8 @@ class SessionFacts(Contract):
     """A gap of the report for each document that cannot be read."""
     output_caps: OutputCaps = left_out(OutputCaps())
     """The most that a turn may write, by its purpose."""
+    earlier: EarlierWork | None = left_out(None)
+    """What is known of the session that this one follows."""
     is_listed: bool = left_out(False)
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
@@ -423,3 +446,22 @@ class CallProblems(Contract):
     """What keeps a tool from being called with them, each by its path; nothing if it can be."""
 
     problems: tuple[str, ...] = ()
+
+
+# --- webhooks ----------------------------------------------------------------------------------------------------
+
+
+class WebhookNotice(Contract):
+    """How a session ended, for a webhook."""
+
+    id: str
+    """Id of the message: the same however often it is sent."""
+    url: str
+    """The address, of the request."""
+    session: str
+    state: SessionState
+    stop_reason: str = ""
+    """Why it stopped, if it has a report."""
+    error: str = ""
+    """Type of the error, if it has none."""
+    ended_at: datetime

@@ -26,6 +26,7 @@ from activities.crews import Agent, Crew, obligations_of, watched_of
 from activities.custom_agents import custom_agents
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.earlier_sessions import read_earlier_work
 from activities.json_schema import schema_problems
 from activities.listing import Listing
 from activities.notes import NOTE
@@ -33,6 +34,7 @@ from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
+from activities.webhooks import NO_WEBHOOKS, WebhookRules
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
@@ -55,6 +57,7 @@ class SessionActivities:
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
+    webhooks: WebhookRules = NO_WEBHOOKS
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
 
@@ -66,12 +69,16 @@ class SessionActivities:
         if pinned is None:
             known = ", ".join(self.crews.names)
             raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        earlier = await read_earlier_work(activity.client(), request) if request.follows else None
+        if earlier:
+            request = request.model_copy(update={"documents": (*request.documents, *earlier.documents)})
         crew = pinned.crew
         terms = settle_terms(request, crew)
         problems = [
             *self._ceiling_problems(terms.limits),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
+            *self.webhooks.problems(request.webhook),
             *await _output_problems(request),
         ]
         if problems:
@@ -84,6 +91,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
+            earlier=earlier,
             is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
         )

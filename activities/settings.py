@@ -11,12 +11,13 @@ from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_val
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX
+from activities.backends import ENVIRONMENT_PREFIX, secret
 from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
+from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.wire import TASK_QUEUE
@@ -54,6 +55,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
+    which may be internal and without TLS."""
+    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
+    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
@@ -93,6 +99,15 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if isinstance(value, _Unreadable):
             raise ValueError(value.problem)  # a problem of the value, reported with the others'
         return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
+        try:
+            read_secret(secret(given))
+        except ValueError as error:
+            raise ValueError("is not base64 after whsec_") from error
+        return given
 
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:

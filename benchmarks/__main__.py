@@ -17,6 +17,7 @@ from benchmarks.overhead import overhead
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
+from benchmarks.watchers import watchers
 
 _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row], Sequence[str]]]]]]] = {
     "growth": ("Growth with the number of subtasks and of turns", growth),
@@ -24,6 +25,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
     "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
+    "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)

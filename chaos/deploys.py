@@ -15,7 +15,6 @@ from chaos.harness import Harness, Outcome, brief, open_harness, script
 from chaos.operators import temporal
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import doctor
-from chargehand.contracts import PlanDecision
 from chargehand.errors import ChargehandError
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 from tests.waiting import until
@@ -83,7 +82,7 @@ async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
         in_flight = sum(not task.done() for task in running.values())
         gate.opened.set()
         for session in undecided:
-            await harness.chargehand.session(session).decide_plan(PlanDecision(decision="approve"))
+            await harness.chargehand.session(session).approve()
         outcomes = await asyncio.gather(*running.values())
         result = harness.judge(
             "Deploy and rollback",

@@ -34,6 +34,7 @@ from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from activities.tool_use import ToolActivities
 from activities.tools import READS_DOCUMENTS, Tool, tool_capabilities
+from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
@@ -64,6 +65,7 @@ class Backends:
     pause: Pause = pause_after
     fallback: Models | None = None
     own_crews: tuple[Path, ...] = ()
+    webhooks: WebhookRules = NO_WEBHOOKS
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
@@ -86,7 +88,15 @@ class Backends:
         tools = {**self.tools, **tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
-        sessions = SessionActivities(crews, tools, ceilings, library=library, stores_payloads=True, listing=Listing())
+        sessions = SessionActivities(
+            crews,
+            tools,
+            ceilings,
+            library=library,
+            stores_payloads=True,
+            webhooks=self.webhooks,
+            listing=Listing(),
+        )
         return [
             sessions.open_session,
             sessions.add_agents,
@@ -96,6 +106,7 @@ class Backends:
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             CodeReviewActivities(changes, store).write_review,
+            WebhookActivities(self.webhooks).call_webhook,
         ]
 
 
@@ -126,6 +137,7 @@ async def open_environment(
     own_crews: tuple[Path, ...] = (),
     document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
+    webhooks: WebhookRules = NO_WEBHOOKS,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -141,7 +153,9 @@ async def open_environment(
     }
     model = ScriptedModel(respond)
     tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
-    backends = Backends(model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots)
+    backends = Backends(
+        model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots, webhooks=webhooks
+    )
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)
         await closing.enter_async_context(build_worker(client, settings, activities, cached_workflows=cached_workflows))

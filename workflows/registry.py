@@ -30,9 +30,10 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
+from workflows.webhook import WebhookWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
-WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow)
+WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, WebhookWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (

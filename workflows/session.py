@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from temporalio import workflow
 from temporalio.common import Priority
 
-from activities.contracts import AgentCard, CrewCard, ModelCard, SessionFacts
+from activities.contracts import AgentCard, CrewCard, InputOutcome, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
@@ -39,6 +39,7 @@ from workflows.progress import Progress
 from workflows.published import Published
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
+from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.web_ui import details
@@ -105,7 +106,12 @@ class Session:
     @property
     def thread(self) -> str:
         """Id of the first of the sessions that follow each other up to this one."""
-        return workflow.info().workflow_id
+        return self.facts.earlier.thread[0].session if self.facts.earlier else workflow.info().workflow_id
+
+    @property
+    def earlier(self) -> tuple[InputOutcome, ...]:
+        """The report of the session that this one follows, as what is known already; nothing if it follows none."""
+        return (earlier_outcome(self.facts.earlier),) if self.facts.earlier else ()
 
     @property
     def root(self) -> str:

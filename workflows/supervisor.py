@@ -44,6 +44,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.route import route
     from workflows.steps.steering import check_interruption, check_message, interrupt, pass_on, tell
     from workflows.web_ui import details
+    from workflows.webhook import announce_end
 
 
 _ALL: Final = Interruption()
@@ -79,12 +80,14 @@ class SupervisorWorkflow:
             report = with_late_messages(session, report)
             session.enter("finished")
             session.list_state(report)
+            await announce_end(session, stop_reason=report.stop_reason)
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
             if self._session is not None and workflow.in_workflow():
                 self._session.list_state()
             if self._session is None or request.delegation is None:
+                await self._announce_failure(error)
                 raise
             # The parent session has to learn what was spent and found.
             return await _report_after(error, self._session)
@@ -344,6 +347,11 @@ class SupervisorWorkflow:
                 non_retryable=True,
             )
         return self._progress.plan
+
+    async def _announce_failure(self, error: BaseException) -> None:
+        if self._session is not None and workflow.in_workflow():
+            kind = error.type if isinstance(error, ApplicationError) else None
+            await announce_end(self._session, error=kind or "")
 
     async def _finish_handlers(self) -> None:
         """Let update and signal handlers answer before the workflow closes."""

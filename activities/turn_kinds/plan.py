@@ -5,17 +5,18 @@ from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
-from activities.contracts import SubtaskDraft
+from activities.contracts import InputOutcome, SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask, required_of_models
 from activities.turn_kinds.rendering import (
     bullet_list,
     document_sections,
     nesting_note,
+    outcome_section,
     request_section,
 )
 from activities.untrusted_text import data_block
-from chargehand.contracts import Contract, Dollars, Strategy, left_out
+from chargehand.contracts import Contract, Dollars, EarlierSession, Strategy, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
 
@@ -48,6 +49,10 @@ A subtask that only puts outcomes together is never needed: the report does that
 "Who runs the five largest ports of Europe?" T1: the researcher lists the five largest ports by tonnage, with their
 names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report joins them."""
 
+_FOLLOW_UP: Final = (
+    "The request follows on from the work below, of the session before. Every agent is given it too: ask only for what "
+    "is new, and say in each instruction what the request refers to."
+)
 _SURVEY: Final = 10
 """Subtasks of a plan that covers a whole field."""
 
@@ -101,6 +106,10 @@ class PlanTask(TurnTask):
     """Whether a subtask may be a session of its own."""
     criteria: tuple[str, ...] = left_out(())
     """What the user will have the report graded by."""
+    earlier: tuple[InputOutcome, ...] = left_out(())
+    """The report of the session that this one follows."""
+    thread: tuple[EarlierSession, ...] = left_out(())
+    """The sessions that came before that, in brief."""
     may_ask_for_more: bool = left_out(False)
     """Whether the session above is asked for what the plan needs beyond this allowance."""
     is_approved_by_person: bool = left_out(False)
@@ -113,9 +122,21 @@ class PlanTask(TurnTask):
         parts = [
             request_section(self.goal, criteria=self.criteria),
             *document_sections(catalog),
+            *self._known(),
             self._limits(),
         ]
         return [*parts, *rejected_sections(self.rejected)]
+
+    def _known(self) -> list[str]:
+        """Render what sessions before this one have found."""
+        if not self.earlier:
+            return []
+        before = "\n\n".join(f"Asked: {each.goal}\nAnswered: {each.answer}" for each in self.thread)
+        return [
+            *([f"Earlier in this thread:\n{data_block(before)}"] if before else []),
+            _FOLLOW_UP,
+            *(outcome_section(each) for each in self.earlier),
+        ]
 
     def _limits(self) -> str:
         """Render what the subtasks may use, so that the plan fits."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
-from chargehand.contracts import CallDecision, Limits, SessionRequest, Status
+from chargehand.contracts import Limits, SessionRequest, Status
 from chargehand.session import Session
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_real_wires import settings
@@ -90,9 +90,9 @@ async def test_ten_calls_are_decided_in_any_order_while_a_worker_is_killed(clien
             worker.send_signal(signal.SIGKILL)
             await worker.wait()
         async with worker_process(chosen):
-            await session.decide_call(CallDecision(call=second.id, hash=second.hash, decision="reject"))
+            await session.reject_call(second)
             for each in others:
-                await session.decide_call(CallDecision(call=each.id, hash=each.hash, decision="approve"))
+                await session.approve_call(each)
             result = await asyncio.wait_for(session.result(), 60)
         trace = await session.trace()
 

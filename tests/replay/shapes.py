@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.contracts import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design import DesignAnswer
-from chargehand.contracts import Answer, CallDecision, Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask
+from chargehand.contracts import Limits, Plan, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
 from chargehand.session import Session
 from tests.scripted_model import (
@@ -115,7 +115,7 @@ def _repeating(rounds: int, words: str = "") -> Script:
 
 async def _answer(session: Session) -> None:
     await until_state(session, "awaiting_answer")
-    await session.answer(Answer(subtask="T1", text="The one of this year."))
+    await session.answer("T1", "The one of this year.")
 
 
 async def _decide_calls(session: Session) -> None:
@@ -127,8 +127,8 @@ async def _decide_calls(session: Session) -> None:
     await until(both_wait)
     one, other = (await session.status()).calls
     edited: dict[str, JsonValue] = {"query": "the other handbook"}
-    await session.decide_call(CallDecision(call=one.id, hash=one.hash, decision="edit", arguments=edited))
-    await session.decide_call(CallDecision(call=other.id, hash=other.hash, decision="reject"))
+    await session.approve_call(one, edited)
+    await session.reject_call(other)
 
 
 async def _cancel(session: Session) -> None:
@@ -139,17 +139,17 @@ async def _cancel(session: Session) -> None:
 async def _edit(session: Session) -> None:
     await until_state(session, "awaiting_approval")
     only = Subtask(id="E1", agent="reader", instruction="Read only the handbook, please.")
-    await session.decide_plan(PlanDecision(decision="edit", plan=Plan(subtasks=(only,))))
+    await session.edit(Plan(subtasks=(only,)))
 
 
 async def _reject(session: Session) -> None:
     await until_state(session, "awaiting_approval")
-    await session.decide_plan(PlanDecision(decision="reject", reason="Not now."))
+    await session.reject("Not now.")
 
 
 async def _raise(session: Session) -> None:
     await until_state(session, "paused")
-    await session.raise_limits(RaisedLimits(max_turns=12))
+    await session.raise_limits(max_turns=12)
 
 
 async def _finish(session: Session) -> None:

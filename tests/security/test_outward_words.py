@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from activities.contracts import ToolCall
 from activities.models.protocol import ModelReply
-from chargehand.contracts import PlanDecision, Report, SessionRequest
+from chargehand.contracts import Report, SessionRequest
 from tests.scripted_model import Script, answer, plan, report, subtask, usage
 from tests.security.environment import Engine, Stand, open_stand, open_web
 from tests.waiting import until_state
@@ -50,7 +50,7 @@ async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = Fals
     session = await stand.chargehand.start(request)
     if is_approved:
         await until_state(session, "awaiting_approval")
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
     return await session.result()
 
 

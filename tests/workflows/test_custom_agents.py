@@ -14,7 +14,7 @@ from activities.crews import CustomAgents
 from activities.custom_agents import custom_agents
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB
 from activities.turn_kinds.design import DesignAnswer, DesignTask
-from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.contracts import SessionRequest
 from tests.environment import TOOLS, open_environment
 from tests.scripted_model import Script, answer, subtask, use
 from tests.waiting import until_state
@@ -60,7 +60,7 @@ async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client
         session = await first.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
     async with open_environment(client, tmp_path, script, task_queue=queue) as second:
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         report = await session.result()
 
     assert any(PROMPT in call.system for call in second.model.of_kind("work"))

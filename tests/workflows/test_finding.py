@@ -10,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
-from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.contracts import SessionRequest
 from chargehand.errors import SearchAttributesMissing
 from chargehand.listing import SessionSummary
 from chargehand.search_attributes import missing_attributes, register_attributes
@@ -80,7 +80,7 @@ async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> 
             return await waits() == ["a decision on its plan"]
 
         await until(is_listed)
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         await session.result()
 
         async def is_over() -> bool:

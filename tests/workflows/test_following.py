@@ -96,6 +96,33 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
     assert events[-1].stop_reason == result.stop_reason
 
 
+async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: OpenEnvironment) -> None:
+    """It has the plan, the hash of each task, and arguments and results of tools: large ones by the event with them,
+    in the history that the reference names."""
+    asked, long = use("search_documents"), use("query_data", about="x" * 5_000)
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
+    async with environment(script.work("", asked, answer("Known.")).work("", long, agent="analyst")) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await session.result()
+        trace = await session.trace()
+        (given,) = (step.arguments for step in trace.steps if step.tool == "query_data")
+        assert given is not None
+        workflow_id, _, place = given.reference.rpartition("/")
+        run_id, _, number = place.partition("#")
+        found = await opened.chargehand.client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()
+
+    steps = {step.tool or step.subtask: step for step in trace.steps}
+    assert [planned.id for planned in trace.steps[0].plan] == ["T1", "T2"]
+    assert steps["T1"].task_hash == steps["T1"].id.rpartition("/")[2]
+    assert steps["search_documents"].arguments is not None
+    assert steps["search_documents"].arguments.value == opened.tools["search_documents"].calls[0]
+    assert steps["search_documents"].result is not None
+    assert "what search_documents read" in str(steps["search_documents"].result.value)
+    assert given.value is None
+    assert given.bytes > 5_000
+    assert found.events[int(number) - 1].activity_task_scheduled_event_attributes.activity_type.name == "use_tool"
+
+
 async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
     monkeypatch.setattr(history, "MOST_EVENTS", 20)

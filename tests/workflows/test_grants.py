@@ -9,8 +9,8 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, RaisedLimits, SessionRequest
-from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName, UpdateName
 from tests.scripted_model import COST, Held, Script, Turn, answer, reply, report, subtask, topics, use
@@ -68,11 +68,11 @@ async def test_a_paused_session_goes_on_with_the_same_plan_and_results(forgetful
         session = await opened.chargehand.start(limited(max_turns=5, on_limit="pause"))
         await until_state(session, "paused")
         before = await session.status()
-        with pytest.raises(SessionFailed, match="max_turns: 5 is not more than the present 5") as refused:
-            await session.raise_limits(RaisedLimits(max_turns=5))
-        with pytest.raises(SessionFailed, match="ceiling of 100"):
-            await session.raise_limits(RaisedLimits(max_turns=999))
-        await session.raise_limits(RaisedLimits(max_turns=12, deadline=timedelta(minutes=20)))
+        with pytest.raises(UpdateRefused, match="max_turns: 5 is not more than the present 5") as refused:
+            await session.raise_limits(max_turns=5)
+        with pytest.raises(UpdateRefused, match="ceiling of 100"):
+            await session.raise_limits(max_turns=999)
+        await session.raise_limits(max_turns=12, deadline=timedelta(minutes=20))
         result = await asyncio.wait_for(session.result(), 60)
 
     assert before.turns <= 5

@@ -26,7 +26,7 @@ from temporalio.client import (
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
-from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import PayloadDirectory, Storage
@@ -173,7 +173,7 @@ async def test_hostile_messages_change_nothing(client: Client, tmp_path: Path, p
         for name in (*SignalName, *UpdateName, *QueryName):
             if name != UpdateName.FINISH_NOW:
                 await asyncio.gather(*(_send(handle, name, payload, turn) for payload in chosen))
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         result = await asyncio.wait_for(session.result(), 90)
         events = {event.event_type async for event in handle.fetch_history_events()}
 

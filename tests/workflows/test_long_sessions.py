@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from chargehand.contracts import Limits, PlanDecision, RaisedLimits, Report, SessionRequest
+from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.session import Session
 from chargehand.wire import WorkflowType
 from tests.scripted_model import (
@@ -111,11 +111,11 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
         await until(lambda: _is_waiting(session))
         first = await session.status()
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         turns: list[int] = []
         while not held.reached.is_set():
             wanted = (turns[-1] if turns else GOAL.limits.max_turns) + 1
-            turns.append((await session.raise_limits(RaisedLimits(max_turns=wanted))).max_turns)
+            turns.append((await session.raise_limits(max_turns=wanted)).max_turns)
         last = await session.status()
         await session.finish_now()
         result = await session.result()

@@ -19,7 +19,7 @@ from activities.models.protocol import ModelCall
 from activities.settings import Settings
 from activities.tools import ToolSpec
 from chargehand.client import Chargehand
-from chargehand.contracts import Capability, PlanDecision, SessionRequest
+from chargehand.contracts import Capability, SessionRequest
 from tests.environment import TOOLS, Backends, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
 from tests.waiting import until_state
@@ -91,7 +91,7 @@ async def test_a_session_keeps_the_crew_that_it_began_with(client: Client, tmp_p
         old = await chargehand.start(GOAL)
         await until_state(old, "awaiting_approval")
     async with running(client, tmp_path, queue, "autumn") as after:
-        await old.decide_plan(PlanDecision(decision="approve"))
+        await old.approve()
         first = await old.result()
         later = [*after]
         second = await (await chargehand.start(GOAL.model_copy(update={"approval": "none"}))).result()

@@ -9,14 +9,13 @@ from chargehand.contracts import (
     DropSubtask,
     Limits,
     Plan,
-    PlanDecision,
     PlanEdit,
     ReorderSubtask,
     RerouteSubtask,
     RewordSubtask,
     SessionRequest,
 )
-from chargehand.errors import SessionFailed
+from chargehand.errors import UpdateRefused
 from chargehand.wire import UpdateName
 from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
 from tests.waiting import until_state
@@ -102,7 +101,7 @@ async def test_an_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEn
         session = await opened.chargehand.start(GOAL)
         await first.reached.wait()
         for reason, edits in refused.items():
-            with pytest.raises(SessionFailed, match=reason):
+            with pytest.raises(UpdateRefused, match=reason):
                 await session.edit_plan(*PlanEdit.model_validate({"edits": edits}).edits)
         plan = await session.plan()
         first.released.set()
@@ -126,7 +125,7 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
             RerouteSubtask(edit="reroute", subtask="T2", agent="analyst"),
             ReorderSubtask(edit="reorder", subtask="T5", depends_on=()),
         )
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         result = await asyncio.wait_for(session.result(), 60)
 
     assert [(record.id, record.agent, record.depends_on) for record in result.subtasks] == [
@@ -147,7 +146,7 @@ async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironmen
         await session.edit_plan(*PlanEdit.model_validate({"edits": [item]}).edits)
         first.released.set()
         await growing.reached.wait()
-        with pytest.raises(SessionFailed, match="'T2' has begun"):
+        with pytest.raises(UpdateRefused, match="'T2' has begun"):
             await session.edit_plan(DropSubtask(edit="drop", subtask="T2"))
         await session.edit_plan(*PlanEdit.model_validate({"edits": [added("T3", ["T2"])]}).edits)
         growing.released.set()

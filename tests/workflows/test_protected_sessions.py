@@ -20,7 +20,7 @@ from temporalio.client import Client
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.client import Chargehand
-from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
@@ -198,7 +198,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
     async with open_environment(rotated, tmp_path, _SINGING, task_queue=queue):
         session = Chargehand(rotated).session(session.id)
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         result = await session.result()
 
     assert result.stop_reason == "completed"
@@ -255,7 +255,7 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
         await client.get_workflow_handle(session.id).signal(SignalName.REQUEST_GRANT)
         await until(lambda: _is_failing(client, session))
         away.rename(directory.folder)
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         result = await session.result()
 
     assert result.stop_reason == "completed"

@@ -10,7 +10,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
 from activities.recall import Recall, RecallContext
 from activities.tools import ToolAnswer
-from chargehand.contracts import Artifact, PlanDecision, SessionRequest, Source, Success
+from chargehand.contracts import Artifact, SessionRequest, Source, Success
 from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -141,7 +141,7 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
         opened.tools["search_documents"].answer = ToolAnswer(sources=(source,))
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         await session.result()
 
     last = work_task(opened.model.of_kind("work")[-1])

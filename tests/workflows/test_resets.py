@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client
 
-from chargehand.contracts import PlanDecision, Report, SessionRequest
+from chargehand.contracts import Report, SessionRequest
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
@@ -95,7 +95,7 @@ async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEn
         planned = await session.plan()
         assert planned is not None
         edited = planned.model_copy(update={"final_instruction": how_to_write})
-        await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+        await session.edit(edited)
         return await session.result()
 
     async with environment(_SCRIPT) as opened:

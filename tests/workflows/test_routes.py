@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.turn_kinds.route import RouteAnswer, RouteDraft
-from chargehand.contracts import Limits, PlanDecision, Route, SessionRequest
+from chargehand.contracts import Limits, Route, SessionRequest
 from chargehand.trace_reader import read_trace
 from chargehand.wire import ActivityType
 from tests.scripted_model import Script, answer, refuse, subtask
@@ -225,7 +225,7 @@ async def test_a_backup_does_not_reach_out_in_an_approved_plan(
     ):
         session = await opened.chargehand.start(request)
         await until_state(session, "awaiting_approval")
-        await session.decide_plan(PlanDecision(decision="approve"))
+        await session.approve()
         result = await session.result()
 
     assert [record.agent for record in result.subtasks] == ["billing"]

@@ -13,7 +13,7 @@ from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest, Status, UserMessage
-from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment, open_environment
@@ -109,9 +109,9 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await second.reached.wait()
-        with pytest.raises(SessionFailed, match=r"subtask: 'T1' has ended; .*not ended: T2, T3"):
+        with pytest.raises(UpdateRefused, match=r"subtask: 'T1' has ended; .*not ended: T2, T3"):
             await session.tell("Too late.", "T1")
-        with pytest.raises(SessionFailed, match="subtask: 'T9' is not in the plan"):
+        with pytest.raises(UpdateRefused, match="subtask: 'T9' is not in the plan"):
             await session.tell("To nobody.", "T9")
         await session.tell("Only the new ones.", "T3")
         await session.tell("In metres.")
@@ -173,7 +173,7 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
         session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
         await asyncio.gather(other.reached.wait(), hanging.acquire(), hanging.acquire())
         monkeypatch.setattr(opened.tools["search_documents"], "use", usual)
-        with pytest.raises(SessionFailed, match="subtask: 'T3' does not run; subtasks that run: T1, T2"):
+        with pytest.raises(UpdateRefused, match="subtask: 'T3' does not run; subtasks that run: T1, T2"):
             await session.interrupt("T3")
         await session.tell("Look at the letter instead.", "T1")
         await session.interrupt("T1")

@@ -17,8 +17,8 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Plan, PlanDecision, RaisedLimits, SessionRequest, Subtask, Tier
-from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound
+from chargehand.contracts import Limits, Plan, SessionRequest, Subtask, Tier
+from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound, UpdateRefused
 from chargehand.wire import ActivityType, ErrorType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import ALLOWANCE, TODAY, Held, Script, answer, report, subtask, topics, use, work_task
@@ -117,9 +117,9 @@ async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvi
         await until_state(session, "awaiting_approval")
         calls_before = len(opened.model.calls)
         wrong = edited.model_copy(update={"subtasks": (edited.subtasks[0].model_copy(update={"agent": "nobody"}),)})
-        with pytest.raises(SessionFailed, match="there is no agent 'nobody'"):
-            await session.decide_plan(PlanDecision(decision="edit", plan=wrong))
-        await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+        with pytest.raises(UpdateRefused, match="there is no agent 'nobody'"):
+            await session.edit(wrong)
+        await session.edit(edited)
         result = await session.result()
 
     assert calls_before == 1
@@ -131,7 +131,7 @@ async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: Op
     async with environment(Script().plan(subtask("T1"))) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
-        await session.decide_plan(PlanDecision(decision="reject", reason="Too broad."))
+        await session.reject("Too broad.")
         with pytest.raises(SessionFailed, match="Too broad") as failure:
             await session.result()
 
@@ -202,7 +202,7 @@ async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environmen
         session = await opened.chargehand.start(BRIEF)
         await until_state(session, "executing")
         with pytest.raises(ChargehandError, match="after which the server ends this session"):
-            await session.raise_limits(RaisedLimits(deadline=timedelta(days=2)))
+            await session.raise_limits(deadline=timedelta(days=2))
         held.released.set()
         result = await session.result()
 

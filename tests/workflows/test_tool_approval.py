@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowUpdateFailedError
 
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import CallDecision, Limits, PendingCall, SessionRequest, Trace
-from chargehand.errors import SessionFailed
+from chargehand.contracts import Limits, PendingCall, SessionRequest, Trace
+from chargehand.errors import UpdateRefused
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import UpdateName
@@ -90,10 +91,6 @@ async def pending(session: Session, count: int) -> tuple[PendingCall, ...]:
     return (await session.status()).calls
 
 
-def decided(call: PendingCall, decision: str = "approve", **fields: object) -> CallDecision:
-    return CallDecision.model_validate({"call": call.id, "hash": call.hash, "decision": decision, **fields})
-
-
 def decisions(trace: Trace) -> list[str]:
     return [step.name for step in trace.steps if step.kind == "decision"]
 
@@ -113,20 +110,21 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
         session = await opened.chargehand.start(GOAL)
         calls = {call.arguments["amount"]: call for call in await pending(session, 3)}
         waiting = await session.status()
-        with pytest.raises(SessionFailed, match="hash: is not that of"):
-            await session.decide_call(decided(calls[10]).model_copy(update={"hash": calls[20].hash}))
-        with pytest.raises(SessionFailed, match="arguments: are required with the decision 'edit'"):
-            await session.decide_call(decided(calls[10], "edit"))
-        with pytest.raises(SessionFailed, match=r"arguments\.amount: .* is not of type 'number'"):
-            await session.decide_call(decided(calls[20], "edit", arguments={"amount": "19"}))
-        await session.decide_call(decided(calls[20], "edit", arguments={"amount": 19}))
-        await session.decide_call(decided(calls[30], "reject", reason="Too much."))
+        with pytest.raises(UpdateRefused, match="hash: is not that of"):
+            await session.approve_call(calls[10].model_copy(update={"hash": calls[20].hash}))
+        with pytest.raises(UpdateRefused, match=r"arguments\.amount: .* is not of type 'number'"):
+            await session.approve_call(calls[20], {"amount": "19"})
+        await session.approve_call(calls[20], {"amount": 19})
+        await session.reject_call(calls[30], "Too much.")
         with pytest.raises(
-            SessionFailed, match=f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
+            UpdateRefused, match=f"'{calls[30].id}' does not wait for a decision; calls that do: {calls[10].id}"
         ):
-            await session.decide_call(decided(calls[30]))
+            await session.approve_call(calls[30])
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         by_hand = {"call": calls[10].id, "hash": calls[10].hash, "decision": "approve"}
+        with pytest.raises(WorkflowUpdateFailedError) as incomplete:
+            await handle.execute_update(UpdateName.DECIDE_CALL, by_hand | {"decision": "edit"})  # pyright: ignore[reportUnknownMemberType]  # SDK
+        assert "arguments: are required with the decision 'edit'" in str(incomplete.value.cause)
         await handle.execute_update(UpdateName.DECIDE_CALL, by_hand)  # pyright: ignore[reportUnknownMemberType]  # SDK
         result = await asyncio.wait_for(session.result(), 60)
         trace = await session.trace()
@@ -265,7 +263,10 @@ async def test_a_person_decides_about_a_call_of_unknown_outcome(
         monkeypatch.setattr(opened.tools["refund"], "use", use)
         session = await opened.chargehand.start(GOAL)
         (doubtful,) = await pending(session, 1)
-        await session.decide_call(decided(doubtful, decision, reason="It was booked." if decision == "reject" else ""))
+        if decision == "reject":
+            await session.reject_call(doubtful, "It was booked.")
+        else:
+            await session.approve_call(doubtful)
         result = await asyncio.wait_for(session.result(), 60)
 
     assert doubtful.is_doubtful

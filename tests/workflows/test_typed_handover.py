@@ -10,7 +10,7 @@ from activities.contracts import AgentCard, CrewCard, SubtaskDraft
 from activities.crew_files import CrewError, load_crews
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkAnswer
-from chargehand import PlanDecision, SessionFailed
+from chargehand import UpdateRefused
 from chargehand.contracts import JsonSchema, Limits, SessionRequest, Subtask, Tier, Tiers
 from tests.scripted_model import Script, answer, plan, report, subtask, work_task
 from tests.waiting import until_state
@@ -166,10 +166,10 @@ async def test_a_persons_plan_is_held_to_the_schema(environment: OpenEnvironment
         for given, problem in (({}, "'invoice' is a required property"), ({"invoice": "B"}, "")):
             edited = drafted.model_copy(update={"subtasks": (right.model_copy(update={"input": given}),)})
             if problem:
-                with pytest.raises(SessionFailed, match=problem):
-                    await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+                with pytest.raises(UpdateRefused, match=problem):
+                    await session.edit(edited)
             else:
-                await session.decide_plan(PlanDecision(decision="edit", plan=edited))
+                await session.edit(edited)
         await session.result()
 
     assert work_task(opened.model.of_kind("work")[0]).input == {"invoice": "B"}

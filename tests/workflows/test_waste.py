@@ -2,7 +2,7 @@
 
 import asyncio
 
-from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
+from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, refined, report, subtask, topics, use
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -127,7 +127,7 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
         session = await opened.chargehand.start(tight)
         await until_state(session, "paused")
         before = len(opened.model.calls)
-        await session.raise_limits(RaisedLimits(max_turns=20))
+        await session.raise_limits(max_turns=20)
         result = await asyncio.wait_for(session.result(), 60)
 
     assert before == 2

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, Note, Round
+from activities.contracts import PASSAGE_GAP, EarlierWork, InputOutcome, Note, Round
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import (
     Escalation,
@@ -22,6 +22,8 @@ from chargehand.contracts import (
 from workflows.rules.citations import name_refs
 from workflows.rules.claims import is_computed, stands_in, verification_of
 
+EARLIER: Final = "E1"
+"""Id of the outcome that stands for the session that this one follows."""
 CONTENT_CHARACTERS: Final = 80_000
 """The longest answer of a subtask, more than its turn may write."""
 QUOTE_CHARACTERS: Final = 600
@@ -40,8 +42,8 @@ def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, 
     read: dict[str, Source] = {}
     for source in (*known, *(source for past in rounds for result in past.results for source in result.sources)):
         before = read.get(source.ref)
-        if before is None:
-            read[source.ref] = source
+        if before is None or (before.session and not source.session):
+            read[source.ref] = source  # what stood there for an earlier session may stand there no longer
         elif source.quote not in before.quote:
             read[source.ref] = before.model_copy(update={"quote": PASSAGE_GAP.join((before.quote, source.quote))})
     return read
@@ -181,6 +183,21 @@ def out_of_time(notes: Sequence[Note], read: Mapping[str, Source]) -> Outcome:
         sources=partial.sources,
         confidence=partial.confidence,
         gaps=partial.gaps,
+    )
+
+
+def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
+    """Turn what is known of an earlier session into an outcome: its numbered citations become refs again."""
+    return InputOutcome(
+        id=EARLIER,
+        agent="the session before this one",
+        instruction=earlier.goal,
+        outcome=Success(
+            content=name_refs(earlier.answer, [source.ref for source in earlier.sources]),
+            findings=earlier.findings,
+            sources=earlier.sources,
+            confidence=earlier.confidence,
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Finding, Source
 from workflows.rules.citations import number_refs
 
@@ -21,6 +22,8 @@ WRITER_TOKENS: Final = 50_000
 """The most that the writer of a report reads, and its critic."""
 SUBTASK_TOKENS: Final = 25_000
 """The most that a subtask reads of the outcomes it depends on: in a dense plan they would multiply."""
+EARLIER_TOKENS: Final = 6_000
+"""The most that a planner or an agent reads of the session before this one."""
 REVIEW_TOKENS: Final = 15_000
 """The most that a reviewer reads."""
 DECISION_TOKENS: Final = 12_000
@@ -129,6 +132,13 @@ def fitted(
         if _json_bytes(task) <= most_bytes and rendered_tokens(task) <= most_tokens and can_be_paid(task):
             return task
     return least
+
+
+def known_already(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
+    """Shorten what an earlier session found to what every plan and every agent of this one may read of it."""
+    if not earlier:
+        return ()
+    return fitted(earlier, lambda read: WorkTask(goal="", instruction="", inputs=read), EARLIER_TOKENS).inputs
 
 
 def _json_bytes(task: TurnTask) -> int:

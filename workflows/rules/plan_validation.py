@@ -135,7 +135,11 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
     if next(chain(_shape_errors(draft), _dependency_errors(draft)), None) is not None:
         return
     for id_, needed in leaks(draft.subtasks, crew, inherited).items():
-        brought = f"by {', '.join(sorted(needed))}" if needed else "by the parent session"
+        brought = (
+            f"by {', '.join(sorted(needed))}"
+            if needed
+            else "by the session that it belongs to, or the one that this follows"
+        )
         yield (
             f"{_name(id_)}: it reaches out, and its inputs include private text, brought {brought}; remove that "
             "input, or have a person approve the plan"

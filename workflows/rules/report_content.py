@@ -13,6 +13,7 @@ from chargehand.contracts import (
     Artifact,
     Escalation,
     Failure,
+    Finding,
     Issue,
     Outcome,
     Plan,
@@ -60,6 +61,29 @@ def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]
             if finding.quote and finding.sources:
                 quotes.setdefault(finding.sources[0], {})[finding.quote] = None
     return {ref: (passage,) for ref, passage in passages.items()} | {ref: tuple(each) for ref, each in quotes.items()}
+
+
+def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> InputOutcome:
+    """Take from earlier findings the words of sources that this session has read itself: they may stand there no more.
+
+    A source that is known from the earlier session only keeps them.
+    """
+    own = {source.ref for given in outcomes for source in given.outcome.sources if not source.session}
+    if not own:
+        return earlier
+
+    def still_known(finding: Finding) -> Finding:
+        if own.isdisjoint(finding.sources):
+            return finding
+        return finding.model_copy(update={"quote": "", "verification": "inferred"})
+
+    kept = earlier.outcome.model_copy(
+        update={
+            "findings": tuple(map(still_known, earlier.outcome.findings)),
+            "sources": tuple(source for source in earlier.outcome.sources if source.ref not in own),
+        }
+    )
+    return earlier.model_copy(update={"outcome": kept})
 
 
 def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:

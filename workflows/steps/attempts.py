@@ -17,7 +17,7 @@ from workflows.budget.ledger import Amount, Reservation
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted
+from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted, known_already
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
     Accept,
@@ -141,6 +141,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+    inputs = (*known_already(session.earlier), *inputs)
     own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
     if notes:
         reads |= session.provenance.of_attempts(subtask.id)

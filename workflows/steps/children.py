@@ -193,6 +193,7 @@ async def run_nested_session(
     request = session.request.model_copy(
         update={
             "goal": goal,
+            "follows": None,  # the goal says what is known already
             "crew": crew,
             # Those by agent are of this session's crew.
             "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,

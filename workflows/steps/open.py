@@ -11,7 +11,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
-from chargehand.contracts import Delegation, JsonSchema, SessionRequest
+from chargehand.contracts import Capability, Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
@@ -47,7 +47,7 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
         return _resume(asked.model_copy(update={"state": ""}), _read(asked.state), progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
     facts = _within_authority(await _read_facts(asked), delegation)
-    request = asked.model_copy(update=dict(facts.terms))
+    request = _on_terms(asked, facts)
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
@@ -68,7 +68,7 @@ async def open_session(asked: SupervisorRequest, progress: Progress, budget_clie
         output_reserve=output_reserve,
         model_calls=_model_calls(request, facts, ledger, now.date()),
         budget_client=budget_client,
-        provenance=Provenance(delegation.goal_reads if delegation else ()),
+        provenance=Provenance(_goal_reads(asked, facts)),
         run=delegation.run if delegation else _run_name(),
     )
     reserve_report(session)
@@ -84,6 +84,20 @@ def _show_in_lists(asked: SessionRequest) -> None:
     missing = {name: text for name, text in listing_memo(asked).items() if name not in present}
     if missing:
         workflow.upsert_memo(missing)
+
+
+def _on_terms(asked: SessionRequest, facts: SessionFacts) -> SessionRequest:
+    """Settle a request by its crew's terms, with the documents of the session that it follows."""
+    earlier = facts.earlier.documents if facts.earlier else ()
+    return asked.model_copy(update={**dict(facts.terms), "documents": (*asked.documents, *earlier)})
+
+
+def _goal_reads(asked: SessionRequest, facts: SessionFacts) -> tuple[Capability, ...]:
+    """List what kinds of text a session begins with: in its goal, or in the report of the session that it follows."""
+    return (
+        *(asked.delegation.goal_reads if asked.delegation else ()),
+        *(facts.earlier.reads if facts.earlier else ()),
+    )
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
@@ -113,7 +127,7 @@ def _resume(
 ) -> Session:
     """Go on where the run before this one stopped."""
     facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
-    request = asked.model_copy(update=dict(facts.terms))
+    request = _on_terms(asked, facts)
     clock.start()
     progress.open(ledger, clock)
     progress.resume(state.progress)
@@ -132,7 +146,7 @@ def _resume(
         else ReportReserve(ledger, _worst_output(facts, request.documents, request.output_schema)),
         model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
         budget_client=budget_client,
-        provenance=Provenance(request.delegation.goal_reads if request.delegation else ()),
+        provenance=Provenance(_goal_reads(asked, facts)),
         run=state.run,
         peaks=state.peaks,
         children=set(state.children),

@@ -17,6 +17,7 @@ from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.rules.inputs import known_already
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
 from workflows.session import Session
 
@@ -105,6 +106,8 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     task = PlanTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
+        earlier=known_already(session.earlier),
+        thread=session.facts.earlier.thread[:-1] if session.facts.earlier else (),
         max_subtasks=most_subtasks(turns),
         allowance=Allowance(
             turns=turns,

@@ -44,7 +44,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
     progress, clock, ledger = session.progress, session.clock, session.ledger
     outcomes = progress.inputs()
-    material = material_of(outcomes, stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason))
+    stop_reason = stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason)
+    material = material_of(outcomes, stop_reason, session.earlier)
     reviewed = await write_review(session, outcomes) if by_models else None
     if reviewed is not None:
         draft, grades = await grade(session, draft_of(reviewed, outcomes), material)
@@ -64,6 +65,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     ended_at = workflow.now()
     report = Report(
         session=workflow.info().workflow_id,
+        follows=session.asked.follows or "",
+        thread=session.facts.earlier.thread if session.facts.earlier else (),
         goal=session.request.goal,
         answer=answer,
         output=output,
@@ -72,6 +75,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
+        reads=tuple(sorted(session.provenance.everything)),
         sources=cited,
         gaps=gaps,
         contradictions=tuple(progress.contradictions),
@@ -123,7 +127,7 @@ def _checked(
     draft: Draft, material: Material, gaps: Sequence[str]
 ) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
     """Check every citation of a draft: its text with what has no source marked, the sources it cites, its claims."""
-    evidence = evidence_of(material.outcomes, material.sources, gaps)
+    evidence = evidence_of(material.known, material.sources, gaps)
     text = checked_citations(draft.text.answer, material.sources)
     claims = claims_of(text, evidence)
     is_marked = material.sources and draft.has_to_cite

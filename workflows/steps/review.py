@@ -11,7 +11,7 @@ from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from workflows.rules.evidence import percentage
 from workflows.rules.information_flow import leaks
-from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted
+from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted, known_already
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.report_content import USABLE
 from workflows.session import Session
@@ -37,7 +37,8 @@ async def review(session: Session) -> Plan | None:
     def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
         return ReviewTask(goal=goal, outcomes=outcomes, max_subtasks=most, may_nest=may_nest)
 
-    found = await session.try_turn(fitted(outcomes, reading, REVIEW_TOKENS), ReviewAnswer)
+    read = (*known_already(session.earlier), *outcomes)
+    found = await session.try_turn(fitted(read, reading, REVIEW_TOKENS), ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))

@@ -17,7 +17,7 @@ from workflows.budget.purposes import REPORT
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
 from workflows.rules.claims import uncited
 from workflows.rules.inputs import WRITER_TOKENS, Numbering, fitted_task
-from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of
+from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.session import Session
 
 LONG_WORDS: Final = 3_000
@@ -39,6 +39,13 @@ class Material:
     """All of them, in the order of the plan."""
     stop_reason: StopReason
     numbering: Numbering
+    earlier: Sequence[InputOutcome] = ()
+    """What the session before this one found."""
+
+    @property
+    def known(self) -> Sequence[InputOutcome]:
+        """All that statements may rest on."""
+        return (*self.earlier, *self.outcomes)
 
     @property
     def sources(self) -> Sequence[Source]:
@@ -71,9 +78,13 @@ class Draft:
         return replace(self, text=text) if text else None
 
 
-def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason) -> Material:
+def material_of(
+    outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome] = ()
+) -> Material:
     """Collect what a report is made of."""
-    return Material(outcomes, stop_reason, Numbering(numbered_sources(outcomes), quotations_of(outcomes)))
+    earlier = [read_again(given, outcomes) for given in earlier]
+    known = (*earlier, *outcomes)
+    return Material(outcomes, stop_reason, Numbering(numbered_sources(known), quotations_of(known)), earlier)
 
 
 def length_words(session: Session) -> int:
@@ -138,7 +149,7 @@ async def write(
     )
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-    task = payable_task(session, task, outcomes, material)
+    task = payable_task(session, task, (*material.earlier, *outcomes), material)
     draft = await session.try_turn(task, SynthesisAnswer, until=until)
     if draft is None:
         return None
@@ -178,4 +189,4 @@ def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list
     """Word what a text leaves without a citation, for its writer; nothing if there is nothing to cite."""
     if not material.sources:
         return []
-    return [f"{_UNCITED}: {said}" for said in uncited(text, evidence_of(material.outcomes, material.sources, gaps))]
+    return [f"{_UNCITED}: {said}" for said in uncited(text, evidence_of(material.known, material.sources, gaps))]

@@ -150,12 +150,20 @@ class Connection:
 
     def session_url(self, session_id: str) -> str | None:
         """Return a session's address in the Web UI; None if the Web UI's address is unknown."""
+        base = self._workflows_url
+        return f"{base}/{quote(session_id, safe='')}" if base else None
+
+    def sessions_url(self) -> str | None:
+        """Return the address of the list of sessions in the Web UI, without their subtasks."""
+        from chargehand.visibility import ROOT_RUNS
+
+        base = self._workflows_url
+        return f"{base}?query={quote(ROOT_RUNS)}" if base else None
+
+    @property
+    def _workflows_url(self) -> str | None:
         base = self._note.ui_url if self._note else self.location.ui_url
-        if not base:
-            return None
-        return (
-            f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows/{quote(session_id, safe='')}"
-        )
+        return f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows" if base else None
 
     def temporal_command(self, arguments: str) -> str:
         """Write a `temporal` command line that reaches this server."""
@@ -205,18 +213,10 @@ class Connection:
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
 
     async def _connect_to_configured(self) -> "Chargehand":
-        from temporalio.envconfig import ClientConfig
-
         from chargehand import Chargehand
 
-        namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-        protection = protection_from(os.environ, namespace)
-        return await Chargehand.connect(
-            self.location.address,
-            task_queue=self.location.task_queue,
-            encryption=protection.encryption,
-            storage=protection.storage,
-        )
+        location = self.location
+        return await Chargehand.connect(location.address, task_queue=location.task_queue, artifacts=location.artifacts)
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":
         from temporalio.client import Client
@@ -229,4 +229,5 @@ class Connection:
             client = await Client.connect(address, data_converter=converter)
         except RuntimeError as error:
             raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
-        return Chargehand(client, self.location.task_queue)
+        location = self.location
+        return Chargehand(client, location.task_queue, artifacts=location.artifacts, encryption=protection.encryption)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from chargehand import NotReachable
+from chargehand.local_server import state_directory
 from chargehand.wire import TASK_QUEUE
 from chargehand_cli.embedded import WorkerCommand, find_temporal
 
@@ -23,7 +24,7 @@ NAME_SHARED_FILES: Final = (
 )
 _WORKER_FILE: Final = "worker_main.py"
 _WORKER_PACKAGE: Final = "chargehand_worker"
-_STATE: Final = ".chargehand"
+_NO_HOME: Final = Path("/nonexistent")
 _PROJECT: Final = Path(sys.prefix).parent
 """The folder that holds the virtual environment of this command: a checkout of Chargehand, if the worker is in it."""
 
@@ -125,10 +126,7 @@ def find_location(
         NoWorkerProgram: no server is configured, and there is no worker program.
         EmbeddedServerFailed: the embedded server's program is missing.
     """
-    state = (
-        options.state or _path(environment, "CHARGEHAND_STATE_DIR") or _usual_state(here, project, home, environment)
-    )
-    state = state.absolute()
+    state = (options.state or state_directory(environment, home, here, project)).absolute()
     artifacts = options.artifacts or environment.get("CHARGEHAND_ARTIFACTS") or None
     task_queue = options.task_queue or environment.get("CHARGEHAND_TASK_QUEUE") or TASK_QUEUE
     configured_by = _configured_by(options, environment, home)
@@ -164,17 +162,20 @@ def find_location(
 
 
 def find_own_location(options: LocationOptions) -> Location:
-    """Decide by this process's environment."""
-    return find_location(options, os.environ, Path.home(), here=Path.cwd())
+    """Decide by this process's environment.
 
-
-def _usual_state(here: Path, project: Path, home: Path, environment: Mapping[str, str]) -> Path:
-    for folder in (here, *here.parents):
-        if (folder / _STATE).is_dir():
-            return folder / _STATE
-    if (project / _WORKER_FILE).is_file():
-        return project / _STATE
-    return (_path(environment, "XDG_STATE_HOME") or home / ".local" / "state") / "chargehand"
+    Raises:
+        NotReachable: the working directory is gone.
+    """
+    try:
+        here = Path.cwd()
+    except OSError as error:
+        raise NotReachable(f"The working directory cannot be used: {error.strerror}. Change to another one.") from error
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has none
+        home = _NO_HOME
+    return find_location(options, os.environ, home, here=here)
 
 
 def _worker_command(environment: Mapping[str, str], project: Path, *, has_package: bool | None) -> tuple[str, ...]:

@@ -2,14 +2,16 @@
 
 import os
 import sys
+import tempfile
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.errors import MissingExtra, UploadRefused
+from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
@@ -55,6 +57,9 @@ def _options(
 
 def main() -> NoReturn:
     """Run a command and exit at once: the SDK's threads can abort a process during an orderly shutdown."""
+    # A stream that the caller has closed is None.
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
+    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     code = execute(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -71,19 +76,53 @@ def execute(arguments: list[str]) -> int:
     except ChargehandError as error:
         say(f"chargehand: {error}")
         return _exit_code(error)
-    except BaseException:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
-        traceback.print_exc()
-        return Exit.FAILED
+    except BaseException as error:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
+        return _surprise(error)
     return Exit.DONE
+
+
+def _surprise(error: BaseException) -> Exit:
+    match error:
+        case KeyboardInterrupt():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            pass  # nobody reads the output any more
+        case OSError():
+            say(f"chargehand: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+        case _ if type(error).__module__.startswith("temporalio."):
+            say("chargehand: The Temporal server does not answer as it should. To find the cause: `chargehand doctor`.")
+            return Exit.UNREACHABLE
+        case _:
+            say(f"chargehand: unexpected error, a fault of this program: {type(error).__name__}{_kept_details(error)}")
+    return Exit.FAILED
+
+
+def _kept_details(error: BaseException) -> str:
+    """Write the traceback of an unexpected error to a file, for whoever mends it."""
+    with suppress(OSError), tempfile.NamedTemporaryFile("w", prefix="chargehand-error-", delete=False) as file:
+        traceback.print_exception(error, file=file)
+        return f". Details: {file.name}"
+    return ""
 
 
 def _exit_code(error: ChargehandError) -> Exit:
     match error:
         case NotReachable():
             return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | SessionNotFound():
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL):
             return Exit.BAD_INPUT
-        case MissingExtra() | UploadRefused() | BadRequest() | ProtectionSettingsError() | WrongSettings():
+        case UpdateRefused(error_type=ErrorType.INVALID_INPUT):
+            return Exit.BAD_INPUT
+        case (
+            SessionNotFound()
+            | InvalidInput()
+            | UnusableSettings()
+            | MissingExtra()
+            | UploadRefused()
+            | BadRequest()
+            | ProtectionSettingsError()
+            | WrongSettings()
+        ):
             return Exit.BAD_INPUT
         case _:
             return Exit.FAILED

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from chargehand import ChargehandError, Plan, PlanDecision, Question, Session, Status
+from chargehand import ChargehandError, Plan, Question, Session, Status
 from chargehand_cli.live_tree import Progress
 from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.request import BadRequest, build_answer, read_model
+from chargehand_cli.request import BadRequest, read_model
 from chargehand_cli.terminal import prompt, read_line, say
 
 _ANSWER: Final = "Your answer (leave empty to skip): "
@@ -82,7 +82,7 @@ class Prompts:
             say(f"\n{subtask} is no longer waiting for an answer.")
             raise
         if text:
-            await self._session.answer(build_answer(question.subtask, text))
+            await self._session.answer(question.subtask, text)
         else:
             say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
 
@@ -103,12 +103,11 @@ class Prompts:
             else:
                 break
         if choice == "a":
-            edited = PlanDecision(decision="edit", plan=plan)
-            await self._session.decide_plan(PlanDecision(decision="approve") if plan == given else edited)
+            await (self._session.approve() if plan == given else self._session.edit(plan))
         elif choice == "r":
             prompt("Reason: ")
             reason = (await self._read())[:_MAX_REASON_LENGTH]
-            await self._session.decide_plan(PlanDecision(decision="reject", reason=reason))
+            await self._session.reject(reason)
         else:
             say(f"To decide later: `chargehand plan {self._session.id} --approve`, `--edit FILE` or `--reject REASON`")
 

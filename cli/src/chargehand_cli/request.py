@@ -17,12 +17,36 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import Answer, CallDecision, PlanEdit, RaisedLimits, SessionRequest, UserMessage
+    from chargehand import PlanEdit, RaisedLimits, SessionRequest, UserMessage
 
     Model = TypeVar("Model", bound=BaseModel)
 
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)?")
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?\s*(?:s|min|m|h|d)\s*)+")
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
+_MOST_GOAL_CHARACTERS: Final = 100_000
+"""Of standard input; the contract's limit is lower, and its message says so."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    "goal": "GOAL",
+    "crew": "--crew",
+    "profile": "--profile",
+    "criteria": "--criteria",
+    "length_words": "--words",
+    "output_schema": "--output-schema",
+    "answer_within": "--answer-within",
+    "limits.max_turns": "--turns",
+    "limits.budget_usd": "--budget",
+    "limits.deadline": "--deadline",
+    "limits.max_parallel": "--parallel",
+    "limits.max_depth": "--depth",
+    "limits.max_attempts": "--attempts",
+    "limits.max_rounds": "--rounds",
+    "limits.max_reviews": "--reviews",
+    "limits.subtask_deadline": "--subtask-deadline",
+}
+"""Options by the field of the request that they set."""
+_LEAST_TURNS: Final = 3
+"""A plan, an agent's turn and the report: no session gets by with fewer."""
 
 
 class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `except BadRequest`
@@ -33,7 +57,9 @@ class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `excep
 class RequestOptions:
     """A request as typed; None is a field that was not typed."""
 
-    goal: Annotated[str | None, typer.Argument(metavar="GOAL", help="What to find out or do.")] = None
+    goal: Annotated[
+        str | None, typer.Argument(metavar="GOAL", help="What to find out or do; - reads it from standard input.")
+    ] = None
     docs: Documents = None
     input: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
@@ -55,7 +81,7 @@ class RequestOptions:
         typer.Option(metavar="FILE", help="Print the result as JSON that is valid by the JSON Schema in this file."),
     ] = None
     approve_plan: Annotated[
-        bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
+        bool, typer.Option("--approve-plan", help="Wait for approval of the plan: this terminal asks.")
     ] = False
     profile: Annotated[
         Literal["quick", "standard", "deep"] | None,
@@ -64,7 +90,7 @@ class RequestOptions:
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
     turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
     deadline: Annotated[
-        str | None, typer.Option(help="Maximum duration: 90s, 10m, 2h or ISO 8601.", show_default="10m")
+        str | None, typer.Option(help="Maximum duration: 90s, 10m, 1h30m or ISO 8601.", show_default="10m")
     ] = None
     parallel: Annotated[int | None, typer.Option(help="Maximum number of parallel subtasks.", show_default="5")] = None
     depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
@@ -104,20 +130,21 @@ def build_request(
     """
     from chargehand import SessionRequest
 
-    fields = _read_json(options.input) if options.input else dict(taped or {})
-    fields |= _without_none(
-        goal=options.goal,
+    fields = read_json(options.input) if options.input else dict(taped or {})
+    typed = _without_none(
+        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
         crew=options.crew,
         profile=options.profile,
         criteria=options.criteria or None,
         length_words=options.words,
-        output_schema=_read_json(str(options.output_schema)) if options.output_schema else None,
+        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
         answer_within=_duration(options.answer_within),
         urgency=options.urgency,
     )
+    fields |= typed
     limits = _raisable(options.turns, options.budget, options.deadline) | _without_none(
         max_parallel=options.parallel,
         max_depth=options.depth,
@@ -133,7 +160,17 @@ def build_request(
     if documents:
         before = fields.get("documents")
         fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
-    return _validate(SessionRequest, fields, "The request is invalid")
+    paths = {*typed, *(f"limits.{name}" for name in limits)}
+    request = _validate(
+        SessionRequest, fields, "The request is invalid", {each: _OPTIONS[each] for each in paths if each in _OPTIONS}
+    )
+    if request.limits.max_turns < _LEAST_TURNS:
+        name = "--turns" if options.turns is not None else "limits.max_turns"
+        raise BadRequest(
+            f"The request is invalid: {name}: {request.limits.max_turns} cannot pay for a plan, an agent's turn and "
+            f"the report; use {_LEAST_TURNS} or more"
+        )
+    return request
 
 
 def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":
@@ -144,18 +181,8 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
     """
     from chargehand import RaisedLimits
 
-    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid")
-
-
-def build_answer(subtask: str, text: str) -> "Answer":
-    """Validate an answer.
-
-    Raises:
-        BadRequest: it is invalid.
-    """
-    from chargehand import Answer
-
-    return _validate(Answer, {"subtask": subtask, "text": text}, "The answer is invalid")
+    options = {path.removeprefix("limits."): option for path, option in _OPTIONS.items()}
+    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid", options)
 
 
 def build_user_message(text: str, subtask: str | None) -> "UserMessage":
@@ -177,24 +204,11 @@ def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit"
     """
     from chargehand import PlanEdit
 
-    read = _read_json(file) if file else {}
+    read = read_json(file) if file else {}
     before = cast("object", read.get("edits"))
     if file and not isinstance(before, list):
         raise BadRequest(f'{file} is not a JSON object such as {{"edits": [{{"edit": "drop", "subtask": "T3"}}]}}.')
     return _validate(PlanEdit, read | {"edits": [*cast("list[object]", before or []), *edits]}, "The edit is invalid")
-
-
-def build_call_decision(call: str, hash_: str, decision: str, edit: Path | None, reject: str | None) -> "CallDecision":
-    """Validate a decision on a tool call; `edit` is a file with its arguments.
-
-    Raises:
-        BadRequest: it is invalid.
-    """
-    from chargehand import CallDecision
-
-    arguments = _read_json(str(edit)) if edit else None
-    fields = _without_none(call=call, hash=hash_, decision=decision, arguments=arguments, reason=reject)
-    return _validate(CallDecision, fields, "The decision is invalid")
 
 
 def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
@@ -210,7 +224,10 @@ def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
     return _validate(kind, content, f"{file} is not a valid {noun}")
 
 
-def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
+def _validate(
+    kind: "type[Model]", value: dict[str, Any] | bytes, problem: str, options: Mapping[str, str] | None = None
+) -> "Model":
+    """Validate a value; a field that was typed as an option is named by that."""
     from pydantic import ValidationError
 
     from chargehand.converter import describe_problems, join_problems
@@ -218,7 +235,16 @@ def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
     except ValidationError as error:
-        raise BadRequest(f"{problem}: {join_problems(describe_problems(error, kind))}") from error
+        problems = (_by_option(each, options or {}) for each in describe_problems(error, kind))
+        raise BadRequest(f"{problem}: {join_problems(problems)}") from error
+
+
+def _by_option(problem: str, options: Mapping[str, str]) -> str:
+    path, separator, what = problem.partition(": ")
+    for field, option in options.items():
+        if path == field or path.startswith(f"{field}."):
+            return f"{option}{separator}{what}"
+    return problem
 
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
@@ -230,7 +256,12 @@ def _without_none(**fields: object) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _read_json(source: str) -> dict[str, Any]:
+def read_json(source: str) -> dict[str, Any]:
+    """Read a JSON object from a file, or from standard input for `-`.
+
+    Raises:
+        BadRequest: it cannot be read, or is something else.
+    """
     try:
         text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
         fields = json.loads(text)
@@ -244,8 +275,7 @@ def _read_json(source: str) -> dict[str, Any]:
 
 
 def _duration(text: str | None) -> float | str | None:
-    """Read `90`, `90s`, `10m` or `2h`; leave anything else to the contract, which also accepts ISO 8601."""
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text.strip().lower())
-    return float(match[1]) * _SECONDS[match[2] or "s"] if match else text
+    """Read `90`, `90s`, `10m` or `1h30m`; leave anything else to the contract, which also accepts ISO 8601."""
+    if text is None or not _DURATION.fullmatch(typed := text.strip().lower()):
+        return text
+    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))

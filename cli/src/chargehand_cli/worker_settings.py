@@ -15,7 +15,9 @@ from chargehand_cli.embedded import StateDirectory, WorkerCommand
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.escaping import one_safe_line
 
-_OF_COMMANDS: Final = frozenset({"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"})
+_OF_COMMANDS: Final = frozenset(
+    {"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_CONSOLE_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
+)
 _ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})
 _SECONDS: Final = 60
 

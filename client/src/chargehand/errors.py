@@ -1,10 +1,16 @@
-"""What can go wrong for a client.
+"""What can go wrong for a client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
 
 ChargehandError
 ├── MissingExtra          an optional part of Chargehand is not installed
-├── UnusableSettings      a worker cannot run with its settings
+├── UnusableSettings      a connection or a worker cannot be made with its settings
+├── InvalidInput          an argument, a request or a decision is invalid; the message names the field
+├── AccessDenied          the server refuses the API key or the certificate
 ├── NotReachable          the Temporal server or a worker does not answer
+│   └── NoWorker          no worker polls the session's task queue
+├── ServerRefused         the server refuses a call for another reason
 ├── SessionNotFound       no session has this id
+├── UpdateRefused         the session refuses a change
+│   └── AlreadyEnded      it has ended
 ├── SearchAttributesMissing  the namespace cannot filter sessions as asked
 ├── UploadRefused         documents cannot be uploaded
 ├── DownloadRefused       files cannot be downloaded
@@ -39,11 +45,49 @@ class MissingExtra(ChargehandError):  # noqa: N818  # reads as a statement: `exc
 
 
 class UnusableSettings(ChargehandError):  # noqa: N818  # as above
-    """A worker cannot run with its settings; the message names the setting and the remedy."""
+    """A connection or a worker cannot be made with its settings; the message names the setting and the remedy."""
+
+
+class InvalidInput(ChargehandError):  # noqa: N818  # as above
+    """An argument, a request or a decision is invalid; the message names the field. Nothing was sent."""
+
+
+class AccessDenied(ChargehandError):  # noqa: N818  # as above
+    """The server refuses the API key or the certificate."""
 
 
 class NotReachable(ChargehandError):  # noqa: N818  # as above
     """The Temporal server or a worker does not answer."""
+
+
+class NoWorker(NotReachable):
+    """No worker polls the session's task queue."""
+
+    def __init__(self, session_id: str, task_queue: str) -> None:
+        super().__init__(
+            f"No worker polls the task queue '{task_queue}', so session '{session_id}' cannot answer. Start a worker; "
+            "`chargehand doctor` shows those that run. What was sent may still take effect then."
+        )
+
+
+class ServerRefused(ChargehandError):  # noqa: N818  # as above
+    """The server refuses a call; the message has its reason."""
+
+
+class UpdateRefused(ChargehandError):  # noqa: N818  # as above
+    """The session refuses a change, and continues as before."""
+
+    def __init__(self, message: str, error_type: ErrorType | None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        """The reason, from the fixed vocabulary; None for a failure that is not ours, such as a bug."""
+
+
+class AlreadyEnded(UpdateRefused):
+    """The session has ended and cannot be changed."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"Session '{session_id}' has ended and cannot be changed.", ErrorType.UPDATE_REFUSED)
 
 
 class OutputInvalid(ChargehandError):  # noqa: N818  # as above

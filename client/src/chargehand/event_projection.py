@@ -41,6 +41,7 @@ from chargehand.history import end_state, error_of, time_of
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 
 _Payload = TypeVar("_Payload")
+_FOLLOWED: Final = frozenset({WorkflowType.SUBTASK, WorkflowType.SUPERVISOR})
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _WRITING: Final = "synthesis"
 """The purpose of the turn that writes the whole report."""
@@ -193,6 +194,8 @@ class Projection:
         if kind.startswith("activity_task"):
             return Step(await self._activity(event, kind, attributes, at))
         if "child_workflow" in kind:
+            if attributes.workflow_type.name not in _FOLLOWED:
+                return Step()
             return await self._child(event, kind, attributes, at)
         step = Step()
         match kind:

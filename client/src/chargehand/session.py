@@ -1,19 +1,26 @@
 """One session on a server: read it, steer it, wait for its report."""
 
+import asyncio
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar, overload
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
+from chargehand.arguments import contract, valid_id
 from chargehand.contracts import (
     Answer,
     CallDecision,
     Event,
     Interruption,
+    PendingCall,
     Plan,
     PlanChange,
     PlanDecision,
@@ -25,14 +32,22 @@ from chargehand.contracts import (
     Trace,
     UserMessage,
 )
-from chargehand.errors import SessionNotFound
+from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.follow import follow
 from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary, sessions_query, summarise
+from chargehand.shared_files import SharedFiles
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import describe, list_executions, result_of
+from chargehand.visibility import describe, list_executions, pollers, result_of
+
+_T = TypeVar("_T")
+
+_PATIENCE_SECONDS: Final = 15.0
+"""How long a worker may take to answer until the client looks for one."""
+_ONE_POLL: Final = timedelta(seconds=70)
+"""A worker asks for work at least this often, however idle it is."""
 
 
 class _Asked(SessionRequest):
@@ -43,11 +58,17 @@ class _Asked(SessionRequest):
 
 
 class Session:
-    """One session on a server."""
+    """One session on a server.
 
-    def __init__(self, client: Client, session_id: str) -> None:
+    Every method raises errors of `chargehand.errors` only: `SessionNotFound` if there is no such session,
+    `NotReachable` if the server does not answer, `NoWorker` if a worker has to answer and none runs.
+    """
+
+    def __init__(self, client: Client, session_id: str, files: SharedFiles | None = None) -> None:
         self.id = session_id
+        """The id of the session's workflow."""
         self._client = client
+        self._files = files or SharedFiles()
         self._handle: WorkflowHandle[Supervisor, Report] = client.get_workflow_handle_for(Supervisor.run, session_id)
 
     async def request(self) -> SessionRequest:
@@ -63,10 +84,24 @@ class Session:
 
         `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
         """
-        request = await self.follow_up(goal, **fields)
+        request = await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal}))
         with translated(self.id):
             task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
-        return await start_session(self._client, task_queue, request, session_id)
+        return await start_session(self._client, task_queue, request, session_id, self._files)
+
+    async def documents(self) -> tuple[str, ...]:
+        """List the addresses of all documents that it could read: its own, and those of sessions that it follows."""
+        asked = await self.request()
+        found = dict.fromkeys(asked.documents)
+        seen = {self.id}
+        while asked.follows and asked.earlier_documents and asked.follows not in seen:
+            seen.add(asked.follows)
+            try:
+                asked = await Session(self._client, asked.follows).request()
+            except SessionNotFound:
+                break  # its retention has ended
+            found |= dict.fromkeys(asked.documents)
+        return tuple(found)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List this session with those that it follows and those that follow it, in the order of their starts.
@@ -94,80 +129,158 @@ class Session:
         described = await describe(self._client, session_id)
         return await summarise(described.workflow_execution_info, self._client.data_converter)
 
-    async def follow_up(self, goal: str, **fields: Any) -> SessionRequest:
-        """Write the request of a session that follows this one."""
+    async def follow_up(self, request: SessionRequest) -> SessionRequest:
+        """Have a request follow this session; its crew and tenant are this session's unless it names others."""
         before = await self.request()
-        same = {"crew": before.crew, "tenant": before.tenant}
-        return SessionRequest.model_validate({**same, **fields, "goal": goal, "follows": self.id})
+        same = {name: getattr(before, name) for name in ("crew", "tenant") if name not in request.model_fields_set}
+        return request.model_copy(update={**same, "follows": self.id})
 
     async def status(self) -> Status:
-        """Say where the session stands."""
-        with translated(self.id):
-            return await self._handle.query(Supervisor.status)
+        """Return state, plan, spend, open questions and waiting tool calls."""
+        return await self._answer(self._handle.query(Supervisor.status))
 
     async def plan(self) -> Plan | None:
-        """Show the plan; None until there is one."""
-        with translated(self.id):
-            return await self._handle.query(Supervisor.plan)
+        """Return the plan; None until there is one."""
+        return await self._answer(self._handle.query(Supervisor.plan))
 
-    async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Approve, edit or reject the plan of a session that waits for approval."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.decide_plan, decision
-            )
+    async def approve(self) -> Plan:
+        """Approve the plan of a session that awaits approval, and return it.
 
-    async def raise_limits(self, raised: RaisedLimits) -> Status:
-        """Allow the session more turns, money or time; one that waits for them goes on."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.raise_limits, raised
-            )
+        Raises:
+            UpdateRefused: the session does not await approval.
+        """
+        return await self._decide(PlanDecision(decision="approve"))
 
-    async def answer(self, answer: Answer) -> Status:
-        """Answer the question of a subtask; `status().questions` lists what is open."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.answer, answer
-            )
+    async def edit(self, plan: Plan) -> Plan:
+        """Replace the plan of a session that awaits approval, and return the plan that is carried out.
 
-    async def decide_call(self, decision: CallDecision) -> Status:
-        """Approve, edit or reject a tool call; `status().calls` lists those that wait."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.decide_call, decision
-            )
+        Raises:
+            UpdateRefused: the plan is invalid, or the session does not await approval.
+        """
+        return await self._decide(contract(PlanDecision, decision="edit", plan=plan))
+
+    async def reject(self, reason: str = "") -> None:
+        """Reject the plan of a session that awaits approval: the session fails, and quotes the reason.
+
+        Args:
+            reason: up to 2,000 characters.
+
+        Raises:
+            UpdateRefused: the session does not await approval.
+        """
+        await self._decide(contract(PlanDecision, decision="reject", reason=reason))
+
+    async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
+        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any.
+
+        Raises:
+            UpdateRefused: the call no longer waits, or the arguments do not fit the tool.
+        """
+        decision = "approve" if arguments is None else "edit"
+        changed = None if arguments is None else dict(arguments)
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision=decision, arguments=changed)
+        )
+
+    async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
+        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues.
+
+        Raises:
+            UpdateRefused: the call no longer waits.
+        """
+        return await self._decide_call(
+            contract(CallDecision, call=call.id, hash=call.hash, decision="reject", reason=reason)
+        )
+
+    async def answer(self, subtask: str, text: str) -> Status:
+        """Answer the question of a subtask of `status().questions`, which then continues.
+
+        Args:
+            subtask: id of the subtask, such as `T1`.
+            text: 1 to 4,000 characters.
+
+        Raises:
+            UpdateRefused: the subtask has no open question.
+        """
+        answer = contract(Answer, subtask=subtask, text=text)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.answer, answer)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def raise_limits(
+        self,
+        *,
+        max_turns: int | None = None,
+        budget_usd: Decimal | float | None = None,
+        deadline: timedelta | float | None = None,
+    ) -> Status:
+        """Allow the session more; one that waits at a limit goes on. All are totals, so calling twice changes nothing.
+
+        Args:
+            max_turns: model calls, including those already made.
+            budget_usd: US dollars, including those already spent.
+            deadline: time since the start of the session; a number is seconds.
+
+        Raises:
+            UpdateRefused: a limit is not higher than before, or above the operator's ceiling.
+        """
+        if max_turns is None and budget_usd is None and deadline is None:
+            raise InvalidInput("raise_limits: give max_turns, budget_usd or deadline")
+        raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=_exact(budget_usd), deadline=deadline)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.raise_limits, raised)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
     async def tell(self, text: str, subtask: str | None = None) -> Status:
-        """Have agents read a message at their next turn: those of a subtask, or all that run or begin later."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.tell, UserMessage(text=text, subtask=subtask)
-            )
+        """Have agents read a message at their next turn: those of a subtask, or all that run or begin later.
+
+        Raises:
+            UpdateRefused: the session is over, or the subtask has ended.
+        """
+        message = contract(UserMessage, text=text, subtask=subtask)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.tell, message)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
     async def interrupt(self, subtask: str | None = None) -> Status:
-        """End the tools that the agent of a subtask is using, or all agents; they go on with their next turn."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.interrupt, Interruption(subtask=subtask)
-            )
+        """End the tools that the agent of a subtask is using, or all agents; they go on with their next turn.
+
+        Raises:
+            UpdateRefused: the session is over, or the subtask has ended.
+        """
+        interruption = contract(Interruption, subtask=subtask)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.interrupt, interruption)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
     async def edit_plan(self, *edits: PlanChange) -> Plan:
-        """Change what has not begun of the plan, in this order and checked as a whole; returns the plan."""
-        with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.edit_plan, PlanEdit(edits=edits)
-            )
+        """Change what has not begun of the plan, in this order and checked as a whole; returns the plan.
+
+        Raises:
+            UpdateRefused: an edit is invalid, or concerns what has begun.
+        """
+        edit = contract(PlanEdit, edits=edits)
+        return await self._answer(
+            self._handle.execute_update(Supervisor.edit_plan, edit)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
     async def finish_now(self) -> Status:
-        """Have the report written from what is there."""
+        """Stop the subtasks that run, and have the report written from what is there.
+
+        Raises:
+            AlreadyEnded: there is nothing to finish.
+        """
+        return await self._answer(
+            self._handle.execute_update(Supervisor.finish_now)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def cancel(self) -> None:
+        """Ask the session to stop without a report; one that has ended stays as it is."""
         with translated(self.id):
-            return await self._handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                Supervisor.finish_now
-            )
+            await self._handle.cancel()
 
     async def result(self) -> Report:
-        """Wait for the report.
+        """Wait for the report, however long that takes; a session without a worker waits for one.
 
         Raises:
             SessionEnded: there is none and never will be.
@@ -175,15 +288,34 @@ class Session:
         with translated(self.id):
             return await result_of(self._handle)
 
-    async def cancel(self) -> None:
-        """Ask the session to stop without a report."""
-        with translated(self.id):
-            await self._handle.cancel()
-
     async def trace(self) -> Trace:
         """Read every step back from the histories; works without a worker."""
         with translated(self.id):
             return await read_trace(self._client, self.id)
+
+    @overload
+    async def artifacts(self) -> dict[str, bytes]: ...
+
+    @overload
+    async def artifacts(self, to: str | PathLike[str]) -> dict[str, Path]: ...
+
+    async def artifacts(self, to: str | PathLike[str] | None = None) -> dict[str, bytes] | dict[str, Path]:
+        """Read the files that the session's agents made, once there is a report: into memory, or into a folder.
+
+        The names are made safe for a file system and different from each other.
+
+        Args:
+            to: a folder, which is created; an existing file with another content is left alone, and is an error.
+
+        Raises:
+            SessionEnded: there is no report.
+            DownloadRefused: it is unknown where the workers keep files, or a file is missing or damaged.
+            BucketError: the bucket cannot be used.
+        """
+        made = (await self.result()).artifacts
+        if to is None:
+            return await asyncio.to_thread(self._files.read, made)
+        return await asyncio.to_thread(self._files.download, made, Path(to))
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
         """Yield what happens in the session as it happens, from its beginning to its end; works without a worker.
@@ -199,13 +331,47 @@ class Session:
             async for event in follow(self._client, self.id, after):
                 yield event
 
+    async def _decide(self, decision: PlanDecision) -> Plan:
+        return await self._answer(
+            self._handle.execute_update(Supervisor.decide_plan, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
-async def start_session(client: Client, task_queue: str, request: SessionRequest, session_id: str | None) -> Session:
+    async def _decide_call(self, decision: CallDecision) -> Status:
+        return await self._answer(
+            self._handle.execute_update(Supervisor.decide_call, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
+
+    async def _answer(self, call: Awaitable[_T]) -> _T:
+        """Wait for what a worker answers, as long as there is one."""
+        answering = asyncio.ensure_future(call)
+        # Read, since nobody may wait for it any more.
+        answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        try:
+            with translated(self.id):
+                while not (await asyncio.wait({answering}, timeout=_PATIENCE_SECONDS))[0]:
+                    await self._require_worker()
+                return await answering
+        finally:
+            answering.cancel()
+
+    async def _require_worker(self) -> None:
+        task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
+        if not await pollers(self._client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
+            raise NoWorker(self.id, task_queue)
+
+
+async def start_session(
+    client: Client, task_queue: str, request: SessionRequest, session_id: str | None, files: SharedFiles
+) -> Session:
     """Start a session; with the id of one that exists, give that one back instead of starting a second."""
-    session_id = session_id or f"session-{uuid.uuid4().hex[:12]}"
+    session_id = f"session-{uuid.uuid4().hex[:12]}" if session_id is None else valid_id(session_id)
     # A session of this id that has ended meanwhile is no error: its report is still the answer.
     with translated(session_id), suppress(WorkflowAlreadyStartedError):
         await client.start_workflow(
             Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
         )
-    return Session(client, session_id)
+    return Session(client, session_id, files)
+
+
+def _exact(dollars: Decimal | float | None) -> Decimal | None:
+    return None if dollars is None else Decimal(str(dollars))

@@ -1,56 +1,84 @@
 """Translate the errors of Temporal's SDK into those of `chargehand.errors`."""
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
 from temporalio.client import (
+    RPCTimeoutOrCancelledError,
     WorkflowFailureError,
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
     WorkflowUpdateFailedError,
 )
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.exceptions import ApplicationError, CancelledError, TemporalError, TerminatedError
 from temporalio.exceptions import TimeoutError as WorkflowTimedOut
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.errors import (
+    AccessDenied,
+    AlreadyEnded,
     ChargehandError,
+    InvalidInput,
     NotReachable,
+    ServerRefused,
     SessionCancelled,
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
+    UnusableSettings,
+    UpdateRefused,
 )
 from chargehand.wire import ErrorType
 
 _UNANSWERED: Final = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
+_DENIED: Final = {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}
+_NO_ANSWER: Final = (
+    "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
+    "To find the cause: `chargehand doctor`."
+)
 
 
 @contextmanager
 def translated(session_id: str) -> Generator[None]:
-    """Translate Temporal's errors."""
+    """Translate Temporal's errors, whatever they are."""
     try:
         yield
     except WorkflowFailureError as error:
         raise ending(session_id, error.cause) from error
     except WorkflowUpdateFailedError as error:
-        raise _failure(error.cause) from error
+        raise UpdateRefused(*_reason(error.cause)) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        raise ChargehandError(f"Session '{session_id}' cannot answer: {error}") from error
+        raise ServerRefused(f"Session '{session_id}' cannot answer: {error}") from error
     except ApplicationError as error:  # from the converter: the payload is invalid or too large
-        raise _failure(error) from error
+        raise InvalidInput(error.message) from error
+    except RPCTimeoutOrCancelledError as error:
+        if isinstance(error.__cause__, asyncio.CancelledError):
+            raise asyncio.CancelledError from error  # the caller was cancelled, not the session
+        raise NotReachable(_NO_ANSWER) from error
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND and "already completed" in error.message:
-            raise ChargehandError(f"Session '{session_id}' has ended and cannot be changed.") from error
-        if error.status is RPCStatusCode.NOT_FOUND:
-            raise SessionNotFound(session_id) from error
-        if error.status in _UNANSWERED:
-            raise NotReachable(
-                "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
-                "To find the cause: `chargehand doctor`."
-            ) from error
-        raise ChargehandError(f"The Temporal server refused: {error.message}") from error
+        raise of_call(session_id, error) from error
+    except TemporalError as error:
+        raise ServerRefused(str(error)) from error
+
+
+def of_call(session_id: str, error: RPCError) -> ChargehandError:
+    """Translate the error that a call of the server ended by."""
+    if error.status is RPCStatusCode.NOT_FOUND:
+        if error.message.startswith("Namespace "):
+            return UnusableSettings(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
+        return AlreadyEnded(session_id) if "already completed" in error.message else SessionNotFound(session_id)
+    if error.status in _UNANSWERED:
+        return NotReachable(_NO_ANSWER)
+    if error.status in _DENIED:
+        return AccessDenied(
+            f"The Temporal server denies access: {error.message} Check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the "
+            "client certificate."
+        )
+    if "closed before WorkflowTaskStarted" in error.message:
+        return ServerRefused(f"Session '{session_id}' ended before a worker opened it: it has neither status nor plan.")
+    return ServerRefused(f"The Temporal server refused: {error.message}")
 
 
 def ending(session_id: str, cause: BaseException) -> ChargehandError:
@@ -66,11 +94,10 @@ def ending(session_id: str, cause: BaseException) -> ChargehandError:
                 "Start a worker (`chargehand doctor` lists them) and start the session again."
             )
         case _:
-            return _failure(cause)
+            return SessionFailed(*_reason(cause))
 
 
-def _failure(cause: BaseException) -> SessionFailed:
+def _reason(cause: BaseException) -> tuple[str, ErrorType | None]:
     if isinstance(cause, ApplicationError):
-        known = cause.type if cause.type in set(ErrorType) else None
-        return SessionFailed(cause.message, ErrorType(known) if known else None)
-    return SessionFailed(str(cause), None)
+        return cause.message, ErrorType(cause.type) if cause.type in set(ErrorType) else None
+    return str(cause), None

@@ -10,19 +10,26 @@
     assert chargehand.requests["session-1"].goal == "…"
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from decimal import Decimal
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, overload
 
+from temporalio.client import Schedule
+
+from chargehand.arguments import contract
 from chargehand.client import Chargehand
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    Event,
     Plan,
     PlanChange,
     PlanDecision,
-    RaisedLimits,
     Report,
     SessionRequest,
     SessionState,
@@ -34,17 +41,19 @@ from chargehand.contracts import (
 from chargehand.errors import (
     SessionCancelled,
     SessionEnded,
-    SessionFailed,
     SessionNotFound,
     SessionTerminated,
+    UpdateRefused,
 )
 from chargehand.listing import SessionSummary, one_line
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap, scheduled, times
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
-from chargehand.wire import TASK_QUEUE, SearchAttribute
+from chargehand.shared_files import Document
+from chargehand.wire import TASK_QUEUE, ErrorType, SearchAttribute
 
 __all__ = [
     "Asked",
@@ -81,6 +90,10 @@ class StandInScript:
     """The plan that can be read, and decided on."""
     trace: Trace | None = None
     """Its steps; none if absent."""
+    events: tuple[Event, ...] = ()
+    """What happens in it, for `follow`."""
+    artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The files that its agents made, by name."""
 
 
 def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Report:
@@ -100,6 +113,7 @@ def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Rep
 class _Run:
     script: StandInScript
     request: SessionRequest
+    documents: tuple[Document, ...] = ()
     decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
     answers: list[Answer] = field(default_factory=list[Answer])
     call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
@@ -121,9 +135,15 @@ class StandInSession(Session):
 
     follow_up = Session.follow_up
 
+    async def documents(self) -> tuple[str, ...]:
+        """List the documents of its request."""
+        return self._run().request.documents
+
     async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
         """Start a session that follows this one."""
-        return await self._chargehand.start(await self.follow_up(goal, **fields), session_id=session_id)
+        return await self._chargehand.start(
+            await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal})), session_id=session_id
+        )
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List the sessions of the thread, the first first."""
@@ -141,31 +161,30 @@ class StandInSession(Session):
         """Show the plan of the script."""
         return self._run().script.plan
 
-    async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Note the decision, and give back the plan that it lets through."""
-        run = self._run()
-        if run.script.plan is None:
-            raise SessionFailed("This session is not awaiting approval.", None)
-        run.decisions.append(decision)
-        return decision.plan or run.script.plan
+    approve = Session.approve
+    edit = Session.edit
+    reject = Session.reject
+    approve_call = Session.approve_call
+    reject_call = Session.reject_call
 
-    async def raise_limits(self, raised: RaisedLimits) -> Status:  # noqa: ARG002  # a script knows no limits
+    async def raise_limits(
+        self,
+        *,
+        max_turns: int | None = None,  # noqa: ARG002  # a script knows no limits
+        budget_usd: Decimal | float | None = None,  # noqa: ARG002  # as above
+        deadline: timedelta | float | None = None,  # noqa: ARG002  # as above
+    ) -> Status:
         """Say where the session stands; a script knows no limits."""
         return await self.status()
 
-    async def answer(self, answer: Answer) -> Status:
+    async def answer(self, subtask: str, text: str) -> Status:
         """Note the answer, and say where the session stands."""
-        self._run().answers.append(answer)
-        return await self.status()
-
-    async def decide_call(self, decision: CallDecision) -> Status:
-        """Note the decision, and say where the session stands."""
-        self._run().call_decisions.append(decision)
+        self._run().answers.append(contract(Answer, subtask=subtask, text=text))
         return await self.status()
 
     async def tell(self, text: str, subtask: str | None = None) -> Status:
         """Note the message, and say where the session stands."""
-        self._run().messages.append(UserMessage(text=text, subtask=subtask))
+        self._run().messages.append(contract(UserMessage, text=text, subtask=subtask))
         return await self.status()
 
     async def interrupt(self, subtask: str | None = None) -> Status:  # noqa: ARG002  # a script uses no tools
@@ -176,7 +195,7 @@ class StandInSession(Session):
         """Note the edits, and give back the plan of the script."""
         run = self._run()
         if run.script.plan is None:
-            raise SessionFailed("There is no plan yet.", None)
+            raise UpdateRefused("There is no plan yet.", ErrorType.UPDATE_REFUSED)
         run.edits.extend(edits)
         return run.script.plan
 
@@ -201,6 +220,37 @@ class StandInSession(Session):
         """Give the trace of the script."""
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
 
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield the events of the script, or those after one of them."""
+        events = self._run().script.events
+        cursors = [event.cursor for event in events]
+        for event in events[cursors.index(after) + 1 if after else 0 :]:
+            yield event
+
+    @overload
+    async def artifacts(self) -> dict[str, bytes]: ...
+
+    @overload
+    async def artifacts(self, to: str | PathLike[str]) -> dict[str, Path]: ...
+
+    async def artifacts(self, to: str | PathLike[str] | None = None) -> dict[str, bytes] | dict[str, Path]:
+        """Give the files of the script, or write them into a folder."""
+        files = dict(self._run().script.artifacts)
+        if to is None:
+            return files
+        return await asyncio.to_thread(_write, files, Path(to))
+
+    async def _decide(self, decision: PlanDecision) -> Plan:
+        run = self._run()
+        if run.script.plan is None:
+            raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)
+        run.decisions.append(decision)
+        return decision.plan or run.script.plan
+
+    async def _decide_call(self, decision: CallDecision) -> Status:
+        self._run().call_decisions.append(decision)
+        return await self.status()
+
     def _run(self) -> _Run:
         return self._chargehand.run_of(self.id)
 
@@ -216,12 +266,19 @@ class StandInChargehand(Chargehand):
             )
         self.task_queue = task_queue
         self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
+        self.schedules: dict[str, Schedule] = {}
+        """What was scheduled, by id."""
         self._runs: dict[str, _Run] = {}
 
     @property
     def requests(self) -> dict[str, SessionRequest]:
         """What was asked for, by session id, the first first."""
         return {session_id: run.request for session_id, run in self._runs.items()}
+
+    @property
+    def uploads(self) -> dict[str, tuple[Document, ...]]:
+        """The documents that were passed beside the requests, by session id."""
+        return {session_id: run.documents for session_id, run in self._runs.items()}
 
     @property
     def decisions(self) -> dict[str, list[PlanDecision]]:
@@ -253,22 +310,51 @@ class StandInChargehand(Chargehand):
         cls,
         address: str | None = None,
         *,
-        task_queue: str = TASK_QUEUE,
+        task_queue: str | None = None,
         encryption: Encryption | None = None,
         storage: Storage | None = None,
+        artifacts: str | PathLike[str] | None = None,
     ) -> Chargehand:
         """Refuse: there is no server to connect to."""
         raise NotImplementedError("a stand-in is made, not connected: StandInChargehand(report_of('…'))")
 
-    async def start(self, request: SessionRequest, *, session_id: str | None = None) -> StandInSession:
-        """Start a session; with the id of one that exists, give that one back."""
+    async def start(
+        self, request: str | SessionRequest, *, documents: Sequence[Document] = (), session_id: str | None = None
+    ) -> StandInSession:
+        """Start a session; with the id of one that exists, give that one back.
+
+        `uploads` has the documents, which are read by nobody.
+        """
         number = len(self._runs)
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
         session_id = session_id or f"session-{number + 1}"
         if session_id not in self._runs:
-            self._runs[session_id] = _Run(self._scripts[min(number, len(self._scripts) - 1)], request)
+            script = self._scripts[min(number, len(self._scripts) - 1)]
+            self._runs[session_id] = _Run(script, asked, tuple(documents))
         return self.session(session_id)
 
     run = Chargehand.run
+
+    async def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),  # noqa: ARG002  # nothing is started
+    ) -> None:
+        """Check a schedule, and keep it in `schedules`; no session is started by it."""
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        self.schedules[schedule_id] = scheduled(
+            schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap
+        )
+
+    async def unschedule(self, schedule_id: str) -> None:
+        """Drop a schedule from `schedules`."""
+        self.schedules.pop(schedule_id, None)
 
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""
@@ -324,6 +410,13 @@ class StandInChargehand(Chargehand):
             follows=run.request.follows or "",
             thread=first,
         )
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return {name: folder / name for name in files}
 
 
 def _state(run: _Run) -> SessionState:

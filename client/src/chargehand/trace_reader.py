@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar, cast
 
+from pydantic import JsonValue
+from pydantic_core import to_json
 from temporalio.api.common.v1 import Payloads
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.failure.v1 import Failure
@@ -14,7 +16,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Contract, Route, Step, Trace, Usage
+from chargehand.contracts import Contract, PlannedSubtask, Recorded, Route, Source, Step, Trace, Usage
 from chargehand.history import State, end_state, error_of, time_of
 from chargehand.visibility import describe, histories
 from chargehand.wire import ActivityType, SignalName, WorkflowType
@@ -32,6 +34,27 @@ _KINDS: Final[dict[str, _Kind]] = {
 }
 
 _CALL_SIGNALS: Final = frozenset({SignalName.REQUEST_CALL, SignalName.CALL_REPLY})
+
+
+_INLINE_BYTES: Final = 4_000
+"""Larger arguments and results of tools are referred to."""
+
+
+class _Arguments(Contract):
+    arguments: dict[str, JsonValue] = {}
+
+
+class _Called(Contract):
+    """The part of a tool's request that is read."""
+
+    call: _Arguments
+
+
+class _Given(Contract):
+    """The part of a tool's result that is read."""
+
+    output: dict[str, JsonValue] = {}
+    sources: tuple[Source, ...] = ()
 
 
 class _Billed(Contract):
@@ -75,6 +98,15 @@ class _Draft:
     error: str = ""
     usage: Usage = field(default_factory=Usage)
     worker: str = ""
+    subtask: str = ""
+    task_hash: str = ""
+    plan: tuple[PlannedSubtask, ...] = ()
+    purpose: str = ""
+    model: str = ""
+    tool: str = ""
+    arguments: Recorded | None = None
+    result: Recorded | None = None
+    route: Route | None = None
 
     def finished(self) -> Step:
         return Step(**vars(self))
@@ -85,6 +117,7 @@ class _WorkflowSteps:
     """The steps of one workflow, and the children that it started."""
 
     workflow: _Draft
+    run: str = ""
     activities: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
     """By the id of the event that scheduled them."""
     children: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
@@ -102,13 +135,16 @@ async def read_trace(client: Client, session_id: str) -> Trace:
     Raises:
         RPCError: the server does not answer or has no such session.
     """
-    steps = await _Reader(client).read(session_id, None, None)
-    return Trace(session=session_id, exported_at=datetime.now(UTC), steps=tuple(steps))
+    reader = _Reader(client)
+    steps = await reader.read(session_id, None, None)
+    return Trace(session=session_id, run=reader.run, exported_at=datetime.now(UTC), steps=tuple(steps))
 
 
 class _Reader:
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.run = ""
+        """The first run of the session, when it is read."""
         self._parallel_reads = asyncio.Semaphore(_MAX_PARALLEL_READS)
 
     async def read(self, workflow_id: str, run_id: str | None, known: _Draft | None) -> list[Step]:
@@ -123,6 +159,8 @@ class _Reader:
         workflow = known or _Draft(workflow_id, None, "other", workflow_id, _agent_of(workflow_id))
         workflow.started_at = None
         collected = [await self._collect(workflow, run.events) for run in runs]
+        if known is None:
+            self.run = collected[0].run
         if workflow.state == "running":
             await self._add_pending(workflow_id, collected[-1])
         below = await asyncio.gather(
@@ -147,11 +185,13 @@ class _Reader:
                 await self._read_activity(found, event, kind, attributes)
             elif kind == "workflow_properties_modified_event_attributes":
                 await self._read_routes(found, event, attributes)
+                await self._read_plan(found.workflow, attributes)
             elif "child_workflow" in kind:
                 await self._read_child(found, event, kind, attributes)
             elif getattr(attributes, "signal_name", "") in _CALL_SIGNALS:
                 await self._read_decision(found, event, attributes)
             else:
+                found.run = getattr(attributes, "original_execution_run_id", found.run)
                 await self._read_workflow(found.workflow, event, kind, attributes)
         return found
 
@@ -170,13 +210,19 @@ class _Reader:
 
     async def _read_activity(self, found: _WorkflowSteps, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "activity_task_scheduled_event_attributes":
-            found.activities[event.event_id] = _Draft(
+            draft = found.activities[event.event_id] = _Draft(
                 id=f"{found.workflow.id}#{attributes.activity_id}",
                 parent=found.workflow.id,
                 kind=_KINDS.get(attributes.activity_type.name, "other"),
                 name=await self._summary(event) or attributes.activity_type.name,
                 agent=found.workflow.agent,
             )
+            if draft.kind == "turn":
+                draft.purpose = draft.name.partition(": ")[2]
+            if draft.kind == "tool":
+                draft.tool = draft.name.partition(": ")[0]
+                called = await self._decode(attributes.input, _Called)
+                draft.arguments = _recorded(called.call.arguments if called else None, found, event)
             return
         draft = found.activities.get(attributes.scheduled_event_id)
         if draft is None:
@@ -189,15 +235,21 @@ class _Reader:
             _end(draft, state, event, attributes)
             if state == "completed":
                 await self._add_usage(draft, attributes.result)
+                if draft.kind == "tool":
+                    given = await self._decode(attributes.result, _Given)
+                    draft.result = _recorded(_whole(given) if given else None, found, event)
 
     async def _read_child(self, found: _WorkflowSteps, event: HistoryEvent, kind: str, attributes: Any) -> None:
         if kind == "start_child_workflow_execution_initiated_event_attributes":
+            name = await self._summary(event)
             found.children[event.event_id] = _Draft(
                 id=attributes.workflow_id,
                 parent=found.workflow.id,
                 kind=_KINDS.get(attributes.workflow_type.name, "other"),
-                name=await self._summary(event) or attributes.workflow_type.name,
+                name=name or attributes.workflow_type.name,
                 agent=_agent_of(attributes.workflow_id),
+                subtask=name.partition(" ")[0],
+                task_hash=attributes.workflow_id.rpartition("/")[2].partition("-")[0],
             )
             return
         draft = found.children.get(getattr(attributes, "initiated_event_id", 0))
@@ -258,8 +310,17 @@ class _Reader:
                     started_at=time_of(event.event_time),
                     ended_at=time_of(event.event_time),
                     state="completed",
+                    route=route,
                 )
             )
+
+    async def _read_plan(self, draft: _Draft, attributes: Any) -> None:
+        """Read the plan in a memo."""
+        payload = attributes.upserted_memo.fields.get("plan")
+        if payload is None:
+            return
+        plan = await self._decode(Payloads(payloads=[payload]), cast("Any", tuple[PlannedSubtask, ...]))
+        draft.plan = cast("tuple[PlannedSubtask, ...]", plan or draft.plan)
 
     async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
         if draft.kind == "tool":
@@ -269,7 +330,7 @@ class _Reader:
         billed = await self._decode(result, _Billed)
         if billed is None:
             return
-        draft.usage = billed.usage
+        draft.usage, draft.model = billed.usage, billed.model
         if billed.model:
             draft.name = f"{draft.name} ({billed.model})"
 
@@ -288,6 +349,23 @@ class _Reader:
             return str((await self._client.data_converter.decode([event.user_metadata.summary], [str]))[0])
         except Exception:  # noqa: BLE001  # a step without its summary is better than no trace
             return ""
+
+
+def _whole(given: _Given) -> dict[str, JsonValue]:
+    """Join what a tool gave back with the texts that it read."""
+    if not given.sources:
+        return given.output
+    return {**given.output, "sources": [source.model_dump(mode="json") for source in given.sources]}
+
+
+def _recorded(value: JsonValue, found: _WorkflowSteps, event: HistoryEvent) -> Recorded | None:
+    """Keep a value, or say where it stands if it is large; None if it could not be read."""
+    if value is None:
+        return None
+    size = len(to_json(value, inf_nan_mode="null"))
+    if size <= _INLINE_BYTES:
+        return Recorded(bytes=size, value=value)
+    return Recorded(bytes=size, reference=f"{found.workflow.id}/{found.run}#{event.event_id}")
 
 
 def _describe_pending(draft: _Draft, now: PendingActivityInfo) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -31,6 +31,10 @@ _READABLE_WORDS: Final = "PDF, DOCX, XLSX, ODS, CSV, TSV, Markdown, HTML, reStru
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
+NamedContent = tuple[str, bytes]
+"""A document that is no file: its name, whose ending says what it is, and its content."""
+
+
 class _Skipped(NamedTuple):
     name: str
     reason: str
@@ -43,13 +47,13 @@ class _Total:
     files: int = 0
     bytes: int = 0
 
-    def add(self, path: Path, size: int) -> None:
+    def add(self, name: Path | str, size: int) -> None:
         self.files += 1
         self.bytes += size
         if self.files > MOST_FILES:
-            raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {path}: name a smaller folder.")
+            raise UploadRefused(f"More than {MOST_FILES:,} files, reached at {name}: name a smaller folder.")
         if self.bytes > MOST_BYTES:
-            raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {path}: name a smaller folder.")
+            raise UploadRefused(f"More than {MOST_BYTES // 1_000_000} MB, reached at {name}: name a smaller folder.")
 
 
 class _Store:
@@ -68,13 +72,15 @@ class _Store:
 
 
 def store_documents(
-    paths: Iterable[Path],
+    documents: Iterable[Path | NamedContent],
     artifact_root: Path | str,
     *,
     on_skip: Callable[[str, str], None] = lambda _name, _reason: None,
     encryption: Encryption | None = None,
 ) -> tuple[str, ...]:
-    """Copy files and folders to where workers read them and return their URIs; existing content is not copied again.
+    """Copy documents to where workers read them and return their URIs; existing content is not copied again.
+
+    A document is a file, a folder, or a name with bytes.
 
     `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` gets the name and the
     reason of each skipped file of a folder. With `encryption`, files are stored encrypted and workers need its keys.
@@ -88,19 +94,25 @@ def store_documents(
         store = _Store(artifact_root, encryption)
     except BucketError as error:
         raise UploadRefused(str(error)) from error
-    for path in paths:
+    for document in documents:
+        name = document[0] if isinstance(document, tuple) else document
         try:
-            resolved = path.expanduser().resolve(strict=True)
-            put = _store_folder if resolved.is_dir() else _store_single_file
-            uris[put(resolved, store, total, on_skip)] = None
+            uris[_store_one(document, store, total, on_skip)] = None
         except (BucketError, ProtectionError) as error:
-            raise UploadRefused(f"{path} cannot be uploaded: {error}") from error
+            raise UploadRefused(f"{name} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
-            raise UploadRefused(f"There is no file or folder {path}.") from error
+            raise UploadRefused(f"There is no file or folder {name}.") from error
         except (OSError, RuntimeError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise UploadRefused(f"{path} cannot be uploaded to {artifact_root}: {reason}.") from error
+            raise UploadRefused(f"{name} cannot be uploaded to {artifact_root}: {reason}.") from error
     return tuple(uris)
+
+
+def _store_one(document: Path | NamedContent, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
+    if isinstance(document, tuple):
+        return _store_content(*document, store, total)
+    path = document.expanduser().resolve(strict=True)
+    return (_store_folder if path.is_dir() else _store_single_file)(path, store, total, on_skip)
 
 
 def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Callable[[str, str], None]) -> str:
@@ -108,6 +120,14 @@ def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Calla
         raise UploadRefused(f"{path} cannot be used: {problem}.")
     content = _content(path, total)
     return f"artifact:{store.put(content)}/{quote(path.name)}"
+
+
+def _store_content(name: str, content: bytes, store: _Store, total: _Total) -> str:
+    problem = "its name is not that of a file" if not name or "/" in name else _size_problem(len(content))
+    if problem := problem or _kind_problem(name, lambda: content):
+        raise UploadRefused(f"{_printable(name)!r} cannot be used: {problem}.")
+    total.add(name, len(content))
+    return f"artifact:{store.put(content)}/{quote(name)}"
 
 
 def _store_folder(folder: Path, store: _Store, total: _Total, on_skip: Callable[[str, str], None]) -> str:
@@ -167,20 +187,26 @@ def _is_skipped_folder(name: str) -> bool:
 
 def _problem(path: Path, name: str) -> str:
     """Say why a file cannot be used; empty if it can."""
-    if not name.isprintable():
-        return "its name holds characters that cannot be shown"
     if not path.is_file() or not os.access(path, os.R_OK):
         return "it is not a regular file" if not path.is_file() else "it may not be read"
-    size = path.stat().st_size
+    return _size_problem(path.stat().st_size) or _kind_problem(name, path.read_bytes)
+
+
+def _size_problem(size: int) -> str:
     if size == 0 or size > MOST_FILE_BYTES:
         return "it is empty" if size == 0 else f"it is larger than {MOST_FILE_BYTES // 1_000_000} MB"
-    if path.suffix.lower() not in _READABLE and not _is_text(path):
+    return ""
+
+
+def _kind_problem(name: str, read: Callable[[], bytes]) -> str:
+    if not name.isprintable():
+        return "its name holds characters that cannot be shown"
+    if PurePath(name).suffix.lower() not in _READABLE and not _is_text(read()):
         return f"its type is not supported ({_READABLE_WORDS} are)"
     return ""
 
 
-def _is_text(path: Path) -> bool:
-    content = path.read_bytes()
+def _is_text(content: bytes) -> bool:
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:

@@ -6,7 +6,7 @@ paused.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
@@ -30,10 +30,10 @@ _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
 _PAGE: Final = 200
 """Each has a memo with its plan: a page has to stay below what one answer of the server may have."""
-ROOT_SESSIONS: Final = (
-    f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
-)
-"""The query for sessions that no other session started: of one that has continued as new, the newest run."""
+ROOT_RUNS: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+"""The query for runs of sessions that no other session started."""
+ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
+"""The query for these sessions: of one that has continued as new, the newest run."""
 OPEN: Final = "CloseTime IS NULL"
 """The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
 
@@ -118,14 +118,17 @@ def is_open(execution: WorkflowExecutionInfo) -> bool:
     return not execution.HasField("close_time")
 
 
-async def pollers(client: Client, task_queue: str, *, of_activities: bool = False) -> Sequence[str]:
-    """List the identities of the workers that poll a task queue."""
+async def pollers(
+    client: Client, task_queue: str, *, of_activities: bool = False, since: datetime | None = None
+) -> Sequence[str]:
+    """List the identities of the workers that poll a task queue; the server remembers those that ended for minutes."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY if of_activities else TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     asked = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
     )
     answer = await client.workflow_service.describe_task_queue(asked, retry=True)
-    return sorted({poller.identity for poller in answer.pollers})
+    recent = (each for each in answer.pollers if since is None or each.last_access_time.ToDatetime(UTC) >= since)
+    return sorted({each.identity for each in recent})
 
 
 def state_word(execution: WorkflowExecutionInfo) -> str:

@@ -17,6 +17,7 @@ class WorkflowType(StrEnum):
 
     SUPERVISOR = "Supervisor"
     SUBTASK = "Subtask"
+    WEBHOOK = "Webhook"
 
 
 class ActivityType(StrEnum):
@@ -30,6 +31,7 @@ class ActivityType(StrEnum):
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
     WRITE_REVIEW = "write_review"
+    CALL_WEBHOOK = "call_webhook"
 
 
 class QueryName(StrEnum):

@@ -68,10 +68,15 @@ def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_every_setting_is_known_to_commands() -> None:
-    """Commands warn of names that are not in the list: it has those that workers read, and three of commands alone."""
+    """Commands warn of names that are not in the list: it has those that workers read, and four of commands alone."""
     read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
 
-    assert SETTINGS - read == {"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
+    assert SETTINGS - read == {
+        "CHARGEHAND_CODEC_TOKEN",
+        "CHARGEHAND_CONSOLE_TOKEN",
+        "CHARGEHAND_UI_URL",
+        "CHARGEHAND_WORKER",
+    }
     assert read <= SETTINGS
 
 
@@ -101,6 +106,8 @@ BAD = {
     "CHARGEHAND_TAPE_REPLAY": _BAD_FOLDERS[:1],
     "CHARGEHAND_DOCUMENT_ROOTS": ('["/no/such/folder"]', '["/etc/passwd"]', '{"a": 1}', "/tmp"),
     "CHARGEHAND_PAGE_HOSTS": ("{}", "intranet"),
+    "CHARGEHAND_WEBHOOK_HOSTS": ("{}", "hooks.example"),
+    "CHARGEHAND_WEBHOOK_SECRET": ("short", "whsec_" + "=" * 32),
     "CHARGEHAND_SEARXNG_URL": _BAD_ADDRESSES,
     "ANTHROPIC_BASE_URL": _BAD_ADDRESSES,
     "OPENAI_BASE_URL": _BAD_ADDRESSES,

@@ -14,7 +14,7 @@ import pytest
         ("import chargehand.upload", {"boto3", "botocore", "google.cloud"}),
         (
             "from chargehand_cli.main import execute; execute(['run', '--help'])",
-            {"temporalio", "chargehand.contracts", "rich"},
+            {"temporalio", "chargehand.contracts", "rich", "starlette", "uvicorn", "jinja2"},
         ),
     ],
 )

@@ -109,7 +109,7 @@ async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFi
 
     await prompt.update(_asking(_YEAR))
     await typist.lines.put("x" * 4_001)
-    await until(lambda: _said(capsys, "Not accepted: The answer is invalid: text"))
+    await until(lambda: _said(capsys, "Not accepted: Invalid Answer: text"))
     await prompt.close()
 
     assert answers() == []

@@ -81,7 +81,7 @@ def test_the_page_holds_the_whole_report() -> None:
     anchors = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     drawings = [attributes["aria-label"] for tag, attributes in page.elements if tag == "svg"]
     assert [part for part in _ON_THE_PAGE if part not in words] == []
-    assert links == ["#S1", "#S2", "https://example.org/b", "#S1", "#S2"]
+    assert links == ["#S1", "#S2", "#S1", "#S2", "https://example.org/b", "#S1", "#S2"]
     assert anchors == ["S1", "S2"]
     assert drawings == ["Plan with 3 subtasks", "Timeline"]
 
@@ -236,7 +236,7 @@ def test_hostile_text_stays_text(hostile: str) -> None:
 
 def test_citations_of_unknown_sources_are_not_links() -> None:
     """A number that no source has leads nowhere and is left as it is."""
-    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0].", claims=()))
+    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0].", claims=(), contradictions=()))
 
     cited = [found["href"] for _, found in Page(text).elements if found.get("class") == "cite"]
     assert cited == ["#S1", "#S2"]

@@ -101,11 +101,11 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "boilers.md").write_text(
-        "# Rules\r\n\r\nBoilers are tested every six\nmonths, says <law>.\n\nThe end."
+        "# Rules\r\n\r\nBoilers are tested **every** six\n- months, says <law>.\n\nThe end."
     )
     store = tmp_path / "store"
     uris = store_documents([documents], store)
-    source = Source(ref="boilers.md#L3-L4", quote="Boilers are tested every six\nmonths, says <law>.")
+    source = Source(ref="boilers.md#L3-L4", quote="Boilers are tested **every** six\n- months, says <law>.")
     moved = Source(ref="boilers.md#L1", quote="words that are not there")
     claim = Claim(text="c", verification="quoted", sources=(source.ref,), quote="every six months")
 
@@ -114,7 +114,7 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
 
     assert set(passages) == {source.ref}
     assert (
-        '<span class="soft"># Rules</span>\nBoilers are tested <mark>every six\nmonths</mark>, says &lt;law&gt;.'
+        '<span class="soft"># Rules</span>\nBoilers are tested **<mark>every** six\n- months</mark>, says &lt;law&gt;.'
         in page
     )
     assert '<span class="soft">The end.</span>' in page
@@ -242,7 +242,7 @@ def test_small_amounts_are_said_in_words() -> None:
 @pytest.mark.parametrize(
     ("state", "problem", "said"),
     [
-        ("executing", "", ("There is no report: its subtasks are still running.", "chargehand watch s-1")),
+        ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
         ("cancelled", "", ("There is no report: the session was cancelled.", "chargehand trace s-1")),
     ],

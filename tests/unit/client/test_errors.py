@@ -1,7 +1,14 @@
 """Whatever Temporal says, callers hear it in the client's own words."""
 
+import asyncio
+
 import pytest
-from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowUpdateFailedError
+from temporalio.client import (
+    WorkflowFailureError,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -16,13 +23,18 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand import errors
 from chargehand.errors import (
+    AccessDenied,
+    AlreadyEnded,
     ChargehandError,
     NotReachable,
+    ServerRefused,
     SessionCancelled,
     SessionEnded,
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
+    UnusableSettings,
+    UpdateRefused,
 )
 from chargehand.temporal_errors import translated
 from chargehand.wire import ErrorType
@@ -52,10 +64,12 @@ def test_every_status_of_the_server_has_an_error(status: RPCStatusCode) -> None:
     unanswered = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNAVAILABLE, RPCStatusCode.CANCELLED}
     if status in unanswered:
         assert type(told) is NotReachable
+    elif status in {RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED}:
+        assert (type(told), "reason" in str(told)) == (AccessDenied, True)
     elif status is RPCStatusCode.NOT_FOUND:
         assert type(told) is SessionNotFound
     else:
-        assert (type(told), str(told)) == (ChargehandError, "The Temporal server refused: reason")
+        assert (type(told), str(told)) == (ServerRefused, "The Temporal server refused: reason")
 
 
 _ACTIVITY_ERROR = ActivityError(
@@ -99,11 +113,11 @@ def test_a_failure_keeps_its_type(name: str, error_type: ErrorType | None) -> No
     """A session that failed for a reason of ours says which, whether it ended or refused an update; a bug does not."""
     cause = ApplicationError("why", type=name)
 
-    for error in (WorkflowFailureError(cause=cause), WorkflowUpdateFailedError(cause=cause)):
-        told = _told(error)
+    failed, refused = _told(WorkflowFailureError(cause=cause)), _told(WorkflowUpdateFailedError(cause=cause))
 
-        assert isinstance(told, SessionFailed)
-        assert (str(told), told.error_type) == ("why", error_type)
+    assert isinstance(failed, SessionFailed)
+    assert isinstance(refused, UpdateRefused)
+    assert (str(failed), failed.error_type) == (str(refused), refused.error_type) == ("why", error_type)
 
 
 def test_a_query_that_fails_says_of_which_session() -> None:
@@ -111,6 +125,24 @@ def test_a_query_that_fails_says_of_which_session() -> None:
     told = _told(WorkflowQueryFailedError("no such query"))
 
     assert str(told) == "Session 'session-1' cannot answer: no such query"
+
+
+def test_other_not_founds_are_told_apart() -> None:
+    """A namespace that does not exist is a setting to correct, and a session that has ended is no missing session."""
+    no_namespace = _told(RPCError("Namespace nope is not found.", RPCStatusCode.NOT_FOUND, b""))
+    ended = _told(RPCError("workflow execution already completed", RPCStatusCode.NOT_FOUND, b""))
+
+    assert (type(no_namespace), type(ended)) == (UnusableSettings, AlreadyEnded)
+    assert "TEMPORAL_NAMESPACE" in str(no_namespace)
+
+
+def test_a_cancelled_caller_stays_cancelled() -> None:
+    """The SDK's own error for an update that its caller no longer waits for is a cancellation to everybody else."""
+    error = WorkflowUpdateRPCTimeoutOrCancelledError()
+    error.__cause__ = asyncio.CancelledError()
+
+    with pytest.raises(asyncio.CancelledError), translated("session-1"):
+        raise error
 
 
 def test_what_is_not_temporals_passes() -> None:

@@ -20,6 +20,7 @@ from chargehand import (
     Status,
     Subtask,
     Trace,
+    UpdateRefused,
 )
 from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
 from chargehand.wire import ErrorType
@@ -123,7 +124,7 @@ async def test_everything_of_a_session_can_be_scripted() -> None:
     edited = Plan(subtasks=(*PLAN.subtasks, Subtask(id="T2", agent="writer", instruction="Write a letter")))
     decisions = [PlanDecision(decision="approve"), PlanDecision(decision="edit", plan=edited)]
 
-    carried_out = [await session.decide_plan(decision) for decision in decisions]
+    carried_out = [await session.approve(), await session.edit(edited)]
 
     assert (await session.status(), await session.plan(), await session.trace()) == (status, PLAN, trace)
     assert carried_out == [PLAN, edited]
@@ -134,8 +135,8 @@ async def test_a_plan_that_is_not_there_cannot_be_decided_on() -> None:
     """A decision that nobody waits for is refused, as the real session does."""
     session = await StandInChargehand(report_of("One.")).start(REQUEST)
 
-    with pytest.raises(SessionFailed, match="This session is not awaiting approval"):
-        await session.decide_plan(PlanDecision(decision="approve"))
+    with pytest.raises(UpdateRefused, match="This session is not awaiting approval"):
+        await session.approve()
 
 
 async def test_a_cancelled_session_has_no_report() -> None:

@@ -1,4 +1,4 @@
-"""The state directory: its files and locks, and what users and the keeper exchange. Standard library only."""
+"""The state directory: its files and locks, and what users and the keeper exchange. Nothing slow is imported."""
 
 import fcntl
 import json
@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, cast
+
+from chargehand.local_server import NOTE, NOTE_LOCK
 
 ALREADY_KEPT: Final = 75
 """Exit code of a keeper that found another one running."""
@@ -87,14 +89,14 @@ class StateDirectory:
         """Held shared by every user that needs the worker; the keeper ends the worker once it acquires it."""
         self.keeper_lock = path / "keeper.lock"
         """Held by the keeper for its life."""
-        self.note_lock = path / "note.lock"
+        self.note_lock = path / NOTE_LOCK
         """Held by the keeper once the note of an earlier keeper is removed: only then is a note valid."""
         self.server_lock = path / "server.lock"
         """Held by the server process itself, so that no second one opens the database even if the keeper is dead."""
         self.keeper_log = path / "keeper.log"
         self.server_log = path / "server.log"
         self.worker_log = path / "worker.log"
-        self._note = path / "server.json"
+        self._note = path / NOTE
 
     def create(self) -> None:
         """Create the directory, readable by its owner only and ignored by git."""

@@ -8,15 +8,14 @@ import os
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from mcp.server.mcpserver import Context, Image
 from pydantic import Field, JsonValue
 
 from chargehand import (
-    CallDecision,
+    PendingCall,
     Plan,
-    PlanDecision,
     Report,
     Session,
 )
@@ -42,7 +41,6 @@ from chargehand_cli.rendering.text import dollars, report_markdown
 from chargehand_cli.request import (
     BadRequest,
     RequestOptions,
-    build_answer,
     build_raised_limits,
     build_request,
 )
@@ -152,15 +150,21 @@ class SessionTools:
 
     async def approve_plan(self, session: SessionId) -> str:
         """Approve the plan of a session that awaits approval."""
-        return await self._decide_plan(session, PlanDecision(decision="approve"))
+        found = await self._session(session)
+        await found.approve()
+        return await self._standing(found)
 
     async def edit_plan(self, session: SessionId, plan: Plan) -> str:
         """Replace the plan of a session that awaits approval, and have the new one carried out."""
-        return await self._decide_plan(session, PlanDecision(decision="edit", plan=plan))
+        found = await self._session(session)
+        await found.edit(plan)
+        return await self._standing(found)
 
     async def reject_plan(self, session: SessionId, reason: Reason = "") -> str:
         """Reject the plan of a session that awaits approval, which ends the session."""
-        return await self._decide_plan(session, PlanDecision(decision="reject", reason=reason))
+        found = await self._session(session)
+        await found.reject(reason)
+        return await self._standing(found)
 
     async def approve_call(
         self,
@@ -171,13 +175,17 @@ class SessionTools:
         ] = None,
     ) -> str:
         """Let an agent's tool call be made. It may change something in the world: show the call to the user first."""
-        return await self._decide_call(session, call, "approve" if arguments is None else "edit", arguments=arguments)
+        found, waiting = await self._pending(session, call)
+        await found.approve_call(waiting, arguments)
+        return await self._standing(found)
 
     async def reject_call(
         self, session: SessionId, call: Annotated[str, Field(description="Id of the call.")], reason: Reason = ""
     ) -> str:
         """Keep an agent's tool call from being made; the agent is told the reason and goes on."""
-        return await self._decide_call(session, call, "reject", reason=reason)
+        found, waiting = await self._pending(session, call)
+        await found.reject_call(waiting, reason)
+        return await self._standing(found)
 
     async def answer_question(
         self,
@@ -192,7 +200,7 @@ class SessionTools:
         if len(chosen) != 1:
             known = ", ".join(each.subtask for each in asked) or "none"
             raise BadRequest(f"subtask: name one that asks; those that do: {known}")
-        await found.answer(build_answer(chosen[0], text))
+        await found.answer(chosen[0], text)
         return await self._standing(found)
 
     async def raise_limits(
@@ -207,7 +215,7 @@ class SessionTools:
             raise BadRequest("Give at least one of max_turns, budget_usd and deadline.")
         raised = build_raised_limits(max_turns, budget_usd, deadline)
         found = await self._session(session)
-        await found.raise_limits(raised)
+        await found.raise_limits(max_turns=raised.max_turns, budget_usd=raised.budget_usd, deadline=raised.deadline)
         return await self._standing(found)
 
     async def finish_session(self, session: SessionId) -> str:
@@ -221,28 +229,12 @@ class SessionTools:
         await (await self._session(session)).cancel()
         return f"Session {session} is stopping."
 
-    async def _decide_plan(self, session: str, decision: PlanDecision) -> str:
-        found = await self._session(session)
-        await found.decide_plan(decision)
-        return await self._standing(found)
-
-    async def _decide_call(
-        self,
-        session: str,
-        call: str,
-        decision: Literal["approve", "edit", "reject"],
-        *,
-        arguments: dict[str, JsonValue] | None = None,
-        reason: str = "",
-    ) -> str:
+    async def _pending(self, session: str, call: str) -> tuple[Session, PendingCall]:
         found = await self._session(session)
         waiting = {each.id: each for each in (await found.status()).calls}
         if call not in waiting:
             raise BadRequest(f"call: '{call}' does not wait; calls that do: {', '.join(waiting) or 'none'}")
-        await found.decide_call(
-            CallDecision(call=call, hash=waiting[call].hash, decision=decision, arguments=arguments, reason=reason)
-        )
-        return await self._standing(found)
+        return found, waiting[call]
 
     async def _open(self) -> None:
         """Connect at the first use; start the embedded server again if it has ended."""

@@ -14,8 +14,9 @@ from markupsafe import Markup, escape
 from chargehand import Source
 from chargehand_cli.rendering.escaping import safe_text
 
-CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
+_CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
 _ANCHOR: Final = re.compile(r"#(?:S|file-)\d+")
+_BETWEEN_WORDS: Final = r"[\s*_`#>|•+-]+"
 _TOP_LEVEL: Final = 3
 """Of headings, below the title of the page and those of its sections."""
 # fmt: off
@@ -24,7 +25,7 @@ _TAGS: Final = frozenset({
     "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
 })
 # fmt: on
-_ATTRIBUTES: Final = {"a": {"href", "class"}, "ol": {"start"}, "th": {"scope"}, "td": set[str](), "pre": {"tabindex"}}
+_ATTRIBUTES: Final = {"a": {"href", "class"}, "ol": {"start", "dir"}, "ul": {"dir"}, "th": {"scope"}}
 
 
 def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] | None = None) -> Markup:
@@ -39,6 +40,8 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     for token in tokens:
         if token.type == "th_open":
             token.attrs = {"scope": "col"}
+        elif token.type in ("bullet_list_open", "ordered_list_open"):
+            token.attrs["dir"] = "auto"  # its marks stand where its text begins
         elif token.type == "inline" and token.children:
             token.children = list(_link(token.children, len(sources), files or {}))
     rendered = markdown.renderer.render(tokens, markdown.options, {})
@@ -76,16 +79,36 @@ def text_fragment(url: str, quoted: str) -> str:
     return f"{url}{'' if '#' in url else '#'}:~:text={directive}"
 
 
-def marked(text: str, quotes: Iterable[str]) -> Markup:
-    """Escape text, and mark the quoted words in it, whatever white space is between them."""
+def cited(text: str, sources: int) -> Markup:
+    """Escape text, and make links of its citations of that many sources."""
     shown = safe_text(text)
-    patterns = [r"\s+".join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
+    parts: list[Markup] = []
+    at = 0
+    for match in _CITATION.finditer(shown):
+        labels = [label.strip() for label in match[1].split(",")]
+        if all(1 <= int(label[1:]) <= sources for label in labels):
+            parts += [escape(shown[at : match.start()])]
+            parts += [Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels]
+            at = match.end()
+    return Markup().join([*parts, escape(shown[at:])])
+
+
+def marked(text: str, quotes: Iterable[str]) -> Markup:
+    """Escape text, and mark the quoted words in it, whatever white space and marks of Markdown are between them."""
+    shown = safe_text(text)
+    patterns = [_BETWEEN_WORDS.join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
     parts: list[Markup] = []
     at = 0
     for match in re.finditer("|".join(sorted(patterns, key=len, reverse=True)), shown) if patterns else ():
         parts += [escape(shown[at : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
         at = match.end()
     return Markup().join([*parts, escape(shown[at:])])
+
+
+def with_commands(text: str) -> Markup:
+    """Escape a message, and show what stands in backticks as code."""
+    parts = safe_text(text).split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 @cache
@@ -115,7 +138,7 @@ def _link(children: Iterable[Token], sources: int, files: Mapping[str, int]) -> 
         if token.type == "image":
             yield _html(_picture(token, files, linked=not within))
         elif token.type == "text" and not within:
-            yield _html(_cited(token.content, sources))
+            yield _html(cited(token.content, sources))
         else:
             yield token
 
@@ -129,15 +152,3 @@ def _picture(token: Token, files: Mapping[str, int], *, linked: bool) -> Markup:
     name = str(token.attrs.get("src", "")).rpartition("/")[2]
     number = files.get(name)
     return Markup('<a href="#file-{}">{}</a>').format(number, words) if number and linked else escape(words)
-
-
-def _cited(text: str, sources: int) -> Markup:
-    parts: list[Markup] = []
-    at = 0
-    for match in CITATION.finditer(text):
-        labels = [label.strip() for label in match[1].split(",")]
-        if all(1 <= int(label[1:]) <= sources for label in labels):
-            parts += [escape(text[at : match.start()])]
-            parts += [Markup('<a class="cite" href="#{0}">{0}</a>').format(label) for label in labels]
-            at = match.end()
-    return Markup().join([*parts, escape(text[at:])])

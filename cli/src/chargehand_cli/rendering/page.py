@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
 from chargehand.contracts import Verification
-from chargehand_cli.enclosures import Enclosures
+from chargehand_cli.enclosures import Enclosures, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.figures import cost, count, moment, title
-from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
+from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     STOP_WORDS,
@@ -40,6 +40,10 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "unchecked": "state-failure",
 }
 _NOTHING: Final = Enclosures()
+_LONGEST_NAME: Final = 100
+_LONGEST_TITLE: Final = 160
+_SMALL_PLAN: Final = 12
+"""Subtasks of a plan that is drawn whole."""
 
 Facts = list[tuple[str, str]]
 """Names and values."""
@@ -67,6 +71,7 @@ def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosur
         download=f"chargehand artifacts {report.session} --to DIR",
         numbers={source.ref: number for number, source in enumerate(report.sources, start=1)},
         sources=_sources(report, enclosures),
+        limits=[(_limit(use), _used(use), _percent(use)) for use in report.limits],
         claims=claim_counts(report),
         verification_states=_VERIFICATION_STATES,
         timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
@@ -94,6 +99,8 @@ def page(name: str, body: Markup, *, session: str = "") -> str:
 class _ShownSource(NamedTuple):
     name: str
     title: str
+    more: str
+    """A title that is too long to stand in full, such as a query."""
     link: str
     quoted: Markup | str
     before: str = ""
@@ -131,21 +138,30 @@ def _sources(report: Report, enclosures: Enclosures) -> list[_ShownSource]:
 
 
 def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _ShownSource:
-    name = source.title if source.title != source.ref else ""
+    about, more = (source.title, "") if len(source.title) <= _LONGEST_TITLE else ("", source.title)
+    passage = enclosures.passages.get(source.ref) or Passage("", source.quote, "")
+    words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
-    link = text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else ""
-    if passage := enclosures.passages.get(source.ref):
-        quoted = marked(passage.quoted, quotes or [source.quote])
-        return _ShownSource(source.ref, name, link, quoted, passage.before, passage.after)
-    return _ShownSource(source.ref, name, link, marked(source.quote, quotes) if source.quote else "")
+    return _ShownSource(
+        name=one_safe_line(source.ref, _LONGEST_NAME),
+        title="" if source.ref.partition("#")[0] == about else about,
+        more=more,
+        link=text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",
+        quoted=marked(passage.quoted, words),
+        before=passage.before,
+        after=passage.after,
+    )
 
 
 def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
-    """Draw the plan if its subtasks depend on each other; list them in any case."""
+    """List all subtasks, and draw them if they depend on each other; of a large plan, only those that do."""
     subtasks = list(records)
-    linked = any(record.depends_on for record in subtasks)
+    needed = {before for record in subtasks for before in record.depends_on}
+    linked = [record for record in subtasks if record.depends_on or record.id in needed]
+    if linked and len(subtasks) <= _SMALL_PLAN:
+        linked = subtasks
     return {
-        "graph": Markup(plan_graph(subtasks)) if linked else "",  # noqa: S704  # it escapes what it draws
+        "graph": Markup(plan_graph(linked)) if linked else "",  # noqa: S704  # it escapes what it draws
         "records": [_subtask(record) for record in subtasks],
     }
 
@@ -219,8 +235,8 @@ def _environment() -> Environment:
         "count": count,
         "exact": _exact,
         "moment": moment,
-        "percent": _percent,
-        "plain": _plain,
+        "cited": cited,
+        "commands": with_commands,
         "size": size,
         "title": title,
     }
@@ -237,8 +253,19 @@ def _exact(amount: Decimal) -> str:
     return dollars(float(amount))
 
 
-def _plain(number: float) -> str:
-    return f"{number:,.6g}"
+def _limit(use: LimitUse) -> str:
+    return use.limit.removeprefix("max_").removesuffix("_usd").removesuffix("_seconds").replace("_", " ")
+
+
+def _used(use: LimitUse) -> str:
+    amounts = (use.used, use.allowed)
+    if use.limit.endswith("_usd"):
+        shown = [cost(Decimal(str(amount))) for amount in amounts]
+    elif use.limit.endswith("_seconds"):
+        shown = [duration(timedelta(seconds=amount)).removesuffix(" 0 s") for amount in amounts]
+    else:
+        shown = [f"{amount:,.6g}" for amount in amounts]
+    return " of ".join(shown)
 
 
 def _percent(use: LimitUse) -> int:

@@ -11,9 +11,9 @@ from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.figures import in_lines, title
 from chargehand_cli.rendering.text import duration
 
-_NODE_WIDTH: Final = 228
+_NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88
-_NODE_CHARACTERS: Final = 31
+_NODE_CHARACTERS: Final = 27
 _COLUMN_GAP: Final = 56
 _ROW_GAP: Final = 16
 _MARGIN: Final = 4
@@ -80,7 +80,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 def _node(record: SubtaskRecord, x: float, y: float) -> str:
     colour = "failure" if record.state == "skipped" else record.state
     took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
-    name = one_safe_line(f"{record.id} · {record.agent}", 34)
+    name = one_safe_line(f"{record.id} · {record.agent}", 30)
     about = in_lines(title(record.instruction), _NODE_CHARACTERS, 2)
     lines = "".join(
         f'<text x="{x + 16:.0f}" y="{y + 40 + 17 * row:.0f}" font-size="13" font-weight="600">{escape(line)}</text>'

@@ -88,6 +88,7 @@ def session_facts(report: Report) -> list[str]:
         f"claims: {claim_counts(report)}",
         report.brain,
         crew_words(report),
+        f"follows session {report.follows}" if report.follows else "",
         f"{usage.turns} {'turn' if usage.turns == 1 else 'turns'}",
         f"{usage.tool_calls} {'tool call' if usage.tool_calls == 1 else 'tool calls'}",
         dollars(float(usage.cost_usd)) + (f" ({wasted})" if (wasted := wasted_words(report.wasted)) else ""),
@@ -188,6 +189,7 @@ def _file(artifact: Artifact) -> str:
 def _source(number: int, source: Source) -> str:
     title = f": {_inline(source.title)}" if source.title and source.title != source.ref else ""
     url = f" <{source.url}>" if source.url and source.url != source.ref and is_web_address(source.url) else ""
+    title += f" (read by session {_inline(source.session)})" if source.session else ""
     quote = _inline(source.quote)
     if len(quote) > _QUOTE_CHARACTERS:
         quote = quote[: _QUOTE_CHARACTERS - 1] + "…"

@@ -37,6 +37,7 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
         "unfinished.html",
         status=status,
         words=words,
+        ended=status.state in _ENDED,
         state_class=f"state-{colour}",
         facts=_facts(status),
         problem=problem or reason,
@@ -50,8 +51,8 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
 
 def _remedy(status: Status) -> str:
     if status.state in _ENDED:
-        return f"To see every step that it took: chargehand trace {status.session}"
-    return f"To wait for the report: chargehand watch {status.session}"
+        return f"To see every step that it took: `chargehand trace {status.session}`"
+    return f"To wait for the report: `chargehand watch {status.session}`"
 
 
 def _facts(status: Status) -> Facts:

@@ -1,6 +1,7 @@
 """The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
 
 from chargehand_cli.verbs import (
+    browse,
     calls,
     crew,
     decide,
@@ -12,16 +13,18 @@ from chargehand_cli.verbs import (
     project,
     report,
     run,
+    serve,
     setup,
     steer,
+    trace,
     watch,
 )
 
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, report.app),
-    "Operate": (operate.app, setup.app, mcp.app, doctor.app),
+    "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
+    "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

@@ -8,7 +8,7 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest, build_call_decision
+from chargehand_cli.request import BadRequest, read_json
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -49,8 +49,10 @@ async def calls(
         _show(status, call, as_json=as_json)
         return
     chosen = _chosen(status, call)
-    decided = build_call_decision(chosen.id, chosen.hash, decision, edit, reject)
-    await connection.session(session).decide_call(decided)
+    if reject is not None:
+        await connection.session(session).reject_call(chosen, reject)
+    else:
+        await connection.session(session).approve_call(chosen, read_json(str(edit)) if edit else None)
     say(f"Session {session}: call {chosen.id} of {one_safe_line(chosen.tool)} {_DONE[decision]}.")
 
 

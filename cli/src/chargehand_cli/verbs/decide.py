@@ -8,16 +8,15 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest, build_answer, build_raised_limits, read_model
+from chargehand_cli.request import BadRequest, build_raised_limits, read_model
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import PlanDecision, Question, Status
+    from chargehand import Question, Status
 
 app = typer.Typer()
 
-_DECISIONS: Final = {"approve": "approved", "edit": "replaced and approved", "reject": "rejected"}
 _MAX_REASON_LENGTH: Final = 2_000
 
 
@@ -34,15 +33,25 @@ async def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show a session's plan, or approve, replace or reject it."""
+    from chargehand import Plan
     from chargehand_cli.session_status import open_to_query
 
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
-    decision = _decision(edit, reject, approve=approve)
-    if decision:
+    edited = read_model(Plan, edit, "plan") if edit else None
+    if approve or edited or reject is not None:
         await connection.open()
-        await connection.session(session).decide_plan(decision)
-        say(f"Session {session}: the plan was {_DECISIONS[decision.decision]}.")
+    if approve:
+        await connection.session(session).approve()
+        say(f"Session {session}: the plan was approved.")
+        return
+    if edited:
+        await connection.session(session).edit(edited)
+        say(f"Session {session}: the plan was replaced and approved.")
+        return
+    if reject is not None:
+        await connection.session(session).reject(reject[:_MAX_REASON_LENGTH])
+        say(f"Session {session}: the plan was rejected.")
         return
     await open_to_query(connection, session)
     found = await connection.session(session).plan()
@@ -65,11 +74,9 @@ async def answer(
     ] = None,
 ) -> None:
     """Answer a question of a session that was started with --questions."""
-    if subtask is not None:
-        build_answer(subtask, text)
     await connection.open()
     question = _open_question(await connection.session(session).status(), subtask)
-    await connection.session(session).answer(build_answer(question.subtask, text))
+    await connection.session(session).answer(question.subtask, text)
     say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
 
 
@@ -91,7 +98,9 @@ async def raise_limits(
         raise typer.BadParameter("Give at least one of --turns, --budget and --deadline.")
     raised = build_raised_limits(turns, budget, deadline)
     await connection.open()
-    now = await connection.session(session).raise_limits(raised)
+    now = await connection.session(session).raise_limits(
+        max_turns=raised.max_turns, budget_usd=raised.budget_usd, deadline=raised.deadline
+    )
     until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
     say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
 
@@ -114,16 +123,6 @@ async def cancel(connection: Connection, session: SessionId) -> None:
     # Temporal accepts the cancellation of a session that has already ended.
     found = await describe(connection.chargehand.client, session)
     say(f"Session {session} {'is stopping' if is_open(found.workflow_execution_info) else 'has ended'}.")
-
-
-def _decision(edit: Path | None, reject: str | None, *, approve: bool) -> "PlanDecision | None":
-    from chargehand import Plan, PlanDecision
-
-    if approve:
-        return PlanDecision(decision="approve")
-    if reject is not None:
-        return PlanDecision(decision="reject", reason=reject[:_MAX_REASON_LENGTH])
-    return PlanDecision(decision="edit", plan=read_model(Plan, edit, "plan")) if edit else None
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":

@@ -84,13 +84,15 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
     """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
+    words = {each.id: state_words(each) if has_worker or each.ended_at else "no worker" for each in found}
+    state_width = max(map(len, words.values()), default=0)
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
         indent = "  " * (depth - 1) + "↳ " if depth else ""
         cost = "" if each.cost_usd is None else f"${each.cost_usd:.4f}"
         columns = [
             f"{each.started_at.astimezone():%Y-%m-%d %H:%M}",
-            f"{state_words(each) if has_worker or each.ended_at else 'no worker':<22}",
+            f"{words[each.id]:<{state_width}}",
             f"{cost:>8}",
             *([f"{each.crew:<{crew_width}}"] if crew_width else []),
             f"{indent}{one_safe_line(each.id)}",

@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `result`, `advise`, `trace`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `result`, `advise`, `artifacts` and `verify`."""
 
 import asyncio
 import json
@@ -70,41 +70,6 @@ async def advise(connection: Connection, session: SessionId, *, as_json: AsJson 
     put("A single agent would do." if advice.single_agent else "It gains from its crew.")
     for reason in advice.reasons:
         put(f"- {one_safe_line(reason, 400)}")
-
-
-@verb(app)
-async def trace(
-    connection: Connection,
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.")] = "",
-    *,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report and trace as an HTML page instead.")
-    ] = None,
-    wire: Annotated[
-        Path | None,
-        typer.Option(metavar="TAPE", help="Print what the models of a session recorded with `run --record` read."),
-    ] = None,
-) -> None:
-    """Print every step of a session as JSON. Needs no worker, and includes failed sessions."""
-    if bool(session) == bool(wire):
-        raise typer.BadParameter("Give either a session or --wire TAPE.")
-    if wire is not None:
-        from chargehand_cli.wire import wire_lines
-
-        for line in wire_lines(wire):
-            put(line)
-        return
-    from chargehand_cli.session_files import open_report, open_trace
-
-    steps = await open_trace(connection, session)
-    if html is None:
-        put_json(steps.model_dump_json(indent=2))
-        return
-    from chargehand_cli.rendering.page import report_page
-
-    page = report_page(await open_report(connection, session), steps)
-    await asyncio.to_thread(html.write_text, page, encoding="utf-8")
-    say(f"Report page: {html}")
 
 
 @verb(app, location=FILES)
@@ -217,7 +182,7 @@ async def _documents_of(connection: Connection, report: "Report") -> tuple[str, 
     """Ask the server which documents a session was given."""
     await connection.open(worker=False)
     try:
-        documents = (await connection.session(report.session).request()).documents
+        documents = await connection.session(report.session).documents()
     except SessionNotFound as error:
         raise BadRequest(
             f"The server no longer knows the documents of session '{report.session}': name them with --docs, as they "

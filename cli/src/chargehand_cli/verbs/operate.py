@@ -1,4 +1,4 @@
-"""Operate Chargehand: `up`, `replay`, `codec-server` and `clean`."""
+"""Operate Chargehand: `replay`, `codec-server` and `clean`."""
 
 import asyncio
 import gzip
@@ -24,7 +24,7 @@ from chargehand_cli.embedded import StateDirectory
 from chargehand_cli.location import Location, NoWorkerProgram
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, put, say
-from chargehand_cli.verb import LOCAL, AsJson, verb
+from chargehand_cli.verb import AsJson, verb
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHistory
@@ -43,27 +43,6 @@ _UNITS: Final[Mapping[str, timedelta]] = {
     "w": timedelta(weeks=1),
 }
 _REPLAYED: Final = 20
-
-
-@verb(app, location=LOCAL)
-async def up(connection: Connection) -> None:
-    """Run the embedded server and a worker until Ctrl-C."""
-    await stay_up(connection)
-
-
-async def stay_up(connection: Connection) -> None:
-    """Keep the embedded server and its worker running until Ctrl-C."""
-    await connection.open()
-    say(connection.describe())
-    say(f"Worker log: {connection.location.worker_log}")
-    say("Ctrl-C shuts both down, unless another command uses them; running sessions resume the next time.")
-    try:
-        while True:
-            await asyncio.sleep(1)
-            await connection.mend()
-            connection.check_worker()
-    except asyncio.CancelledError:
-        say("Waiting for in-flight calls, then shutting down …")
 
 
 @verb(app)

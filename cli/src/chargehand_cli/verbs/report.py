@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from chargehand import ChargehandError, SessionEnded, SessionNotFound
+from chargehand import ChargehandError, NotReachable, SessionEnded, SessionFailed, SessionNotFound
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -30,7 +31,9 @@ class Format(StrEnum):
     PDF = "pdf"
 
 
-_PAGES = (Format.HTML, Format.PDF)
+_PAGES: Final = (Format.HTML, Format.PDF)
+_PATIENCE_SECONDS: Final = 5
+"""For the answer of a worker, of which there may be none."""
 
 
 @verb(app, location=FILES)
@@ -50,8 +53,11 @@ async def report(
     Does not wait: for a session without a report, the page of html and pdf says how far it has come.
     """
     form = form or _format_of(to)
-    await connection.open(worker=False)
-    content, code = await _write(connection, session, form)
+    standing = await _standing(connection, session)
+    if standing is None:
+        content, code = await _write_report(connection, session, form)
+    else:
+        content, code = await _write_standing(connection, standing, form)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
@@ -78,66 +84,102 @@ def _format_of(to: Path | None) -> Format:
         ) from error
 
 
-async def _write(connection: Connection, session_id: str, form: Format) -> tuple[bytes, Exit]:
-    found, status, problem = await _find(connection, session_id)
-    if found is not None:
-        content = await _write_report(connection, found, form)
-        return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
-    assert status, "it is one or the other"
+async def _write_report(connection: Connection, session_id: str, form: Format) -> tuple[bytes, Exit]:
+    from chargehand_cli.rendering.text import report_markdown
+    from chargehand_cli.session_files import find_enclosures, open_report
+
+    found = await open_report(connection, session_id)
+    match form:
+        case Format.JSON:
+            content = (found.model_dump_json(indent=2) + "\n").encode()
+        case Format.MD:
+            content = report_markdown(found).encode()
+        case Format.DOCX:
+            from chargehand_cli.rendering.docx import docx
+
+            content = await asyncio.to_thread(docx, found, await find_enclosures(connection, found))
+        case _:
+            content = await _print(await _page_of(connection, found), form)
+    return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
+
+
+async def _page_of(connection: Connection, found: "Report") -> str:
+    from chargehand_cli.rendering.page import report_page
+    from chargehand_cli.session_files import find_enclosures, open_trace, session_files
+
+    if not connection.is_open:  # the report was kept, and its page with it
+        with suppress(OSError):
+            page = session_files(connection.location.state, found.session).page
+            return await asyncio.to_thread(page.read_text, encoding="utf-8")
+    trace = None
+    try:
+        trace = await open_trace(connection, found.session)
+    except ChargehandError as error:
+        say(f"The trace could not be read: {error}")
+    return report_page(found, trace, await find_enclosures(connection, found))
+
+
+async def _write_standing(connection: Connection, standing: "_Standing", form: Format) -> tuple[bytes, Exit]:
+    """Write how far a session without a report has come.
+
+    Raises:
+        BadRequest: the format is for reports only.
+    """
+    status, problem = standing.status, standing.problem
     if form not in _PAGES:
-        reason = problem or f"it is {status.state.replace('_', ' ')}"
+        reason = problem or f"{status.state.replace('_', ' ')}."
         raise BadRequest(
-            f"Session '{session_id}' has no report: {reason}. To wait for one: `chargehand watch {session_id}`; "
-            "`--format html` shows how far it has come."
+            f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )
     from chargehand_cli.live_session import user_action
     from chargehand_cli.rendering.unfinished import unfinished_page
 
-    trace = await connection.session(session_id).trace()
+    trace = await connection.session(status.session).trace()
     page = unfinished_page(status, trace, problem=problem, action=user_action(status))
-    say(f"Session '{session_id}' has no report; the page says how far it has come.")
-    return await _print(page, form), Exit.FAILED if problem else Exit.PARTIAL
+    say(f"Session '{status.session}' has no report; its page shows how far it has come.")
+    return await _print(page, form), Exit.PARTIAL if standing.is_open else Exit.FAILED
 
 
-async def _find(connection: Connection, session_id: str) -> "tuple[Report | None, Status | None, str]":
-    """Return the report; or else the status, and why there will be none."""
-    from chargehand_cli.session_files import kept_report, open_report
-    from chargehand_cli.session_status import read_status
+class _Standing(NamedTuple):
+    """How far a session without a report has come."""
 
+    status: "Status"
+    problem: str
+    """Why it has no report, unless the status says it all."""
+    is_open: bool
+
+
+async def _standing(connection: Connection, session_id: str) -> _Standing | None:
+    """Find out how far a session has come; None if it has a report."""
+    from chargehand import Status
+    from chargehand_cli.session_files import kept_report
+
+    location = connection.location
+    if location.is_embedded and kept_report(location.state, session_id):
+        return None
+    await connection.open(worker=False)
+    session = connection.session(session_id)
     try:
-        status, _ = await read_status(connection, session_id)
-        if status.state in ("finished", "failed", "cancelled"):
-            return await open_report(connection, session_id), None, ""
+        is_open = await connection.is_unfinished(session_id)
+        if not is_open:
+            await session.result()
+            return None
     except SessionNotFound:
-        kept = kept_report(connection.location.state, session_id)
-        if kept is None:
-            raise
-        return kept, None, ""
+        if kept_report(location.state, session_id):
+            return None
+        raise
     except SessionEnded as error:
-        return None, (await read_status(connection, session_id))[0], str(error)
-    return None, status, ""
-
-
-async def _write_report(connection: Connection, found: "Report", form: Format) -> bytes:
-    from chargehand_cli.rendering.page import report_page
-    from chargehand_cli.rendering.text import report_markdown
-    from chargehand_cli.session_files import find_enclosures
-
-    if form is Format.JSON:
-        return (found.model_dump_json(indent=2) + "\n").encode()
-    if form is Format.MD:
-        return report_markdown(found).encode()
-    enclosures = await find_enclosures(connection, found)
-    if form is Format.DOCX:
-        from chargehand_cli.rendering.docx import docx
-
-        return await asyncio.to_thread(docx, found, enclosures)
-    try:
-        trace = await connection.session(found.session).trace()
-    except ChargehandError as error:
-        say(f"The trace could not be read: {error}")
-        trace = None
-    return await _print(report_page(found, trace, enclosures), form)
+        state = "failed" if isinstance(error, SessionFailed) else "cancelled"
+        goal = (await session.request()).goal
+        return _Standing(Status(session=session_id, goal=goal, state=state), str(error), is_open=False)
+    if connection.has_worker:
+        with suppress(NotReachable, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return _Standing(await session.status(), "", is_open=True)
+    goal = (await session.request()).goal
+    return _Standing(
+        Status(session=session_id, goal=goal, state="executing"), "no worker answers for it.", is_open=True
+    )
 
 
 async def _print(page: str, form: Format) -> bytes:

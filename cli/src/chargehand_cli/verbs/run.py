@@ -1,24 +1,25 @@
-"""Run sessions: `run` and `start`."""
+"""Run sessions: `run`, `ask` and `start`."""
 
 import asyncio
 import os
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from chargehand import ChargehandError, NotReachable
+from chargehand import ChargehandError, NotReachable, SessionNotFound
 from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import RequestOptions, build_request
+from chargehand_cli.request import BadRequest, RequestOptions, build_request
 from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, put, say
-from chargehand_cli.verb import FILES, AsJson, Quiet, verb
+from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
 
 if TYPE_CHECKING:
@@ -36,7 +37,26 @@ async def run(
     connection: Connection, options: RequestOptions, tape: TapeOptions, *, as_json: AsJson = False, quiet: Quiet = False
 ) -> Exit:
     """Run a session, show its progress, and print its report. Ctrl-C asks what to do with it."""
-    session = await _start(connection, options, tape, quiet=quiet)
+    return await _run(connection, options, tape, as_json=as_json, quiet=quiet)
+
+
+@verb(app, location=FILES)
+async def ask(
+    connection: Connection,
+    session: SessionId,
+    options: RequestOptions,
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Run a session that follows another one, and knows its report, findings, sources and documents."""
+    return await _run(connection, options, TapeOptions(), follows=session, as_json=as_json, quiet=quiet)
+
+
+async def _run(
+    connection: Connection, options: RequestOptions, tape: TapeOptions, *, follows: str = "", as_json: bool, quiet: bool
+) -> Exit:
+    session = await _start(connection, options, tape, follows=follows, quiet=quiet)
     try:
         is_typed = options.output_schema is not None
         return await follow_to_report(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
@@ -61,7 +81,7 @@ async def start(connection: Connection, options: RequestOptions) -> None:
 
 
 async def _start(
-    connection: Connection, options: RequestOptions, tape: TapeOptions, *, quiet: bool = False
+    connection: Connection, options: RequestOptions, tape: TapeOptions, *, follows: str = "", quiet: bool = False
 ) -> "Session":
     """Check the options before anything is started, upload the documents, and start the session."""
     connection.location = locate(connection.location, tape)
@@ -76,6 +96,8 @@ async def _start(
     recording = Recording(tape.file) if tape.record and tape.file else None
     try:
         request = await _prepare(connection, options, documents, taped)
+        if follows:
+            request = await _follow_up(connection, follows, request)
         check_running_worker(connection.running_tape, connection.location)
         if recording:
             recording.keep_request(request)
@@ -113,6 +135,23 @@ async def _prepare(
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
     return request
+
+
+async def _follow_up(connection: Connection, follows: str, request: "SessionRequest") -> "SessionRequest":
+    """Have a request follow a session that the server still knows."""
+    from chargehand_cli.session_files import kept_report, session_files
+
+    try:
+        return await connection.session(follows).follow_up(request)
+    except SessionNotFound as error:
+        state = connection.location.state
+        if kept_report(state, follows) is None:
+            raise
+        kept = session_files(state, follows).markdown
+        raise BadRequest(
+            f"The server no longer has session '{follows}', but its report was kept: start a new session that reads "
+            f"it, `chargehand run GOAL --docs {quote(str(kept))}`."
+        ) from error
 
 
 def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, ...]:

@@ -65,6 +65,7 @@ from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
     Contradiction,
+    EarlierSession,
     EditRecord,
     Grade,
     LimitUse,
@@ -83,6 +84,7 @@ from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.steering import Interruption, UserMessage
+from chargehand.contracts.trace import Recorded as Recorded
 from chargehand.contracts.trace import Step, Trace
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "Claim",
     "Contradiction",
     "DropSubtask",
+    "EarlierSession",
     "EditRecord",
     "EndEvent",
     "Escalation",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from chargehand.contracts.authority import Capability
 from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import (
@@ -165,7 +166,7 @@ class Claim(Contract):
     verification: Verification = "unchecked"
     """What it rests on, as far as code can check it."""
     sources: tuple[str, ...] = ()
-    """`ref`s of the sources that are cited for it, each returned by a tool of this session."""
+    """`ref`s of the sources that are cited for it, each returned by a tool of this session or of one it follows."""
     quote: str = ""
     """The quoted words that it rests on; empty unless it is `quoted`, or `computed` with quoted words as well."""
 
@@ -194,11 +195,26 @@ class CrewVersion(Contract):
     """The name of the model of each tier."""
 
 
+class EarlierSession(Contract):
+    """A session of the same thread, in brief."""
+
+    session: str
+    """Its id."""
+    goal: str
+    """What it was asked, 300 characters at most."""
+    answer: str
+    """The beginning of its answer, 500 characters at most."""
+
+
 class Report(Contract):
     """The result of a session."""
 
     session: str
     """The session's id."""
+    follows: str = ""
+    """Id of the session that it follows; empty if it follows none."""
+    thread: tuple[EarlierSession, ...] = ()
+    """The sessions that it follows, the first first: the first one and the latest 19."""
     goal: str
     """The goal of the request."""
     answer: str
@@ -215,8 +231,10 @@ class Report(Contract):
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
     """The statements of the answer, each with what it rests on."""
+    reads: tuple[Capability, ...] = ()
+    """What kinds of text it rests on: `reads_private`, the user's own; `reads_untrusted`, what strangers write."""
     sources: tuple[Source, ...] = ()
-    """Sources that agents of this session have read, in the order of their numbers."""
+    """Sources that agents of this session, or of those that it follows, have read, in the order of their numbers."""
     gaps: tuple[str, ...] = ()
     """What was asked and is not answered, including subtasks without a result."""
     contradictions: tuple[Contradiction, ...] = ()

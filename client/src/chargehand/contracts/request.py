@@ -1,5 +1,6 @@
 """The request that starts a session, and its limits."""
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -28,15 +29,33 @@ from chargehand.contracts.base import (
     left_out,
 )
 
+_DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
+_SHOWN: Final = 60
+
+
+def _explain_path(value: object) -> object:
+    """Refuse what is no address in words, before the pattern does."""
+    if not isinstance(value, str) or re.match(_DOCUMENT, value):
+        return value
+    name = value if len(value) <= _SHOWN else f"…{value[-_SHOWN:]}"
+    if "://" in value or not value:
+        raise ValueError(f"{name!r} is not an address that can be read: https:// is, and what an upload returns")
+    raise ValueError(
+        f"{name!r} is a path; pass documents=[{name!r}] to start(), or --docs to `chargehand run`, which upload it"
+    )
+
+
 DocumentUri = Annotated[
-    str,
-    StringConstraints(pattern=r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$", max_length=2_000),
-    NoControlCharacters,
+    str, StringConstraints(pattern=_DOCUMENT, max_length=2_000), NoControlCharacters, BeforeValidator(_explain_path)
 ]
 """The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
 folder that the operator allows, or a public document at `https://…`."""
 
 
+WebhookAddress = Annotated[
+    str, StringConstraints(pattern=r"^https?://[^/\s].*$", max_length=2_000), NoControlCharacters
+]
+"""The address of a webhook."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 
@@ -253,6 +272,9 @@ class SessionRequest(TypedByPeople):
     """Order in a backlog, 1 (first) to 5 (last)."""
     tiers: Tiers = Tiers()
     """Model tiers that override the crew's."""
+    webhook: WebhookAddress | None = left_out(None)
+    """Where to announce the session's end, at a host that the operator allows: a signed POST without any text of the
+    session, repeated for a day until it is answered with 2xx."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 

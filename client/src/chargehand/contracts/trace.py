@@ -3,8 +3,23 @@
 from datetime import datetime
 from typing import Literal
 
-from chargehand.contracts.base import Contract
+from pydantic import JsonValue
+
+from chargehand.contracts.base import Contract, left_out
+from chargehand.contracts.events import PlannedSubtask
 from chargehand.contracts.outcome import Usage
+from chargehand.contracts.report import Route
+
+
+class Recorded(Contract):
+    """What a tool was given, or what it gave back."""
+
+    bytes: int
+    """Its size as JSON."""
+    value: JsonValue = None
+    """The value, if it has at most 4,000 bytes; null otherwise."""
+    reference: str = left_out("")
+    """Where a larger value stands: `WORKFLOW/RUN#EVENT`, for `temporal workflow show`."""
 
 
 class Step(Contract):
@@ -35,6 +50,24 @@ class Step(Contract):
     """Its own cost; the cost of a subtask or session is in its inner steps."""
     worker: str = ""
     """Identity of the worker that ended it."""
+    subtask: str = left_out("")
+    """Of a subtask: its id in the plan."""
+    task_hash: str = left_out("")
+    """Of a subtask: the hash of its agent and its instruction, which no other subtask of the session has."""
+    plan: tuple[PlannedSubtask, ...] = left_out(())
+    """Of a session: the plan that it followed last."""
+    purpose: str = left_out("")
+    """Of a turn: what it was for, such as `plan`, `work` or `synthesis`."""
+    model: str = left_out("")
+    """Of a turn: the model that answered."""
+    tool: str = left_out("")
+    """Of a tool call: the tool."""
+    arguments: Recorded | None = left_out(None)
+    """Of a tool call: the arguments."""
+    result: Recorded | None = left_out(None)
+    """Of a tool call: what it gave back, `error` in it if it failed."""
+    route: Route | None = left_out(None)
+    """Of a route: why an agent got its work other than by the plan."""
 
 
 class Trace(Contract):
@@ -42,6 +75,8 @@ class Trace(Contract):
 
     session: str
     """The session's id."""
+    run: str = ""
+    """Id of its first run: tells apart sessions that had the same id one after the other."""
     exported_at: datetime
     """When it was read; later steps are missing."""
     steps: tuple[Step, ...] = ()

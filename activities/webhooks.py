@@ -1,0 +1,164 @@
+"""The activity that tells a webhook how a session ended, signed as the Standard Webhooks specification says.
+
+Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as a web
+page's is. What is sent has no text of users, documents or models.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts import WebhookNotice
+from chargehand.wire import ActivityType, ErrorType
+
+SECONDS: Final = 20
+"""For one attempt, everything included."""
+_CONNECT_SECONDS: Final = 5
+_LONGEST_WAIT: Final = 3_600
+_HTTPS: Final = 443
+
+
+@dataclass(frozen=True)
+class WebhookRules:
+    """Which hosts the operator allows, and the secret that signs."""
+
+    hosts: frozenset[str] = frozenset()
+    """`name`, reached by https at a public address, or `name:port`, which may be internal and without TLS."""
+    secret: bytes = b""
+
+    def problems(self, address: str | None) -> list[str]:
+        """Say why a request may not name an address."""
+        if address is None:
+            return []
+        if not self.hosts or not self.secret:
+            settings = "CHARGEHAND_WEBHOOK_HOSTS and sets CHARGEHAND_WEBHOOK_SECRET"
+            return [f"webhook: this installation calls none; its operator allows hosts with {settings}"]
+        if self._is_allowed(address):
+            return []
+        return [
+            f"webhook: must be https:// and one of the hosts that the operator allows: {', '.join(sorted(self.hosts))}"
+        ]
+
+    @property
+    def internal(self) -> frozenset[str]:
+        """The hosts whose addresses are not checked."""
+        return frozenset(host for host in self.hosts if _port_of(host))
+
+    def _is_allowed(self, address: str) -> bool:
+        try:
+            url = urlsplit(address)
+            port = url.port
+        except ValueError:
+            return False
+        if url.username is not None or url.password is not None or not url.hostname:
+            return False
+        usual = {"https": _HTTPS, "http": 80}.get(url.scheme)
+        if usual and f"{url.hostname}:{port or usual}" in self.hosts:
+            return True
+        return url.scheme == "https" and port in (None, _HTTPS) and url.hostname in self.hosts
+
+
+NO_WEBHOOKS: Final = WebhookRules()
+
+
+def _port_of(host: str) -> str:
+    return host.rpartition("]")[2].rpartition(":")[2] if ":" in host.rpartition("]")[2] else ""
+
+
+@dataclass(frozen=True)
+class WebhookActivities:
+    """Calls webhooks."""
+
+    rules: WebhookRules
+
+    @activity.defn(name=ActivityType.CALL_WEBHOOK)
+    async def call_webhook(self, notice: WebhookNotice) -> None:
+        """Send one notice; Temporal repeats it until the receiver takes it.
+
+        Raises:
+            ApplicationError: the receiver did not take it.
+        """
+        if problems := self.rules.problems(notice.url):
+            raise ApplicationError(problems[0], type=ErrorType.INVALID_INPUT, non_retryable=True)
+        body = json.dumps(
+            {
+                "type": f"session.{notice.state}",
+                "timestamp": notice.ended_at.isoformat(),
+                "data": notice.model_dump(mode="json", include={"session", "state", "stop_reason", "error"}),
+            },
+            separators=(",", ":"),
+        ).encode()
+        status, wait = await self._post(notice.url, body, sign(self.rules.secret, notice.id, int(time.time()), body))
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            return
+        raise ApplicationError(
+            f"The webhook answered {status}.",
+            type=ErrorType.PROVIDER_REFUSED if status == HTTPStatus.GONE else ErrorType.PROVIDER_UNAVAILABLE,
+            non_retryable=status == HTTPStatus.GONE,
+            next_retry_delay=wait,
+        )
+
+    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> tuple[int, timedelta | None]:
+        """Return the status, and how long the receiver wants to be left alone. Redirects are not followed."""
+        import httpcore2
+        from httpx2 import create_ssl_context
+
+        from activities.pages.addresses import AddressRefusedError
+        from activities.pages.guarded_get import GuardedBackend
+
+        tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
+        backend = GuardedBackend(self.rules.internal)
+        sent = [("Host", urlsplit(url).netloc), ("Content-Length", str(len(body))), *headers.items()]
+        timeouts = {"connect": _CONNECT_SECONDS, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
+        try:
+            async with (
+                asyncio.timeout(SECONDS),
+                httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool,
+                pool.stream("POST", url, headers=sent, content=body, extensions={"timeout": timeouts}) as response,
+            ):
+                waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
+                return response.status, _wait(waits[0]) if waits else None
+        except AddressRefusedError as error:
+            raise ApplicationError(
+                f"The webhook may not be called: {error}", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+            ) from error
+        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
+            raise ApplicationError(
+                f"The webhook could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
+            ) from error
+
+
+def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Build the headers by which a receiver knows that a message is ours, and when it was sent."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    signature = base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "Chargehand/0.4",
+        "Connection": "close",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{signature}",
+    }
+
+
+def read_secret(text: str) -> bytes:
+    """Read a secret: base64 after `whsec_`, as the specification writes it, or else the text itself."""
+    if text.startswith("whsec_"):
+        return base64.b64decode(text.removeprefix("whsec_"), validate=True)
+    return text.encode()
+
+
+def _wait(text: bytes) -> timedelta | None:
+    return timedelta(seconds=min(int(text), _LONGEST_WAIT)) if text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,80 @@
+"""What following costs: one session at a time, with nobody, one and fifty who follow it from beginning to end."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from temporalio.client import Client
+
+from benchmarks import processes
+from benchmarks.jobs import Run, measure, own_runs, until_polled
+from benchmarks.scripted import Shape
+from benchmarks.tables import Row
+from chargehand.client import Chargehand
+from chargehand.contracts import SubtaskEvent
+from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
+
+_WATCHERS: Final = (0, 1, 50)
+_JOBS: Final = 5
+
+
+async def watchers() -> tuple[Sequence[Row], Sequence[str]]:
+    """Measure the main job under growing numbers of followers."""
+    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
+        folder = Path(name)
+        with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
+            chargehand = await Chargehand.connect(server.address, task_queue="own")
+            await until_polled(chargehand.client, worker)
+            pids = {"server": server.process.pid, "worker": worker.process.pid}
+            await measure(chargehand.client, own_runs(chargehand), Shape(), {})
+            rows = [await _row(chargehand, count, pids) for count in _WATCHERS]
+    plain = float(rows[0]["CPU server, ms"] or 0)
+    shares = [(row["watchers"], float(row["CPU server, ms"] or 0) / plain) for row in rows[1:]]
+    notes = [f"CPU of the server with watchers: {count} take {share:.2f} times that of none" for count, share in shares]
+    return rows, [*notes, "Events and bytes of history do not depend on who follows: nothing is written for followers."]
+
+
+async def _row(chargehand: Chargehand, count: int, pids: dict[str, int]) -> Row:
+    delays: list[float] = []
+    run = _watched(chargehand, count, delays)
+    jobs = [await measure(chargehand.client, run, Shape(), pids) for _ in range(_JOBS)]
+    return {
+        "watchers": count,
+        "wall, ms": statistics.median(job.wall.total_seconds() for job in jobs) * 1_000,
+        "CPU server, ms": statistics.median(job.cpu["server"] for job in jobs) * 1_000,
+        "CPU worker, ms": statistics.median(job.cpu["worker"] for job in jobs) * 1_000,
+        "first event of a subtask after, ms": max(delays) * 1_000 if delays else None,
+        "events, parent": max(job.parent.events for job in jobs),
+        "history bytes, parent": max(job.parent.bytes for job in jobs),
+    }
+
+
+def _watched(chargehand: Chargehand, count: int, delays: list[float]) -> Run:
+    """Run jobs that so many follow, each on its own."""
+    plain = own_runs(chargehand)
+
+    async def watch(session_id: str) -> None:
+        async for event in chargehand.session(session_id).follow():
+            given_at = time.time()
+            if isinstance(event, SubtaskEvent) and event.state == "running":
+                delays.append(given_at - event.at.timestamp())
+
+    async def run(shape: Shape) -> tuple[str, Sequence[str]]:
+        running = asyncio.ensure_future(plain(shape))
+        session_id = await _begun(chargehand.client)
+        await asyncio.gather(*(watch(session_id) for _ in range(count)))
+        return await running
+
+    return run
+
+
+async def _begun(client: Client) -> str:
+    """Wait until the server lists the session that was started."""
+    while True:
+        async for found in list_executions(client, f"{ROOT_SESSIONS} AND {OPEN}", limit=1):
+            return found.execution.workflow_id
+        await asyncio.sleep(0.01)

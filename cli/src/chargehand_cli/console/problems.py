@@ -1,0 +1,60 @@
+"""What a client is told when a request cannot be done: RFC 9457 problem details, in the words of the command line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
+from chargehand.errors import DownloadRefused, UploadRefused
+from chargehand_cli.request import BadRequest
+
+_RETRY_SECONDS: Final = "5"
+_STATUS: Final[Mapping[ErrorType, HTTPStatus]] = {
+    ErrorType.INVALID_INPUT: HTTPStatus.UNPROCESSABLE_ENTITY,
+    ErrorType.INVALID_PLAN: HTTPStatus.UNPROCESSABLE_ENTITY,
+    ErrorType.PAYLOAD_TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+}
+
+
+@dataclass
+class Problem(Exception):  # noqa: N818  # the name of RFC 9457
+    """A request that is refused."""
+
+    status: HTTPStatus
+    detail: str
+    kind: str = ""
+    """A word for programs: one of `ErrorType`, or of those below."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+    def body(self) -> dict[str, object]:
+        """Return the problem details."""
+        return {
+            "type": "about:blank",
+            "title": self.status.phrase,
+            "status": int(self.status),
+            "detail": self.detail,
+            "kind": self.kind or self.status.name.lower(),
+        }
+
+
+def problem_of(error: ChargehandError) -> Problem:
+    """Translate an error of the client."""
+    match error:
+        case NotReachable():
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), "not_reachable", {"Retry-After": _RETRY_SECONDS})
+        case SessionNotFound() | DownloadRefused():
+            return Problem(HTTPStatus.NOT_FOUND, str(error))
+        case UploadRefused() | BadRequest():
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), ErrorType.INVALID_INPUT)
+        case SessionFailed(error_type=ErrorType() as kind):
+            return Problem(_STATUS.get(kind, HTTPStatus.CONFLICT), str(error), kind)
+        case _:
+            return Problem(HTTPStatus.CONFLICT, str(error), type(error).__name__)
+
+
+def invalid(noun: str, problems: Sequence[str]) -> Problem:
+    """Build the problem of input that cannot be used; each names its field."""
+    return Problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, f"The {noun} is invalid: {'; '.join(problems)}", ErrorType.INVALID_INPUT
+    )

@@ -1,0 +1,87 @@
+"""Where the console listens, for whom, and how much it accepts."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from chargehand_cli.request import BadRequest
+
+_MIN_TOKEN_LENGTH: Final = 16
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableConsole`
+    """The console cannot be served this way; the message names the option and the remedy."""
+
+
+@dataclass(frozen=True)
+class ConsoleSettings:
+    """Where the console listens, and its limits."""
+
+    token: str
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """The port; None for the usual one, or any if that is taken."""
+    certificate: str | None = None
+    """Path of the PEM certificate chain, for TLS; `private_key` is its key."""
+    private_key: str | None = None
+    public_url: str | None = None
+    """The address that browsers use, if it is not the one it listens on: behind a proxy, or of the certificate."""
+    requests_per_minute: int = 600
+    """Of one client: a token, or a browser that is signed in."""
+    starts_per_minute: int = 60
+    most_body_bytes: int = 200_000_000
+    """Of one request with documents; without any, 2 MB."""
+    idle_seconds: float = 30
+    """How long a client may send or read nothing in the middle of a request."""
+    most_streams: int = 100
+    """Event streams at the same time."""
+
+    def __post_init__(self) -> None:
+        """Refuse insecure settings."""
+        if len(self.token) < _MIN_TOKEN_LENGTH or not _TOKEN.fullmatch(self.token):
+            raise UnusableConsole(
+                f"CHARGEHAND_CONSOLE_TOKEN must have at least {_MIN_TOKEN_LENGTH} characters: letters, digits, '-' "
+                "and '_'."
+            )
+        if bool(self.certificate) != bool(self.private_key):
+            raise UnusableConsole("--certificate and --private-key belong together.")
+        if not is_loopback(self.host) and not self.certificate:
+            raise UnusableConsole(
+                f"Whoever reads the traffic has the token, so listening on {self.host} requires TLS: --certificate and "
+                "--private-key. Without them the console only listens on 127.0.0.1, where a proxy can reach it."
+            )
+        if not is_loopback(self.host) and not self.public_url:
+            raise UnusableConsole(
+                f"Listening on {self.host} requires --public-url, the address that browsers use, such as "
+                "https://chargehand.example.com: requests for other host names are refused."
+            )
+        if self.public_url is not None:
+            parts = urlsplit(self.public_url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+                raise UnusableConsole("--public-url must be an origin, such as https://chargehand.example.com.")
+            if parts.scheme == "http" and not is_loopback(parts.hostname):
+                raise UnusableConsole("--public-url must begin with https://, since the token travels with requests.")
+
+    def origins(self, port: int) -> frozenset[str]:
+        """List the origins of its own pages, when it listens on this port."""
+        if self.public_url:
+            parts = urlsplit(self.public_url.lower())
+            return frozenset({f"{parts.scheme}://{parts.netloc}"})
+        scheme = "https" if self.certificate else "http"
+        own = f"[{self.host}]" if ":" in self.host else self.host
+        return frozenset(f"{scheme}://{name}:{port}" for name in (own, "localhost"))
+
+    def url(self, port: int) -> str:
+        """Return the address that browsers use, without the token."""
+        return (self.public_url or sorted(self.origins(port))[0]).rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

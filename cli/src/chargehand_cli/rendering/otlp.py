@@ -1,0 +1,136 @@
+"""A trace as OpenTelemetry spans: OTLP/JSON, as `POST /v1/traces` of any collector takes it.
+
+Names follow the semantic conventions for generative AI. Ids are hashes of workflow and run ids, so that a trace that is
+exported twice is one trace.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, Final
+
+from pydantic_core import to_json
+
+from chargehand import Step, Trace
+from chargehand.contracts import Recorded
+
+_OPERATIONS: Final[Mapping[str, str]] = {
+    "session": "invoke_agent",
+    "subtask": "invoke_agent",
+    "turn": "chat",
+    "tool": "execute_tool",
+}
+_INTERNAL: Final = 1
+_CLIENT: Final = 3
+_OK: Final = 1
+_ERROR: Final = 2
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+_Json = dict[str, Any]
+
+
+def otlp(trace: Trace) -> str:
+    """Write the steps that were begun as spans."""
+    asked_by = _asked_by(trace)
+    spans = [_span(trace, step, asked_by.get(step.id, step.parent)) for step in trace.steps if step.started_at]
+    scope = {"name": "chargehand", "version": version("chargehand")}
+    resource = {"attributes": _attributes({"service.name": "chargehand"})}
+    return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+
+
+def _asked_by(trace: Trace) -> dict[str, str]:
+    """Find the turn that asked for each tool call: `turn-3` for the call `turn-3.1.search` of the same workflow."""
+    turns = {step.id for step in trace.steps if step.kind == "turn" and step.started_at}
+    calls = {step.id: _turn_of(step.id) for step in trace.steps if step.kind == "tool"}
+    return {call: turn for call, turn in calls.items() if turn in turns}
+
+
+def _turn_of(call: str) -> str:
+    workflow, _, name = call.rpartition("#")
+    return f"{workflow}#{name.partition('.')[0]}"
+
+
+def _span(trace: Trace, step: Step, parent: str | None) -> _Json:
+    ended_at = step.ended_at or trace.exported_at
+    span: _Json = {
+        "traceId": _hash(f"{trace.session}\n{trace.run}", 16),
+        "spanId": _hash(f"{trace.run}\n{step.id}", 8),
+        "name": _name(step),
+        "kind": _CLIENT if step.kind == "turn" else _INTERNAL,
+        "startTimeUnixNano": _nanoseconds(step.started_at or ended_at),
+        "endTimeUnixNano": _nanoseconds(ended_at),
+        "attributes": _attributes(_facts(trace, step)),
+    }
+    if parent is not None:
+        span["parentSpanId"] = _hash(f"{trace.run}\n{parent}", 8)
+    if step.state == "completed":
+        span["status"] = {"code": _OK}
+    elif step.state != "running":
+        span["status"] = {"code": _ERROR, "message": step.error or step.state}
+    return span
+
+
+def _name(step: Step) -> str:
+    """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
+    about = {"session": step.agent, "subtask": step.agent, "turn": step.model, "tool": step.tool}
+    return f"{_OPERATIONS.get(step.kind, step.kind)} {about.get(step.kind, '')}".strip()
+
+
+def _facts(trace: Trace, step: Step) -> dict[str, object]:
+    """List the attributes of a span; those without a value are left out."""
+    usage = step.usage
+    return {
+        "gen_ai.operation.name": _OPERATIONS.get(step.kind, ""),
+        "gen_ai.conversation.id": trace.session,
+        "gen_ai.agent.name": step.agent,
+        "gen_ai.response.model": step.model,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.tool.name": step.tool,
+        "gen_ai.tool.call.arguments": _recorded(step.arguments),
+        "gen_ai.tool.call.result": _recorded(step.result),
+        "error.type": step.error,
+        "chargehand.step.kind": step.kind,
+        "chargehand.step.name": step.name,
+        "chargehand.subtask": step.subtask,
+        "chargehand.task_hash": step.task_hash,
+        "chargehand.purpose": step.purpose,
+        "chargehand.plan": to_json(step.plan, exclude_none=True).decode() if step.plan else "",
+        "chargehand.route.reason": step.route.reason if step.route else "",
+        "chargehand.attempts": step.attempts,
+        "chargehand.worker": step.worker,
+        "chargehand.cost_usd": float(usage.cost_usd),
+        "temporal.id": step.id,
+    }
+
+
+def _recorded(value: Recorded | None) -> str:
+    if value is None:
+        return ""
+    return value.reference or to_json(value.value, inf_nan_mode="null").decode()
+
+
+def _attributes(facts: Mapping[str, object]) -> list[_Json]:
+    return [{"key": key, "value": _value(value)} for key, value in facts.items() if value]
+
+
+def _value(value: object) -> _Json:
+    match value:
+        case float():
+            return {"doubleValue": value}
+        case int():
+            # As protobuf writes 64 bits in JSON.
+            return {"intValue": str(value)}
+        case _:
+            return {"stringValue": str(value)}
+
+
+def _hash(text: str, size: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[: 2 * size]
+
+
+def _nanoseconds(at: datetime) -> str:
+    since = at - _EPOCH
+    return str((since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000)

@@ -1,0 +1,131 @@
+"""Connect to a Temporal server: by its address, by Temporal's own settings, or the embedded server of this machine."""
+
+import os
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+from temporalio.service import RPCError
+
+from chargehand.converter import data_converter
+from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
+from chargehand.local_server import running_server, state_directory
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.settings import protection_from
+from chargehand.payloads.storage import Storage
+from chargehand.temporal_errors import of_call
+
+_USUAL: Final = "localhost:7233"
+_TLS: Final = "TEMPORAL_TLS_… and TEMPORAL_API_KEY decide that; TEMPORAL_TLS=true or false overrides them."
+
+_REASONS: Final[Mapping[str, tuple[type[ChargehandError], str]]] = {
+    "dns error": (NotReachable, "The host of {address} is unknown."),
+    "ConnectionRefused": (NotReachable, "No Temporal server answers at {address}. Is it running?"),
+    "InvalidContentType": (UnusableSettings, f"The server at {{address}} speaks no TLS, and this client does: {_TLS}"),
+    "PrivateKeyParse|CertificateParse": (UnusableSettings, "The client certificate or its key is not PEM."),
+    "UnknownIssuer|CaUsedAsEndEntity": (
+        AccessDenied,
+        "The certificate of {address} is not trusted here: set TEMPORAL_TLS_SERVER_CA_CERT_PATH to its authority's.",
+    ),
+    "NotValidForName": (
+        AccessDenied,
+        "The certificate of {address} is for another host: connect by its name, or set TEMPORAL_TLS_SERVER_NAME.",
+    ),
+    "Expired": (AccessDenied, "The certificate of {address} has expired."),
+    "CertificateRequired|CertificateUnknown|UnknownCA|BadCertificate|HandshakeFailure|DecryptError|close_notify": (
+        AccessDenied,
+        "The server at {address} refuses this client's certificate: set TEMPORAL_TLS_CLIENT_CERT_PATH and …_KEY_PATH.",
+    ),
+    "Unauthenticated|PermissionDenied": (
+        AccessDenied,
+        "The server at {address} denies access{detail}. Check TEMPORAL_API_KEY and TEMPORAL_NAMESPACE.",
+    ),
+}
+"""What the words of the SDK's Rust core mean, in the order in which they are looked for."""
+
+
+class Connected(NamedTuple):
+    """A connection, and where its workers read documents."""
+
+    client: Client
+    encryption: Encryption | None
+    artifacts: str | None
+
+
+async def connect(
+    address: str | None,
+    encryption: Encryption | None,
+    storage: Storage | None,
+    environment: Mapping[str, str] = os.environ,
+) -> Connected:
+    """Connect, and check that the namespace can be used.
+
+    Raises:
+        UnusableSettings: a setting, a profile or the address is wrong, or there is no such namespace.
+        NotReachable: no server answers.
+        AccessDenied: the server refuses the API key or the certificate.
+        ProtectionSettingsError: the settings of encryption or storage are wrong.
+    """
+    options = _options(environment)
+    if address:
+        options["target_host"] = address
+    local = (
+        None if options.get("target_host") else running_server(state_directory(environment, Path.home(), Path.cwd()))
+    )
+    target = options["target_host"] = options.get("target_host") or (local.address if local else _USUAL)
+    namespace = options.get("namespace") or "default"
+    usual_storage = str(local.state / "payloads") if local else None
+    protection = protection_from(environment, namespace, usual_storage=usual_storage)
+    encryption = encryption or protection.encryption
+    with _explained(target):
+        client = await Client.connect(
+            **options, data_converter=data_converter(encryption, storage or protection.storage)
+        )
+        await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
+    usual_artifacts = str(local.state / "artifacts") if local else None
+    return Connected(client, encryption, environment.get("CHARGEHAND_ARTIFACTS") or usual_artifacts)
+
+
+def _options(environment: Mapping[str, str]) -> ClientConnectConfig:
+    file = environment.get("TEMPORAL_CONFIG_FILE")
+    if file and not Path(file).is_file():
+        raise UnusableSettings(f"TEMPORAL_CONFIG_FILE: there is no file {file}.")
+    try:
+        return ClientConfig.load_client_connect_config(override_env_vars=dict(environment))
+    except OSError as error:
+        what = f"{error.filename}, which a TEMPORAL_TLS_… setting or a profile names"
+        raise UnusableSettings(f"{what}, cannot be read: {error.strerror}.") from error
+    except Exception as error:  # the SDK's type is private
+        name = environment.get("TEMPORAL_PROFILE")
+        remedy = f" TEMPORAL_PROFILE names it; profiles are in {file or 'temporal.toml'}." if name else ""
+        raise UnusableSettings(f"Temporal's settings cannot be used: {error}.{remedy}") from error
+
+
+@contextmanager
+def _explained(target: str) -> Generator[None]:
+    not_an_address = UnusableSettings(f"{target!r} is not the address of a server: write HOST:PORT, such as {_USUAL}.")
+    if "://" in target:
+        raise not_an_address
+    try:
+        yield
+    except ValueError as error:
+        raise not_an_address from error
+    except RPCError as error:
+        raise of_call("", error) from error
+    except RuntimeError as error:
+        raise _refusal(target, str(error)) from error
+
+
+def _refusal(address: str, words: str) -> ChargehandError:
+    for pattern, (kind, message) in _REASONS.items():
+        if re.search(pattern, words):
+            found = re.search(r'message: "([^"]+)"', words)
+            return kind(message.format(address=address, detail=f": {found[1].rstrip('.')}" if found else ""))
+    return NotReachable(
+        f"The server at {address} does not answer as a Temporal server: either it is none, or it expects TLS. {_TLS}"
+    )

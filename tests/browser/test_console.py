@@ -1,0 +1,114 @@
+"""The console in a real browser: ask with a document, approve the plan, watch, read; on a phone and on a desk."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from chargehand.contracts import SessionRequest
+from tests.browser.chromium import Tab
+from tests.console.conftest import OpenConsole, open_console
+from tests.scripted_model import Script, answer, report, subtask
+from tests.waiting import until_state
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<img src=x onerror=console.log('ran')><script>console.log('ran')</script>"
+SCRIPT = (
+    Script()
+    .plan(subtask("T1", instruction=f"Read the notes. {HOSTILE}"), subtask("T2", agent="analyst"))
+    .work("", answer(f"It is known. {HOSTILE}"))
+    .synthesis(report(f"All of it is known.\n\n{HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+)
+WIDTHS = (390, 1280)
+LOOKS = ("light", "dark")
+PICTURES = os.environ.get("CHARGEHAND_TEST_PICTURES")
+"""A folder for a picture of each page, for people to look at."""
+
+
+@pytest.fixture(scope="module")
+async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
+    async with open_console(client, tmp_path_factory.mktemp("console"), SCRIPT) as opened:
+        yield opened
+
+
+async def look(page: Any, name: str) -> None:
+    """Check that nothing is wider than the page, at each width, in light and dark."""
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        for scheme in LOOKS:
+            await page.emulate_media(color_scheme=scheme)
+            wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wide == 0, f"{name} overflows by {wide} px at {width}"
+            if PICTURES:
+                await page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{scheme}.png", full_page=True)
+
+
+async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab, tmp_path: Path) -> None:
+    """A person does everything in the browser; every page fits, is silent, and asks only its server."""
+    page = tab.page
+    notes = tmp_path / "notes.txt"
+    notes.write_text("The ferry sails at nine.")
+    await page.goto(console.running.sign_in_link())
+    await page.wait_for_url(f"{console.running.url}/")
+    await look(page, "ask")
+    await page.fill("#goal", f"When does the ferry sail? {HOSTILE}")
+    await page.set_input_files("#documents", [str(notes)])
+    await page.click("summary")
+    await page.check("#approve_plan")
+    await page.click("text=Start")
+    await page.wait_for_selector("text=The plan awaits your approval")
+    await look(page, "approval")
+    await page.click("text=Approve the plan")
+    await page.wait_for_selector("text=Read the report")
+    await look(page, "finished")
+    await page.click("text=Read the report")
+    await page.wait_for_selector(".report")
+    await look(page, "report")
+    await page.click("text=Sessions")
+    await page.fill("#q", "ferry")
+    await page.click("text=Search")
+    await page.wait_for_selector(".sessions li")
+    await look(page, "sessions")
+    await page.click("text=Spend")
+    await page.wait_for_selector("h1:has-text('Spend')")
+    await look(page, "spend")
+
+    assert tab.console == []
+    assert [each for each in tab.requests if not each.startswith((console.running.url, "data:"))] == []
+
+
+async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
+    """News of the session leave alone what somebody is typing, and show without reloading what there is to decide."""
+    page = tab.page
+    session = await console.environment.chargehand.start(SessionRequest(goal="Wait for me.", approval="plan"))
+    await page.goto(console.running.sign_in_link())
+    await page.wait_for_url(f"{console.running.url}/")
+    await page.goto(f"{console.running.url}/sessions/{session.id}")
+    await page.wait_for_selector("text=The plan awaits your approval")
+    await until_state(session, "awaiting_approval")
+    await page.click("text=Raise limits")
+    await page.fill("#raise-turns", "33")
+    await page.evaluate("document.getElementById('actions').dataset.key = 'older'")
+    await page.evaluate(
+        "replaceActions('newer', document.getElementById('actions').innerHTML.replace('Steer', 'Steer it'))"
+    )
+
+    assert await page.input_value("#raise-turns") == "33"
+    await page.click("button:has-text('Raise')")
+    await page.wait_for_selector("text=of 33 turns")
+    assert tab.console == []
+
+
+async def test_a_stranger_is_asked_to_sign_in(console: OpenConsole, tab: Tab) -> None:
+    """Without the token there is only the form for it; with it, the console."""
+    page = tab.page
+    await page.goto(f"{console.running.url}/sessions")
+    await look(page, "login")
+    await page.fill("#token", "wrong-token-of-nobody")
+    await page.click("button:has-text('Sign in')")
+    await page.wait_for_selector("text=This is not the token.")
+    assert page.url == f"{console.running.url}/login"

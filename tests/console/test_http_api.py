@@ -1,0 +1,152 @@
+"""The HTTP API on a real server: what a program can do with a session."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from temporalio.client import Client
+
+from chargehand.contracts import Report
+from chargehand_cli.console.api import OPERATIONS
+from tests.console.conftest import OpenConsole, open_console
+from tests.scripted_model import Script, answer, subtask
+from tests.waiting import until_state
+
+GOAL = "What do the documents say?"
+SCRIPT = Script().plan(subtask("T1"), subtask("T2")).work("", answer("It is known."))
+
+
+@pytest.fixture(scope="module")
+async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
+    async with open_console(client, tmp_path_factory.mktemp("console"), SCRIPT) as opened:
+        yield opened
+
+
+async def start(console: OpenConsole, **fields: Any) -> str:
+    answered = await console.api.post("/api/v1/sessions", json={"goal": GOAL, **fields})
+    assert answered.status_code == 201, answered.text
+    return answered.json()["session"]
+
+
+async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
+    """A program starts a session, decides on its plan, waits for the report, and finds it in the list."""
+    session = await start(console, approval="plan")
+    path = f"/api/v1/sessions/{session}"
+    await until_state(console.environment.chargehand.session(session), "awaiting_approval")
+    not_yet = await console.api.get(f"{path}/result")
+    plan = (await console.api.get(f"{path}/plan")).json()
+    del plan["subtasks"][1]
+    decided = await console.api.post(f"{path}/plan", json={"decision": "edit", "plan": plan})
+    reported = await console.api.get(f"{path}/result?wait=60")
+    again = await console.api.post(f"{path}/plan", json={"decision": "approve"})
+    listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
+
+    assert not_yet.status_code == 202
+    assert decided.status_code == 200, decided.text
+    assert [each["id"] for each in decided.json()["subtasks"]] == ["T1"]
+    assert [each.id for each in Report.model_validate_json(reported.content).subtasks] == ["T1"]
+    assert again.status_code == 409
+    assert session in [each["id"] for each in listed]
+
+
+async def test_documents_travel_in_a_form(console: OpenConsole) -> None:
+    """Each file becomes a document of the request, stored under its own safe name wherever the client had it."""
+    request = json.dumps({"goal": GOAL})
+    names = ["notes.txt", "../../etc/passwd.txt", "C:\\Users\\a\\notes.txt"]
+    files = [("documents", (name, f"Text of {name}.".encode())) for name in names]
+    answered = await console.api.post("/api/v1/sessions", data={"request": request}, files=files)
+
+    assert answered.status_code == 201, answered.text
+    found = await console.environment.chargehand.session(answered.json()["session"]).request()
+    assert [each.rpartition("/")[2] for each in found.documents] == ["notes.txt", "passwd.txt", "notes%20%282%29.txt"]
+
+
+async def test_a_repeated_request_starts_one_session(console: OpenConsole) -> None:
+    """The same key returns the same session, also at the same time; for another request it is refused."""
+    headers = {"Idempotency-Key": "order-4711"}
+    same = [console.api.post("/api/v1/sessions", json={"goal": GOAL}, headers=headers) for _ in range(5)]
+    sessions = {(await each).json()["session"] for each in asyncio.as_completed(same)}
+    other = await console.api.post("/api/v1/sessions", json={"goal": "Another goal."}, headers=headers)
+
+    assert len(sessions) == 1
+    assert other.status_code == 422
+    assert "Idempotency-Key" in other.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "goal: is required"),
+        (b'{"goal": "ok?", "limits": {"budget_usd": -1}}', "limits.budget_usd: "),
+        (b'{"goal": "ok?", "bugdet": 1}', "bugdet: is not a known field"),
+        (b'{"goal": "ok?", "goal": "no"}', "goal"),
+        (b"[" * 100_000, "levels deep"),
+        (b"not json", "JSON"),
+        (b"", "JSON"),
+    ],
+)
+async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes, words: str) -> None:
+    """Whatever is wrong is told at once, as problem details, and nothing is started."""
+    answered = await console.api.post("/api/v1/sessions", content=body, headers={"Content-Type": "application/json"})
+
+    assert answered.status_code == 422
+    assert answered.headers["content-type"] == "application/problem+json"
+    assert answered.json()["detail"].startswith("The request is invalid: ")
+    assert words in answered.json()["detail"]
+
+
+async def test_unknown_sessions_are_not_found(console: OpenConsole) -> None:
+    """Every operation on a session that does not exist says so."""
+    body = {"getArtifact": "1"}
+    for each in OPERATIONS:
+        if "{session}" not in each.path or each.takes:
+            continue
+        path = f"/api/v1{each.path}".format(session="nobody", number=body.get(each.name, ""))
+        assert (await console.api.request(each.method, path)).status_code == 404, each.name
+
+
+async def test_the_document_describes_every_operation(console: OpenConsole) -> None:
+    """The OpenAPI document is valid, and has each operation that is served."""
+    document = (await console.api.get("/api/v1/openapi.json")).json()
+
+    validate(document)
+    described = {each["operationId"] for path in document["paths"].values() for each in path.values()}
+    assert described == {each.name for each in OPERATIONS}
+
+
+async def events_of(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
+    """Read an event stream to its end."""
+    found: list[dict[str, Any]] = []
+    async with console.api.stream("GET", path, headers=headers) as answered:
+        assert answered.status_code == 200
+        assert answered.headers["content-type"].startswith("text/event-stream")
+        cursor = ""
+        async for line in answered.aiter_lines():
+            cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
+            if line.startswith("data: "):
+                found.append(json.loads(line.removeprefix("data: ")))
+                assert found[-1]["cursor"] == cursor
+    return found
+
+
+def without_cursors(events: list[dict[str, Any]]) -> list[str]:
+    """List events in an order that does not depend on which subtask was faster."""
+    return sorted(json.dumps({**each, "cursor": ""}) for each in events)
+
+
+async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
+    """From any event on, a client that comes back with its id gets the others, none twice and none left out."""
+    session = await start(console)
+    path = f"/api/v1/sessions/{session}/events"
+    whole = await events_of(console, path)
+    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1]]
+    invalid = await console.api.get(path, headers={"Last-Event-ID": "nonsense"})
+
+    assert whole[-1]["kind"] == "end"
+    assert {"plan", "subtask", "turn", "spend", "state"} <= {each["kind"] for each in whole}
+    for number, rest in enumerate(rests, start=1):
+        assert without_cursors(rest) == without_cursors(whole[number:])
+    assert invalid.status_code == 422

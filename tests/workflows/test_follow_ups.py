@@ -1,0 +1,200 @@
+"""A session that follows another knows its report, typed and bounded; what it rests on stays known and checked."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from activities.contracts import InputOutcome
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Finding, Limits, Report, SessionRequest, Source, Success
+from chargehand.errors import ChargehandError, SessionFailed
+from chargehand.session import Session
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+from workflows.rules.report_content import read_again
+
+READ = "what search_documents read"
+CONTENT = "They agree.\n\n*Read for this: [search_documents.md#L1]*"
+FIRST = "What do they agree on?"
+AGAIN = "Say again what they agree on."
+NEWER = "Look on the web for what is newer."
+
+
+def cite(call: ModelCall) -> BaseModel:
+    """Answer with what a tool has read."""
+    source = work_task(call).rounds[0].results[0].sources[0]
+    return answer("They agree.", ref=source.ref, quote=source.quote)
+
+
+def cite_earlier(call: ModelCall) -> BaseModel:
+    """Answer with what the session before has read."""
+    [known] = work_task(call).inputs
+    [source] = known.outcome.sources
+    return answer("They did agree.", ref=source.ref, quote=source.quote)
+
+
+SCRIPT = (
+    Script()
+    .plan(subtask("T1"))
+    .plan(subtask("T1", instruction=AGAIN), goal="Is it so?")
+    .plan(subtask("T1", instruction=AGAIN), subtask("T2", instruction="Read it again."), goal="And in short?")
+    .plan(subtask("T1", agent="researcher", instruction=NEWER), goal="What is newer?")
+    .work("", use("search_documents"), cite)
+    .work("again", cite_earlier)
+    .work("web", use("search"), cite)
+    .synthesis(report("They agree [S1.1]."))
+)
+
+
+async def ask(earlier: Session, goal: str, **fields: Any) -> tuple[Session, Report]:
+    session = await earlier.ask(goal, **fields)
+    return session, await asyncio.wait_for(session.result(), 60)
+
+
+async def start(opened: SessionEnvironment, **fields: Any) -> Session:
+    session = await opened.chargehand.start(SessionRequest.model_validate({"goal": FIRST, **fields}))
+    await asyncio.wait_for(session.result(), 60)
+    return session
+
+
+async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Plan and agents are given goal, answer, findings and sources; claims stay checked; documents and tenant stay."""
+    (tmp_path / "lease.md").write_text("# Lease\nThree months.", encoding="utf-8")
+    document = f"file:{tmp_path}/lease.md"
+    async with environment(SCRIPT, document_roots=(tmp_path,)) as opened:
+        first = await start(opened, documents=[document], tenant="acme")
+        limits = Limits(max_turns=9)
+        second, result = await ask(first, "Is it so?", limits=limits)
+        asked = await second.request()
+        _, without = await ask(first, "Is it so?", earlier_documents=False)
+        plans, works = opened.model.tasks(PlanTask), opened.model.tasks(WorkTask)
+        prompts = ["".join(each.text for each in call.messages) for call in opened.model.of_kind("plan")]
+        documents = await second.documents()
+
+    [known] = plans[1].earlier
+    assert (known.instruction, known.outcome.content) == (FIRST, CONTENT)
+    assert [(each.claim, each.quote, each.verification) for each in known.outcome.findings] == [
+        ("They agree.", READ, "quoted")
+    ]
+    assert works[2].inputs == (known,)
+    assert works[2].rounds == ()
+    assert (result.follows, [(each.session, each.goal) for each in result.thread]) == (first.id, [(first.id, FIRST)])
+    assert [(each.ref, each.quote, each.session) for each in result.sources] == [
+        ("search_documents.md#L1", READ, first.id)
+    ]
+    assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
+    assert next(each.allowed for each in result.limits if each.limit == "max_turns") == 9
+    assert (asked.crew, asked.tenant, documents) == ("research", "acme", (document,))
+    assert ["lease.md" in prompt for prompt in prompts] == [True, True, False]
+    assert without.verification == "quoted"
+
+
+async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> None:
+    """A report that rests on an earlier quotation cites it as its own source, named as the earlier session's."""
+    script = SCRIPT.work("again", answer("Nothing new."))
+    async with environment(script) as opened:
+        first = await start(opened)
+        _, result = await ask(first, "And in short?", review="never")
+
+    assert result.answer == "They agree [S1]."
+    assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
+    assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
+
+
+async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
+    """Of three sessions the third knows the first in brief, and each of them finds all three, in their order."""
+    async with environment(SCRIPT) as opened:
+        first = await start(opened)
+        second, _ = await ask(first, "Is it so?")
+        third, result = await ask(second, "Is it so?")
+        ids = [first.id, second.id, third.id]
+
+        async def is_listed() -> bool:
+            found = opened.chargehand.list(thread=first.id, state="finished")
+            return [each.id async for each in found] == ids[::-1]
+
+        await until(is_listed)
+        threads = [[each.id for each in await session.thread()] for session in (first, second, third)]
+        last = opened.model.tasks(PlanTask)[-1]
+
+    assert threads == [ids] * 3
+    assert [(each.session, each.answer) for each in last.thread] == [(first.id, "They agree.\n\n*Read for this: [S1]*")]
+    assert [each.session for each in result.thread] == ids[:2]
+    assert [each.session for each in result.sources] == [first.id]
+
+
+async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:
+    """A session that is unknown, running, cancelled or another tenant's: the message names the field and the remedy."""
+    held = Held(answer("Late."))
+    async with environment(
+        SCRIPT.plan(subtask("T1", instruction="Wait for long."), goal="Wait").work("Wait", held)
+    ) as opened:
+        ended = await start(opened)
+        running = await opened.chargehand.start(SessionRequest(goal="Wait for it."))
+        await held.reached.wait()
+
+        async def refusal(follows: str, **fields: Any) -> str:
+            with pytest.raises(ChargehandError) as refused:
+                await opened.run(SessionRequest(goal="Is it so?", follows=follows, **fields))
+            assert isinstance(refused.value, SessionFailed)
+            return str(refused.value)
+
+        still = await refusal(running.id)
+        await running.cancel()
+        with pytest.raises(ChargehandError):
+            await running.result()
+        refusals = [await refusal("nobody"), await refusal(ended.id, tenant="acme"), await refusal(running.id)]
+        turns = len(opened.model.calls)
+
+    assert f"follows: session '{running.id}' is still running: wait for its report (`chargehand watch" in still
+    assert "follows: there is no session 'nobody' of tenant 'default'" in refusals[0]
+    assert f"follows: there is no session '{ended.id}' of tenant 'acme'" in refusals[1]
+    assert (
+        f"follows: session '{running.id}' has no report to follow: Session '{running.id}' was cancelled." in refusals[2]
+    )
+    assert turns == 5
+
+
+async def test_private_text_goes_out_only_with_approval(environment: OpenEnvironment) -> None:
+    """After a session that read documents no agent may reach out unapproved; after one on the web, it may."""
+    async with environment(SCRIPT) as opened:
+        private = await start(opened)
+        _, kept = await ask(private, "What is newer?")
+        rejected = [task.rejected[-1].errors[0] for task in opened.model.tasks(PlanTask) if task.rejected]
+        searches_kept = len(opened.tools["search"].calls)
+        public = await start(opened, goal="What is newer?")
+        _, sent = await ask(public, "What is newer?")
+        searches_sent = len(opened.tools["search"].calls)
+
+    reason = "its inputs include private text, brought by the session that it belongs to, or the one that this follows"
+    assert [error.split(";")[0] for error in rejected] == [f"subtask T1: it reaches out, and {reason}"] * 2
+    assert searches_kept == 0
+    assert [record.agent for record in kept.subtasks] == ["reader"]
+    assert searches_sent == 2
+    assert (kept.reads, sent.reads) == (("reads_private",), ("reads_untrusted",))
+
+
+def test_words_of_a_source_that_was_read_again_are_checked_again() -> None:
+    """What an earlier session quoted from a source counts no longer once this session has read the source itself."""
+
+    def outcome(session: str, *refs: str) -> InputOutcome:
+        findings = tuple(
+            Finding(claim=f"It is so by {ref}.", sources=(ref,), confidence=80, quote="is so", verification="quoted")
+            for ref in refs
+        )
+        sources = tuple(Source(ref=ref, quote="is so", session=session) for ref in refs)
+        return InputOutcome(
+            id="T1", agent="reader", instruction="", outcome=Success(findings=findings, sources=sources)
+        )
+
+    earlier = read_again(outcome("before", "a.md", "b.md"), [outcome("", "b.md"), outcome("before", "a.md")]).outcome
+
+    assert [source.ref for source in earlier.sources] == ["a.md"]
+    assert [(each.quote, each.verification) for each in earlier.findings] == [("is so", "quoted"), ("", "inferred")]

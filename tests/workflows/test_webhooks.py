@@ -1,0 +1,128 @@
+"""Webhooks on a real server: every end of a session is announced until it is received, and only where allowed."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.contracts import WebhookNotice
+from activities.webhooks import WebhookActivities, WebhookRules
+from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.errors import SessionCancelled, SessionFailed
+from chargehand.wire import ErrorType
+from tests.environment import open_environment
+from tests.loopback_http import LoopbackHandler, serve_http
+from tests.scripted_model import Script, answer, subtask
+from tests.waiting import until_state
+
+SECRET = b"a secret of twenty-four bytes"
+SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
+Received = tuple[dict[str, str], bytes]
+
+
+@contextmanager
+def receiver(*statuses: int) -> Generator[tuple[str, "SimpleQueue[Received]"]]:
+    """Take messages, answering these statuses one after another and then 204."""
+    left = list(statuses)
+    taken: SimpleQueue[Received] = SimpleQueue()
+
+    class Handler(LoopbackHandler):
+        def reply(self) -> None:
+            taken.put(({name.lower(): value for name, value in self.headers.items()}, self.body()))
+            self.answer(left.pop(0) if left else 204)
+
+    with serve_http(Handler) as url:
+        yield url, taken
+
+
+def is_signed(headers: dict[str, str], body: bytes) -> bool:
+    """Verify a message as the specification tells receivers to."""
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(SECRET, signed, hashlib.sha256).digest()).decode()
+    return headers["webhook-signature"] == f"v1,{expected}"
+
+
+async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
+    """A receiver that is out of order gets the same message again; it has nothing of what the session is about."""
+    with receiver(503) as (url, taken):
+        rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
+        async with open_environment(client, tmp_path, SCRIPT, webhooks=rules) as opened:
+            request = SessionRequest(goal="What is the secret word?", webhook=f"{url}/hook?key=1")
+            session = await opened.chargehand.start(request)
+            subtasks = {event.subtask async for event in session.follow()}
+            refused, repeated = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
+            asked = request.model_copy(update={"approval": "plan"})
+            rejected, cancelled = [await opened.chargehand.start(asked) for _ in range(2)]
+            for each in (rejected, cancelled):
+                await until_state(each, "awaiting_approval")
+            await cancelled.cancel()
+            with pytest.raises(SessionCancelled):
+                await cancelled.result()
+            await rejected.decide_plan(PlanDecision(decision="reject"))
+            with pytest.raises(SessionFailed):
+                await rejected.result()
+            others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
+
+    assert subtasks == {"", "T1"}
+    assert refused[0]["webhook-id"] == repeated[0]["webhook-id"]
+    assert refused[1] == repeated[1]
+    assert all(is_signed(*each) for each in (refused, repeated, *others))
+    assert not any(b"secret word" in body for _, body in (refused, *others))
+    bodies = [json.loads(body) for body in (refused[1], *(body for _, body in others))]
+    assert {each["type"]: each["data"]["stop_reason"] + each["data"]["error"] for each in bodies} == {
+        "session.finished": "completed",
+        "session.failed": ErrorType.PLAN_REJECTED,
+        "session.cancelled": "",
+    }
+
+
+@pytest.mark.parametrize("rules", [WebhookRules(), WebhookRules(frozenset({"hooks.example"}), SECRET)])
+async def test_other_hosts_are_refused_at_once(client: Client, tmp_path: Path, rules: WebhookRules) -> None:
+    """A request that names a host that the operator does not allow ends with the field's name, and calls nothing."""
+    async with open_environment(client, tmp_path, SCRIPT, webhooks=rules) as opened:
+        with pytest.raises(SessionFailed, match="webhook: ") as refused:
+            await opened.run(SessionRequest(goal="Call home.", webhook="https://169.254.169.254/latest"))
+
+    assert refused.value.error_type is ErrorType.INVALID_INPUT
+    assert opened.model.calls == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://hooks.example/", "https://hooks.example:8443/", "https://hooks.example@evil.example/"),
+        *("https://evil.example/hooks.example", "https://evil.example#hooks.example", "https://hooks.example.evil/"),
+        *("https://user:word@hooks.example/", "https://hooks.example:x/", "ftp://hooks.example/", "https:///"),
+        *("http://internal:80/", "https://internal:8080/", "http://internal:8081/"),
+    ],
+)
+def test_no_address_passes_for_another(address: str) -> None:
+    """An allowed name is reached by https at its usual port only, an allowed port at that name only."""
+    rules = WebhookRules(frozenset({"hooks.example", "internal:9000"}), SECRET)
+
+    assert rules.problems(address)
+    assert not rules.problems("https://hooks.example/x?y=1")
+    assert not rules.problems("http://internal:9000/x")
+
+
+async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
+    """A name that the operator allows without a port must be at a public address, whatever DNS says today."""
+    rules = WebhookRules(frozenset({"localhost"}), SECRET)
+    notice = WebhookNotice.model_validate(
+        {"id": "1", "url": "https://localhost/", "session": "s", "state": "finished", "ended_at": 0}
+    )
+
+    with pytest.raises(ApplicationError, match="this machine") as refused:
+        await ActivityEnvironment().run(WebhookActivities(rules).call_webhook, notice)
+
+    assert refused.value.non_retryable
