@@ -22,22 +22,21 @@ _TURNS = st.sampled_from([None, 10, 30, 60, 61])
 _DOLLARS = st.sampled_from([None, Decimal(1), Decimal(3), Decimal(5), Decimal(6)])
 _SECONDS = st.sampled_from([None, 100, 1_000])
 _SUBTASKS = st.sampled_from([None, "T1", "T2", "T3", "T1/T1"])
-_EDITS = st.sampled_from(
-    [
-        *({"edit": "drop", "subtask": id_} for id_ in ("T1", "T2", "T3", "T9")),
-        {"edit": "reword", "subtask": "T2", "instruction": "Find out about the second topic anew."},
-        {"edit": "reroute", "subtask": "T3", "agent": "writer"},
-        {"edit": "reorder", "subtask": "T3", "depends_on": [], "before": "T1"},
-        *(
-            {
-                "edit": "add",
-                "subtask": {"id": "T9", "agent": agent, "instruction": "Find out more about that.", **after},
-            }
-            for agent in ("reader", "supervisor")
-            for after in ({"depends_on": ["T1"]}, {})
-        ),
-    ]
-)
+_CHANGES: list[dict[str, object]] = [
+    *({"edit": "drop", "subtask": id_} for id_ in ("T1", "T2", "T3", "T9")),
+    {"edit": "reword", "subtask": "T2", "instruction": "Find out about the second topic anew."},
+    {"edit": "reroute", "subtask": "T3", "agent": "writer"},
+    {"edit": "reorder", "subtask": "T3", "depends_on": [], "before": "T1"},
+    *(
+        {
+            "edit": "add",
+            "subtask": {"id": "T9", "agent": agent, "instruction": "Find out more about that.", **after},
+        }
+        for agent in ("reader", "supervisor")
+        for after in ({"depends_on": ["T1"]}, {})
+    ),
+]
+_EDITS = st.sampled_from(_CHANGES)
 _DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(seconds=2)])
 
 
