@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowUpdateStage
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, SessionRequest, Status, UserMessage
+from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import UpdateName
@@ -123,6 +123,29 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     [failed, *again] = [task for task in opened.model.tasks(WorkTask) if "T3" in task.instruction]
     assert [heard(task) for task in (failed, *again)] == [["Only the new ones.", "In metres."]] * 2
     assert heard(turns_of(opened, "topic T2")[-1]) == ["In metres."]
+    assert result.gaps == ()
+
+
+async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message to a later subtask is read there, and a change to it holds, in whichever run it begins."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    first = Held(answer("Known."))
+    chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
+
+    async with environment(Script().plan(*chain).work("topic T1", first)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        await session.tell("In metres.", "T4")
+        await session.edit_plan(RerouteSubtask(edit="reroute", subtask="T4", agent="analyst"))
+        first.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+        await until(lambda: _has_runs(opened.chargehand.client, session.id, 2))
+
+    assert [heard(task) for task in turns_of(opened, "topic T4")] == [["In metres."]]
+    assert result.subtasks[-1].agent == "analyst"
+    assert [each.edit for each in result.edits] == ["reroute"]
     assert result.gaps == ()
 
 
