@@ -21,7 +21,7 @@ from tests.scripted_model import Held, Script, answer, refined, request_tool, re
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_long_subtasks import runs_of
-from tests.workflows.test_tool_approval import DESK
+from tests.workflows.test_tool_approval import DESK, pending
 from workflows import history
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
@@ -217,6 +217,21 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
         'Outcome unknown: whether refund {"amount": 10} was applied has to be checked by a person.'
     ]
     assert {record.state for record in result.subtasks} == {"success"}
+
+
+async def test_a_call_that_waits_for_approval_is_not_interrupted(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Whoever approves it afterwards has it made, and nothing is in doubt."""
+    (tmp_path / "desk.toml").write_text(DESK.format(clerk='approve = ["refund"]', crew=""))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), answer("Done."))
+    async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
+        [call] = await pending(session, 1)
+        await session.interrupt("T1")
+        await session.approve_call(call)
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert opened.tools["refund"].calls == [{"amount": 10}]
+    assert (result.answer, result.gaps) == ("Done.", ())
 
 
 async def test_an_interruption_during_a_model_call_takes_effect_after_it(environment: OpenEnvironment) -> None:
