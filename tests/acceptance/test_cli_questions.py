@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import signal
 from pathlib import Path
 
 from temporalio.client import Client
@@ -110,13 +111,39 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
+async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tmp_path: Path) -> None:
+    """The plan is put to whoever waits; Ctrl-C asks, and `f` ends the run with the report of what there is."""
+    ours, theirs = pty.openpty()
+    try:
+        async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
+            chargehand = _commands(opened, tmp_path)
+            running = await chargehand.begin(
+                "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", terminal=theirs
+            )
+            plan = await _read_until(ours, "decide later: ")
+            os.write(ours, b"a\n")
+            await _read_until(ours, "leave empty to skip): ")
+            running.send_signal(signal.SIGINT)
+            await _read_until(ours, "exits at once: ")
+            os.write(ours, b"f\n")
+            draining = asyncio.create_task(_drain(ours))
+            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            draining.cancel()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+    assert "T1 reader\r\n" in plan
+    assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
+
+
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
         chargehand = _commands(opened, tmp_path)
         ran = await chargehand("run", GOAL, "--questions", "--answer-within", "2s", "--review", "never", "--id", "q-1")
 
-    assert ran.code == 0
+    assert ran.code == 3
     assert f"? T1 asks: {ASKED}" in ran.said
     assert "`chargehand answer q-1 TEXT`" in ran.said
     assert "All of it." in ran.out

@@ -114,6 +114,40 @@ def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> No
     assert all_gone(note)
 
 
+def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path) -> None:
+    """Who reads starts none; who needs one gets it from a new keeper; it ends with that user, and the server stays."""
+    reader, reading = start(state)
+    user, working = start(state, worker_command(tmp_path))
+    hold_until((tmp_path / "addresses").exists, "the start of the worker")
+    worker = working.worker_pid
+    user_left = user.leave()
+    hold_until(lambda: (note := reader.note()) is not None and not note.has_worker, "the end of the worker")
+    served = serves(working.address)
+    reader_left = reader.leave()
+
+    assert (reading.has_worker, reading.worker_pid, working.has_worker) == (False, None, True)
+    assert worker
+    assert not is_alive(worker)
+    assert (user_left, served, reader_left) == (Departure.OTHERS_STAY, True, Departure.ENDED)
+    assert all_gone(working)
+
+
+def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: Path) -> None:
+    """It lingers without a worker, a handed over lock keeps both, and in the end nothing is left."""
+    server, note = start(state, worker_command(tmp_path))
+    server.hand_over([sys.executable, "-c", "import time; time.sleep(1)"])
+    left = server.leave(linger_seconds=2)
+    handed_over = server.note()
+    hold_until(lambda: (now := server.note()) is None or not now.has_worker, "the end of the worker")
+    lingering = serves(note.address)
+    hold_until(lambda: not is_held(state / "keeper.lock"), "the end of the server")
+
+    assert left is Departure.LINGERS
+    assert handed_over
+    assert (handed_over.has_worker, lingering) == (True, True)
+    assert all_gone(note)
+
+
 def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None:
     """However many start at once, one keeper wins and all are given its server."""
     servers = [EmbeddedServer(state, None) for _ in range(4)]

@@ -9,6 +9,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
 from chargehand_cli.prompts import Prompts
 from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.session_status import status_of
 from chargehand_cli.terminal import can_ask
 
 _PATIENCE_SECONDS: Final = 60
@@ -24,7 +25,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
         SessionEnded: it ended without a report.
         NotReachable: there was no answer for a minute, or the embedded worker keeps exiting.
     """
-    progress = choose_progress(session_id, quiet=quiet)
+    progress = choose_progress(session_id, url=connection.session_url(session_id) or "", quiet=quiet)
     prompts = Prompts(connection.session(session_id), progress) if can_ask() and not quiet else None
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
@@ -37,9 +38,8 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
             # The final states, so that no subtask stays on screen as running.
-            progress.update(
-                Status(session=report.session, goal=report.goal, state="finished", subtasks=report.subtasks)
-            )
+            progress.update(status_of(report))
+            progress.remark("")
             return report
         finally:
             for task in tasks:

@@ -1,6 +1,7 @@
 """Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,8 @@ from chargehand_cli.rendering.text import clock_time, dollars, duration
 from chargehand_cli.terminal import console, say
 
 if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.text import Text
     from rich.tree import Tree
 
 _MARKS: Final = {
@@ -33,11 +36,12 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def choose_progress(session_id: str, *, quiet: bool = False) -> "Progress":
+def choose_progress(session_id: str, *, url: str = "", quiet: bool = False) -> "Progress":
     """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
     if quiet:
         return Lines(session_id, write=lambda _: None)
-    return LiveTree(session_id) if sys.stderr.isatty() else Lines(session_id)
+    is_drawn = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+    return LiveTree(session_id, url) if is_drawn else Lines(session_id)
 
 
 class Lines:
@@ -93,30 +97,37 @@ class Lines:
 
 
 class LiveTree:
-    """A tree that is redrawn a few times a second and removed at the end."""
+    """A tree on a screen of its own, redrawn a few times a second; its last state stays, a line for each subtask.
 
-    def __init__(self, session_id: str) -> None:
+    Lines that a narrower terminal wraps cannot be redrawn in place, so that resizing would leave copies of them.
+    """
+
+    def __init__(self, session_id: str, url: str = "") -> None:
         from rich.live import Live
 
         self._session_id = session_id
+        self._url = url
         self._status: Status | None = None
         self._remark = ""
         self._started_at = now()
+        self._console = console(sys.stderr)
         self._live = Live(
-            get_renderable=self._tree,
-            console=console(sys.stderr),
+            get_renderable=self._screen,
+            console=self._console,
             refresh_per_second=_REFRESHES_PER_SECOND,
-            transient=True,
+            screen=True,
             redirect_stdout=False,
             redirect_stderr=False,
         )
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._live.start(refresh=True)
         return self
 
     def __exit__(self, *_ending: object) -> None:
         self._live.stop()
+        if self._status:
+            self._console.print(self._tree())
 
     def update(self, status: Status) -> None:
         self._status = status
@@ -130,7 +141,14 @@ class LiveTree:
         try:
             yield
         finally:
-            self._live.start()
+            self._live.start(refresh=True)
+
+    def _screen(self) -> "Group":
+        from rich.console import Group
+        from rich.text import Text
+
+        below = Text("\nCtrl-C: finish now, leave running or stop", style="bright_black")
+        return Group(self._tree(), *([Text(f"\n{self._url}", style="bright_black")] if self._url else []), below)
 
     def _tree(self) -> "Tree":
         return session_tree(self._session_id, self._status, self._remark, now(), self._started_at)
@@ -149,18 +167,16 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
     facts = f" · {elapsed}" + (_spend(status) if status else "")
-    tree = Tree(Text.assemble((one_safe_line(session_id), "bold"), " ", (state, "blue"), (facts, "bright_black")))
-    tree.guide_style = "bright_black"
+    name = (one_safe_line(session_id), "bold")
+    tree = Tree(_line(name, " ", (state, "blue"), (facts, "bright_black")), guide_style="bright_black")
     for record in status.subtasks if status else ():
         mark, colour = _MARKS[record.state]
         tree.add(
-            Text.assemble(
+            _line(
                 (f"{mark} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (_words(record, at), colour),
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
-                no_wrap=True,
-                overflow="ellipsis",
             )
         )
     for question in status.questions if status else ():
@@ -184,6 +200,12 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     if remark:
         tree.add(Text(one_safe_line(remark, 300), style="yellow"))
     return tree
+
+
+def _line(*parts: str | tuple[str, str]) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
 def describe_call(call: PendingCall) -> str:

@@ -24,6 +24,7 @@ NAME_SHARED_FILES: Final = (
 )
 _WORKER_FILE: Final = "worker_main.py"
 _WORKER_PACKAGE: Final = "chargehand_worker"
+_NO_HOME: Final = Path("/nonexistent")
 _PROJECT: Final = Path(sys.prefix).parent
 """The folder that holds the virtual environment of this command: a checkout of Chargehand, if the worker is in it."""
 
@@ -161,8 +162,20 @@ def find_location(
 
 
 def find_own_location(options: LocationOptions) -> Location:
-    """Decide by this process's environment."""
-    return find_location(options, os.environ, Path.home(), here=Path.cwd())
+    """Decide by this process's environment.
+
+    Raises:
+        NotReachable: the working directory is gone.
+    """
+    try:
+        here = Path.cwd()
+    except OSError as error:
+        raise NotReachable(f"The working directory cannot be used: {error.strerror}. Change to another one.") from error
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has none
+        home = _NO_HOME
+    return find_location(options, os.environ, home, here=here)
 
 
 def _worker_command(environment: Mapping[str, str], project: Path, *, has_package: bool | None) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import tempfile
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -55,6 +57,9 @@ def _options(
 
 def main() -> NoReturn:
     """Run a command and exit at once: the SDK's threads can abort a process during an orderly shutdown."""
+    # A stream that the caller has closed is None.
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the life of the process
+    sys.stdout, sys.stderr = sys.stdout or nowhere, sys.stderr or nowhere
     code = execute(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -71,17 +76,42 @@ def execute(arguments: list[str]) -> int:
     except ChargehandError as error:
         say(f"chargehand: {error}")
         return _exit_code(error)
-    except BaseException:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
-        traceback.print_exc()
-        return Exit.FAILED
+    except BaseException as error:  # noqa: BLE001  # the top of the process, which must not end in an orderly shutdown
+        return _surprise(error)
     return Exit.DONE
+
+
+def _surprise(error: BaseException) -> Exit:
+    match error:
+        case KeyboardInterrupt():
+            return Exit.INTERRUPTED
+        case BrokenPipeError():
+            pass  # nobody reads the output any more
+        case OSError():
+            say(f"chargehand: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
+        case _ if type(error).__module__.startswith("temporalio."):
+            say("chargehand: The Temporal server does not answer as it should. To find the cause: `chargehand doctor`.")
+            return Exit.UNREACHABLE
+        case _:
+            say(f"chargehand: unexpected error, a fault of this program: {type(error).__name__}{_kept_details(error)}")
+    return Exit.FAILED
+
+
+def _kept_details(error: BaseException) -> str:
+    """Write the traceback of an unexpected error to a file, for whoever mends it."""
+    with suppress(OSError), tempfile.NamedTemporaryFile("w", prefix="chargehand-error-", delete=False) as file:
+        traceback.print_exception(error, file=file)
+        return f". Details: {file.name}"
+    return ""
 
 
 def _exit_code(error: ChargehandError) -> Exit:
     match error:
         case NotReachable():
             return Exit.UNREACHABLE
-        case SessionFailed(error_type=ErrorType.INVALID_INPUT) | UpdateRefused(error_type=ErrorType.INVALID_INPUT):
+        case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL):
+            return Exit.BAD_INPUT
+        case UpdateRefused(error_type=ErrorType.INVALID_INPUT):
             return Exit.BAD_INPUT
         case (
             SessionNotFound()

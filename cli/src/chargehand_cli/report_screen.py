@@ -23,12 +23,13 @@ def put_on_screen(report: Report) -> None:
         screen.print(Text(one_safe_line(report.disclaimer, 1_000), style="italic"))
     for line in output_lines(report):
         screen.print(Text(safe_text(line)))
-    for line in _facts(report):
-        screen.print(Text(line, no_wrap=True, overflow="ellipsis"))
+    for line, is_folded in _facts(report):
+        screen.print(Text(line), no_wrap=is_folded, overflow="ellipsis" if is_folded else "fold")
     screen.print(Text(one_safe_line(" · ".join(session_facts(report)), 1_000), style="bright_black"))
 
 
-def _facts(report: Report) -> Iterator[str]:
+def _facts(report: Report) -> Iterator[tuple[str, bool]]:
+    """List the lines below the answer, each with whether it is cut at the terminal's edge."""
     sections = {
         "Not found or not done": [f"- {gap}" for gap in report.gaps],
         "Contradictions": [f"- {each.about}: {' | '.join(each.positions)}" for each in report.contradictions],
@@ -37,10 +38,10 @@ def _facts(report: Report) -> Iterator[str]:
     }
     for title, lines in sections.items():
         if lines:
-            yield ""
-            yield title
-            yield from (f"  {one_safe_line(line, 400)}" for line in lines)
-    yield ""
+            yield "", False
+            yield title, False
+            yield from ((f"  {one_safe_line(line, 400)}", title == "Sources") for line in lines)
+    yield "", False
 
 
 def _source(number: int, source: Source) -> str:

@@ -22,7 +22,31 @@ if TYPE_CHECKING:
     Model = TypeVar("Model", bound=BaseModel)
 
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)?")
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?\s*(?:s|min|m|h|d)\s*)+")
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
+_MOST_GOAL_CHARACTERS: Final = 100_000
+"""Of standard input; the contract's limit is lower, and its message says so."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    "goal": "GOAL",
+    "crew": "--crew",
+    "profile": "--profile",
+    "criteria": "--criteria",
+    "length_words": "--words",
+    "output_schema": "--output-schema",
+    "answer_within": "--answer-within",
+    "limits.max_turns": "--turns",
+    "limits.budget_usd": "--budget",
+    "limits.deadline": "--deadline",
+    "limits.max_parallel": "--parallel",
+    "limits.max_depth": "--depth",
+    "limits.max_attempts": "--attempts",
+    "limits.max_rounds": "--rounds",
+    "limits.max_reviews": "--reviews",
+    "limits.subtask_deadline": "--subtask-deadline",
+}
+"""Options by the field of the request that they set."""
+_LEAST_TURNS: Final = 3
+"""A plan, an agent's turn and the report: no session gets by with fewer."""
 
 
 class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `except BadRequest`
@@ -33,7 +57,9 @@ class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `excep
 class RequestOptions:
     """A request as typed; None is a field that was not typed."""
 
-    goal: Annotated[str | None, typer.Argument(metavar="GOAL", help="What to find out or do.")] = None
+    goal: Annotated[
+        str | None, typer.Argument(metavar="GOAL", help="What to find out or do; - reads it from standard input.")
+    ] = None
     docs: Documents = None
     input: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
@@ -55,7 +81,7 @@ class RequestOptions:
         typer.Option(metavar="FILE", help="Print the result as JSON that is valid by the JSON Schema in this file."),
     ] = None
     approve_plan: Annotated[
-        bool, typer.Option("--approve-plan", help="Wait for approval: `chargehand plan SESSION --approve`.")
+        bool, typer.Option("--approve-plan", help="Wait for approval of the plan: this terminal asks.")
     ] = False
     profile: Annotated[
         Literal["quick", "standard", "deep"] | None,
@@ -64,7 +90,7 @@ class RequestOptions:
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
     turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
     deadline: Annotated[
-        str | None, typer.Option(help="Maximum duration: 90s, 10m, 2h or ISO 8601.", show_default="10m")
+        str | None, typer.Option(help="Maximum duration: 90s, 10m, 1h30m or ISO 8601.", show_default="10m")
     ] = None
     parallel: Annotated[int | None, typer.Option(help="Maximum number of parallel subtasks.", show_default="5")] = None
     depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
@@ -105,8 +131,8 @@ def build_request(
     from chargehand import SessionRequest
 
     fields = read_json(options.input) if options.input else dict(taped or {})
-    fields |= _without_none(
-        goal=options.goal,
+    typed = _without_none(
+        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
         crew=options.crew,
         profile=options.profile,
         criteria=options.criteria or None,
@@ -118,6 +144,7 @@ def build_request(
         answer_within=_duration(options.answer_within),
         urgency=options.urgency,
     )
+    fields |= typed
     limits = _raisable(options.turns, options.budget, options.deadline) | _without_none(
         max_parallel=options.parallel,
         max_depth=options.depth,
@@ -133,7 +160,17 @@ def build_request(
     if documents:
         before = fields.get("documents")
         fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
-    return _validate(SessionRequest, fields, "The request is invalid")
+    paths = {*typed, *(f"limits.{name}" for name in limits)}
+    request = _validate(
+        SessionRequest, fields, "The request is invalid", {each: _OPTIONS[each] for each in paths if each in _OPTIONS}
+    )
+    if request.limits.max_turns < _LEAST_TURNS:
+        name = "--turns" if options.turns is not None else "limits.max_turns"
+        raise BadRequest(
+            f"The request is invalid: {name}: {request.limits.max_turns} cannot pay for a plan, an agent's turn and "
+            f"the report; use {_LEAST_TURNS} or more"
+        )
+    return request
 
 
 def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":
@@ -144,7 +181,8 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
     """
     from chargehand import RaisedLimits
 
-    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid")
+    options = {path.removeprefix("limits."): option for path, option in _OPTIONS.items()}
+    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid", options)
 
 
 def build_user_message(text: str, subtask: str | None) -> "UserMessage":
@@ -186,7 +224,10 @@ def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
     return _validate(kind, content, f"{file} is not a valid {noun}")
 
 
-def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) -> "Model":
+def _validate(
+    kind: "type[Model]", value: dict[str, Any] | bytes, problem: str, options: Mapping[str, str] | None = None
+) -> "Model":
+    """Validate a value; a field that was typed as an option is named by that."""
     from pydantic import ValidationError
 
     from chargehand.converter import describe_problems, join_problems
@@ -194,7 +235,16 @@ def _validate(kind: "type[Model]", value: dict[str, Any] | bytes, problem: str) 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
     except ValidationError as error:
-        raise BadRequest(f"{problem}: {join_problems(describe_problems(error, kind))}") from error
+        problems = (_by_option(each, options or {}) for each in describe_problems(error, kind))
+        raise BadRequest(f"{problem}: {join_problems(problems)}") from error
+
+
+def _by_option(problem: str, options: Mapping[str, str]) -> str:
+    path, separator, what = problem.partition(": ")
+    for field, option in options.items():
+        if path == field or path.startswith(f"{field}."):
+            return f"{option}{separator}{what}"
+    return problem
 
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
@@ -225,8 +275,7 @@ def read_json(source: str) -> dict[str, Any]:
 
 
 def _duration(text: str | None) -> float | str | None:
-    """Read `90`, `90s`, `10m` or `2h`; leave anything else to the contract, which also accepts ISO 8601."""
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text.strip().lower())
-    return float(match[1]) * _SECONDS[match[2] or "s"] if match else text
+    """Read `90`, `90s`, `10m` or `1h30m`; leave anything else to the contract, which also accepts ISO 8601."""
+    if text is None or not _DURATION.fullmatch(typed := text.strip().lower()):
+        return text
+    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))

@@ -150,7 +150,8 @@ async def put_report(
     else:
         put(report_markdown(report))
     remark = _say_nothing if quiet else say
-    await _keep(connection, report, remark)
+    await keep_report(connection, report, remark)
+    _list_files(connection, report, remark)
     if count := len(report.artifacts):
         files_made = "1 file was" if count == 1 else f"{count} files were"
         remark(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
@@ -162,7 +163,8 @@ def exit_of(report: Report) -> Exit:
     return Exit.DONE if report.stop_reason == "completed" else Exit.PARTIAL
 
 
-async def _keep(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
+async def keep_report(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
+    """Keep a report that came from the server, and its trace, as files."""
     state = connection.location.state
     if connection.is_open:
         trace = None
@@ -175,7 +177,10 @@ async def _keep(connection: Connection, report: Report, remark: Callable[[str], 
             await asyncio.to_thread(keep, state, report, trace, enclosures)
         except OSError as error:
             remark(f"The report could not be saved in {state}: {error.strerror}.")
-    files = session_files(state, report.session)
+
+
+def _list_files(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
+    files = session_files(connection.location.state, report.session)
     shown = {"Report page": files.page, "Report": files.markdown, "Trace": files.trace}
     for name, path in shown.items():
         if path.exists():

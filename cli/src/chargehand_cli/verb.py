@@ -20,7 +20,15 @@ from chargehand_cli.terminal import Exit, run_interruptible, say
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, and nothing else, to standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
-SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.")]
+
+
+def _not_empty(session_id: str) -> str:
+    if not session_id.strip():
+        raise typer.BadParameter("a session ID is not empty; `chargehand list` shows those of this server")
+    return session_id
+
+
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.", callback=_not_empty)]
 Documents = Annotated[
     list[Path] | None, typer.Option("--docs", "-d", metavar="PATH", help="Document or folder; may be repeated.")
 ]

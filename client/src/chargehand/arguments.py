@@ -9,8 +9,8 @@ from chargehand.errors import InvalidInput
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_LONGEST_ID: Final = 500
-"""Characters; Temporal allows 1,000, and the ids of subtasks begin with their session's."""
+_LONGEST_ID: Final = 175
+"""Characters; the ids of subtasks begin with their session's, and databases keep 255."""
 
 
 def contract(kind: type[_Model], **fields: object) -> _Model:

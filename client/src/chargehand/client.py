@@ -1,9 +1,8 @@
 """The Python client: connect, and start, list and find sessions."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TypeVar, overload
 
@@ -16,12 +15,13 @@ from chargehand.arguments import contract
 from chargehand.connecting import connect
 from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import describe_problems, join_problems
-from chargehand.errors import InvalidInput, OutputInvalid, SearchAttributesMissing
+from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
-from chargehand.session import Session, start_session
+from chargehand.session import Session, prepared, start_session
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import list_executions
@@ -100,13 +100,13 @@ class Chargehand:
             request: a goal in the user's words, or a whole request.
             documents: what the agents may read beside the request's own: paths of files and folders, and (name, bytes),
                 which are uploaded; and public addresses at `https://`, which the workers read.
-            session_id: up to 500 characters; made up if absent.
+            session_id: up to 175 characters; made up if absent.
 
         Raises:
             InvalidInput: the goal or the id is invalid.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await self._prepare(request, documents)
+        asked = await prepared(request, documents, self._files)
         return await start_session(self.client, self.task_queue, asked, session_id, self._files)
 
     @overload
@@ -188,20 +188,49 @@ class Chargehand:
                     raise
                 raise SearchAttributesMissing(missing) from error
 
+    async def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),
+    ) -> None:
+        """Start a session again and again, by a schedule of Temporal; with the id of one that exists, replace that one.
+
+        Each session has an id of its own, `<schedule_id>-<time in UTC>`, such as `nightly-2026-11-21T02:00:00Z`.
+
+        Args:
+            schedule_id: 1 to 150 characters.
+            request: a goal in the user's words, or a whole request.
+            cron: when to start, such as `0 2 * * *`; either this or `every`.
+            every: how often to start, at least a minute.
+            time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
+            overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (one at most
+                waits), or start it `beside`.
+            documents: as for `start`; they are uploaded now.
+
+        Raises:
+            InvalidInput: an argument is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
+        """
+        asked = await prepared(request, documents, self._files)
+        made = scheduled(schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap)
+        with translated(schedule_id):
+            await put_schedule(self.client, schedule_id, made)
+
+    async def unschedule(self, schedule_id: str) -> None:
+        """Delete a schedule; its sessions go on. There may be none."""
+        with translated(schedule_id):
+            await delete_schedule(self.client, schedule_id)
+
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         """List the search attributes of sessions that the namespace lacks; without them a list says less."""
         with translated(""):
             return await missing_attributes(self.client)
-
-    async def _prepare(self, request: str | SessionRequest, documents: Sequence[Document]) -> SessionRequest:
-        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
-        if isinstance(documents, str):
-            raise InvalidInput(f"documents: pass a list: documents=[{documents!r}]")
-        if not documents:
-            return asked
-        uploaded = await asyncio.to_thread(self._files.upload, documents)
-        given = {name: getattr(asked, name) for name in asked.model_fields_set}
-        return contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
 
 
 def output_of(report: Report, output: type[OutputModel]) -> OutputModel:

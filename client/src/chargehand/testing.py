@@ -19,6 +19,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, overload
 
+from temporalio.client import Schedule
+
 from chargehand.arguments import contract
 from chargehand.client import Chargehand
 from chargehand.contracts import (
@@ -46,6 +48,7 @@ from chargehand.errors import (
 from chargehand.listing import SessionSummary, one_line
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
+from chargehand.schedules import Overlap, scheduled, times
 from chargehand.scripted_session import ScriptedRun, run_session, run_tool
 from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
@@ -136,11 +139,12 @@ class StandInSession(Session):
         """List the documents of its request."""
         return self._run().request.documents
 
-    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
+    async def ask(
+        self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
+    ) -> "StandInSession":
         """Start a session that follows this one."""
-        return await self._chargehand.start(
-            await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal})), session_id=session_id
-        )
+        request = await self.follow_up(contract(SessionRequest, **{**fields, "goal": goal}))
+        return await self._chargehand.start(request, documents=documents, session_id=session_id)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List the sessions of the thread, the first first."""
@@ -263,6 +267,8 @@ class StandInChargehand(Chargehand):
             )
         self.task_queue = task_queue
         self._scripts = [script if isinstance(script, StandInScript) else StandInScript(script) for script in scripts]
+        self.schedules: dict[str, Schedule] = {}
+        """What was scheduled, by id."""
         self._runs: dict[str, _Run] = {}
 
     @property
@@ -329,6 +335,27 @@ class StandInChargehand(Chargehand):
         return self.session(session_id)
 
     run = Chargehand.run
+
+    async def schedule(
+        self,
+        schedule_id: str,
+        request: str | SessionRequest,
+        *,
+        cron: str | None = None,
+        every: timedelta | None = None,
+        time_zone: str | None = None,
+        overlap: Overlap = "skip",
+        documents: Sequence[Document] = (),  # noqa: ARG002  # nothing is started
+    ) -> None:
+        """Check a schedule, and keep it in `schedules`; no session is started by it."""
+        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+        self.schedules[schedule_id] = scheduled(
+            schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap
+        )
+
+    async def unschedule(self, schedule_id: str) -> None:
+        """Drop a schedule from `schedules`."""
+        self.schedules.pop(schedule_id, None)
 
     def session(self, session_id: str) -> StandInSession:
         """Give access to a session by its id, whether it exists or not."""

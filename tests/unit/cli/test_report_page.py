@@ -23,7 +23,7 @@ from chargehand_cli.enclosures import (
     enclose_pictures,
 )
 from chargehand_cli.rendering.figures import cost, title
-from chargehand_cli.rendering.markdown import safe_html, text_fragment
+from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style
 from chargehand_cli.rendering.svg import plan_graph
 from chargehand_cli.rendering.unfinished import unfinished_page
@@ -119,6 +119,15 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     )
     assert '<span class="soft">The end.</span>' in page
     assert "words that are not there" in page
+
+
+@pytest.mark.parametrize("piece", ["- ", "a ", "* a - ", "-a"])
+@pytest.mark.timeout(10)
+def test_marks_of_hostile_quotations_take_no_time(piece: str) -> None:
+    """A quotation that matches in very many ways, and then does not, is given up at once."""
+    text = piece * 2_000
+
+    assert "<mark>" not in marked(text, [piece * 500 + "x", *["y"] * 500])
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,25 @@ def test_a_request_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) 
     assert build_request(RequestOptions(input="-"), ()).goal == "What is new?"
 
 
+def test_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` as GOAL: what is piped in is the question."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("What is new?\n"))
+
+    assert build_request(RequestOptions(goal="-"), ()).goal == "What is new?"
+
+
 @pytest.mark.parametrize(
     ("typed", "seconds"),
-    [("90", 90), ("90s", 90), ("1.5m", 90), ("10 min", 600), ("2h", 7_200), ("1d", 86_400), ("PT10M", 600)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("1.5m", 90),
+        ("10 min", 600),
+        ("2h", 7_200),
+        ("1d", 86_400),
+        ("1h30m", 5_400),
+        ("PT10M", 600),
+    ],
 )
 def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
     """Seconds, minutes, hours, days, and ISO 8601."""
@@ -101,13 +117,14 @@ def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
 @pytest.mark.parametrize(
     ("typed", "problem"),
     [
-        (RequestOptions(goal="  a "), "goal: String should have at least 3 characters"),
-        (RequestOptions(goal="What is new?", crew="No Crew"), "crew: "),
-        (RequestOptions(goal="What is new?", budget=-1), "limits.budget_usd: "),
-        (RequestOptions(goal="What is new?", budget=float("nan")), "limits.budget_usd: "),
-        (RequestOptions(goal="What is new?", turns=0), "limits.max_turns: "),
-        (RequestOptions(goal="What is new?", deadline="soon"), "limits.deadline: "),
-        (RequestOptions(goal="What is new?", deadline="0"), "limits.deadline: "),
+        (RequestOptions(goal="  a "), "GOAL: String should have at least 3 characters"),
+        (RequestOptions(goal="What is new?", crew="No Crew"), "--crew: "),
+        (RequestOptions(goal="What is new?", budget=-1), "--budget: "),
+        (RequestOptions(goal="What is new?", budget=float("nan")), "--budget: "),
+        (RequestOptions(goal="What is new?", turns=0), "--turns: "),
+        (RequestOptions(goal="What is new?", turns=2), "--turns: 2 cannot pay for a plan"),
+        (RequestOptions(goal="What is new?", deadline="soon"), "--deadline: "),
+        (RequestOptions(goal="What is new?", deadline="0"), "--deadline: "),
         (RequestOptions(input="/nowhere.json"), "/nowhere.json cannot be read: No such file or directory"),
     ],
 )
@@ -144,5 +161,5 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
 
 def test_an_invalid_limit_is_named() -> None:
     """The problem names its limit before any session is asked."""
-    with pytest.raises(BadRequest, match="The limits are invalid: budget_usd: "):
+    with pytest.raises(BadRequest, match="The limits are invalid: --budget: "):
         build_raised_limits(None, float("nan"), None)

@@ -13,10 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chargehand import Question, Status, SubtaskRecord
+from chargehand import Plan, Question, Status, Subtask, SubtaskRecord
 from chargehand_cli import terminal
 from chargehand_cli.live_tree import Lines, now, session_tree
+from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.text import report_markdown
+from chargehand_cli.report_screen import put_on_screen
 from tests.unit.cli.reports import at, report
 
 SOURCES = Path(terminal.__file__).parent
@@ -81,6 +83,11 @@ def _tree(text: str) -> None:
     terminal.console(sys.stdout).print(session_tree(text, status, text, now(), now()))
 
 
+def _plan(text: str) -> Plan:
+    subtask = Subtask.model_construct(id=text, agent=text, instruction=text, depends_on=(text,))
+    return Plan.model_construct(subtasks=(subtask,), strategy="merge", final_instruction=text)
+
+
 def _lines(text: str) -> None:
     lines = Lines(text)
     lines.update(_status(text))
@@ -92,6 +99,9 @@ WRITERS: dict[str, Callable[[str], None]] = {
     "put": terminal.put,
     "markdown": terminal.put_markdown,
     "report": lambda text: terminal.put_markdown(report_markdown(report(answer=text, gaps=(text,), brain=text))),
+    "screen": lambda text: put_on_screen(report(answer=text, gaps=(text,), notice=text, brain=text)),
+    "plan": lambda text: terminal.put("\n".join(plan_lines(_plan(text)))),
+    "prompt": terminal.prompt,
     "JSON": lambda text: terminal.put_json(json.dumps({"text": text}, ensure_ascii=False)),
     "JSON of a report": lambda text: terminal.put_json(report(answer=text).model_dump_json(indent=2)),
     "tree": _tree,

@@ -1,6 +1,7 @@
 """The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
 
 from chargehand_cli.verbs import (
+    browse,
     calls,
     crew,
     decide,
@@ -22,7 +23,7 @@ from chargehand_cli.verbs import (
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, report.app, trace.app),
+    "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
     "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }

@@ -1,7 +1,6 @@
 """Export every step of a session: `trace`."""
 
 import asyncio
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -56,7 +55,7 @@ async def trace(
 
     text = _write(await open_trace(connection, session), form)
     if to is None or to == Path("-"):
-        sys.stdout.write(text) if form is Format.HTML else put_json(text)
+        put(text) if form is Format.HTML else put_json(text)
         return
     try:
         await asyncio.to_thread(to.write_text, text, encoding="utf-8")

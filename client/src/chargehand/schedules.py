@@ -1,0 +1,108 @@
+"""Schedules of Temporal that start sessions.
+
+`start_workflow(cron_schedule=…)` and `temporal workflow start --cron` give every run the same workflow id, so only a
+schedule gives each session an id, and so a report, of its own.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final, Literal
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import SessionRequest
+from chargehand.errors import InvalidInput
+from chargehand.interface import Supervisor
+from chargehand.start_options import start_options
+
+Overlap = Literal["skip", "wait", "beside"]
+"""What to do when it is time for a session and the last one still runs."""
+
+_POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
+    "skip": ScheduleOverlapPolicy.SKIP,
+    "wait": ScheduleOverlapPolicy.BUFFER_ONE,
+    "beside": ScheduleOverlapPolicy.ALLOW_ALL,
+}
+_LONGEST_ID: Final = 150
+"""Characters; sessions have 175, and the time takes 21 of them."""
+_SHORTEST: Final = timedelta(minutes=1)
+
+
+def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
+    """Say when sessions start.
+
+    Raises:
+        InvalidInput: not exactly one of `cron` and `every` is given, or `every` is too short.
+    """
+    if (cron is None) == (every is None):
+        raise InvalidInput("schedule: give either cron or every")
+    if cron is not None:
+        return ScheduleSpec(cron_expressions=[cron], time_zone_name=time_zone)
+    if every is None or every < _SHORTEST:
+        raise InvalidInput("every: must be at least a minute")
+    return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)])
+
+
+def scheduled(
+    schedule_id: str, request: SessionRequest, task_queue: str, spec: ScheduleSpec, overlap: Overlap
+) -> Schedule:
+    """Build a schedule that starts a request.
+
+    Raises:
+        InvalidInput: the id or the policy is invalid.
+    """
+    if not schedule_id.strip() or not schedule_id.isprintable() or len(schedule_id) > _LONGEST_ID:
+        raise InvalidInput(f"schedule_id: give 1 to {_LONGEST_ID} characters that can be shown")
+    if overlap not in _POLICIES:
+        raise InvalidInput(f"overlap: must be one of {', '.join(_POLICIES)}")
+    options = start_options(request)
+    action = ScheduleActionStartWorkflow(
+        Supervisor.run,
+        request,
+        id=schedule_id,
+        task_queue=task_queue,
+        static_summary=options["static_summary"],
+        static_details=options["static_details"],
+        memo=options["memo"],
+        execution_timeout=options["execution_timeout"],
+        priority=options["priority"],
+    )
+    return Schedule(action=action, spec=spec, policy=SchedulePolicy(overlap=_POLICIES[overlap]))
+
+
+async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> None:
+    """Create a schedule, or replace the one of this id.
+
+    Raises:
+        InvalidInput: the server does not understand its times.
+        RPCError: the server does not answer.
+    """
+    try:
+        try:
+            await client.create_schedule(schedule_id, schedule)
+        except ScheduleAlreadyRunningError:
+            await client.get_schedule_handle(schedule_id).update(lambda _: ScheduleUpdate(schedule))
+    except RPCError as error:
+        if error.status is RPCStatusCode.INVALID_ARGUMENT:
+            raise InvalidInput(f"schedule: {error.message}") from error
+        raise
+
+
+async def delete_schedule(client: Client, schedule_id: str) -> None:
+    """Delete a schedule if there is one."""
+    try:
+        await client.get_schedule_handle(schedule_id).delete()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise

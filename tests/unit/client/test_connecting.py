@@ -1,0 +1,103 @@
+"""Connecting says which setting is wrong, in words of its own."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from chargehand import AccessDenied, Chargehand, ChargehandError, NotReachable, UnusableSettings
+
+
+@pytest.fixture
+def address(client: Client) -> str:
+    """Of a real server that speaks no TLS."""
+    return client.service_client.config.target_host
+
+
+async def _refused(monkeypatch: pytest.MonkeyPatch, **settings: str) -> ChargehandError:
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ChargehandError) as refused:
+        await Chargehand.connect()
+    return refused.value
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "words"),
+    [
+        ({"TEMPORAL_PROFILE": "nowhere"}, UnusableSettings, "Profile 'nowhere' not found"),
+        ({"TEMPORAL_CONFIG_FILE": "/no/temporal.toml"}, UnusableSettings, "TEMPORAL_CONFIG_FILE: there is no file"),
+        ({"TEMPORAL_TLS_SERVER_CA_CERT_PATH": "/no.pem"}, UnusableSettings, "/no.pem, which a TEMPORAL_TLS_"),
+        ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x", "TEMPORAL_TLS_CLIENT_KEY_DATA": "x"}, UnusableSettings, "is not PEM"),
+        ({"TEMPORAL_API_KEY": "key"}, UnusableSettings, "speaks no TLS, and this client does"),
+        ({"TEMPORAL_NAMESPACE": "nowhere"}, UnusableSettings, "Namespace nowhere is not found"),
+        ({"TEMPORAL_ADDRESS": "localhost:99999"}, UnusableSettings, "write HOST:PORT"),
+        ({"TEMPORAL_ADDRESS": "http://localhost:7233"}, UnusableSettings, "write HOST:PORT"),
+        ({"TEMPORAL_ADDRESS": "localhost:1"}, NotReachable, "No Temporal server answers at localhost:1"),
+    ],
+)
+async def test_a_wrong_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, address: str, settings: dict[str, str], kind: type, words: str
+) -> None:
+    """With the class that a program can act on; what the SDK said is the cause, not the message."""
+    error = await _refused(monkeypatch, **{"TEMPORAL_ADDRESS": address} | settings)
+
+    assert (type(error), words in str(error)) == (kind, True), str(error)
+    assert "transport" not in str(error)
+
+
+async def test_a_wrong_api_key_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's reason is quoted, and the setting is named."""
+    async with await asyncio.start_server(_deny, "localhost", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = {"TEMPORAL_ADDRESS": f"localhost:{port}", "TEMPORAL_API_KEY": "key", "TEMPORAL_TLS": "false"}
+        error = await _refused(monkeypatch, **settings)
+
+    assert isinstance(error, AccessDenied)
+    assert "Request unauthorized. Check TEMPORAL_API_KEY" in str(error)
+
+
+async def test_a_profile_is_connected_by(monkeypatch: pytest.MonkeyPatch, address: str, tmp_path: Path) -> None:
+    """Address and namespace come from the profile that is named."""
+    file = tmp_path / "temporal.toml"
+    file.write_text(f'[profile.ours]\naddress = "{address}"\nnamespace = "default"\n', encoding="utf-8")
+    monkeypatch.setenv("TEMPORAL_CONFIG_FILE", str(file))
+    monkeypatch.setenv("TEMPORAL_PROFILE", "ours")
+
+    chargehand = await Chargehand.connect()
+
+    assert chargehand.client.service_client.config.target_host == address
+
+
+_DENIED = {"content-type": "application/grpc", "grpc-status": "16", "grpc-message": "Request unauthorized."}
+
+
+async def _deny(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer every call over HTTP/2 as a server of Temporal Cloud answers one with a wrong key."""
+    try:
+        await reader.readexactly(24)  # the preface
+        writer.write(_frame(4, 0, b"\0\0\0\0", b""))
+        while True:
+            head = await reader.readexactly(9)
+            await reader.readexactly(int.from_bytes(head[:3], "big"))
+            if head[3] == 4 and not head[4] & 1:
+                writer.write(_frame(4, 1, head[5:], b""))
+            if head[3] == 1:
+                told = {
+                    "content-type": "application/grpc",
+                    "grpc-status": "16",
+                    "grpc-message": "Request unauthorized.",
+                }
+                block = b"\x88" + b"".join(b"\0" + _text(name) + _text(value) for name, value in told.items())
+                writer.write(_frame(1, 5, head[5:], block))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+def _frame(kind: int, flags: int, stream: bytes, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream + payload
+
+
+def _text(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()

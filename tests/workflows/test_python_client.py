@@ -1,0 +1,84 @@
+"""What callers in Python do with sessions on a real server."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from temporalio.client import ScheduleActionExecutionStartWorkflow
+
+from chargehand import Chargehand, InvalidInput, NoWorker, SessionRequest, UploadRefused, session
+from tests.scripted_model import subtask
+from tests.waiting import until
+from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_main_path import well_behaved
+
+
+async def test_documents_are_uploaded_by_path_and_by_bytes_and_passed_on_by_address(
+    environment: OpenEnvironment, tmp_path: Path
+) -> None:
+    """The workers read what was uploaded; what cannot be used is told by its place and the remedy."""
+    lease = tmp_path / "lease.md"
+    lease.write_text("Notice is three months.", encoding="utf-8")
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        client, queue = opened.chargehand.client, opened.chargehand.task_queue
+        chargehand = Chargehand(client, queue, artifacts=tmp_path / "artifacts")
+        with pytest.raises(UploadRefused, match="unknown where the workers read: pass artifacts="):
+            await Chargehand(client, queue).start("How long is it?", documents=[lease])
+        with pytest.raises(UploadRefused, match=r"documents\[1\]: .* pass an https:// address"):
+            await chargehand.start("How long is it?", documents=[lease, "http://example.org/a.md"])
+        started = await chargehand.start("How long is it?", documents=[str(lease), ("note.txt", b"Or four.")])
+        report = await started.result()
+        given = (await started.request()).documents
+
+    assert [re.sub("[0-9a-f]{64}", "…", each) for each in given] == ["artifact:…/lease.md", "artifact:…/note.txt"]
+    assert report.stop_reason == "completed"
+
+
+def test_a_path_in_a_request_is_told_where_it_belongs() -> None:
+    """Whoever writes a path where an address stands learns which argument uploads it."""
+    with pytest.raises(ValueError, match=r"'contract\.pdf' is a path; pass documents=\['contract\.pdf'\] to start"):
+        SessionRequest(goal="What is owed?", documents=("contract.pdf",))
+
+
+async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenEnvironment) -> None:
+    """Two sessions of one schedule are two sessions; the same id replaces a schedule."""
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        chargehand = opened.chargehand
+        with pytest.raises(InvalidInput, match="give either cron or every"):
+            await chargehand.schedule("nightly", "What is new?")
+        with pytest.raises(InvalidInput, match="schedule: "):
+            await chargehand.schedule("nightly", "What is new?", cron="at night")
+        await chargehand.schedule("nightly", "What is new?", cron="0 2 * * *", time_zone="Europe/Berlin")
+        await chargehand.schedule("nightly", "What is new?", every=timedelta(days=1), overlap="beside")
+        handle = chargehand.client.get_schedule_handle("nightly")
+        spec = (await handle.describe()).schedule.spec
+        started: list[str] = []
+
+        async def has_started(count: int) -> bool:
+            actions = (await handle.describe()).info.recent_actions
+            begun = [each.action for each in actions]
+            started[:] = [each.workflow_id for each in begun if isinstance(each, ScheduleActionExecutionStartWorkflow)]
+            return len(started) == count
+
+        await handle.trigger()
+        await until(lambda: has_started(1))
+        reports = [await chargehand.session(each).result() for each in started]
+        await chargehand.unschedule("nightly")
+        await chargehand.unschedule("nightly")
+
+    assert (len(spec.intervals), len(spec.calendars)) == (1, 0)
+    assert [report.session for report in reports] == started
+    assert re.fullmatch(r"nightly-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", started[0])
+
+
+async def test_a_session_without_a_worker_says_so(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries and updates end instead of waiting for ever."""
+    monkeypatch.setattr(session, "_PATIENCE_SECONDS", 0.2)
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        started = await Chargehand(opened.chargehand.client, "nobody-polls-this").start("Is anybody there?")
+        for ask in (started.status, started.plan, started.approve, started.finish_now):
+            with pytest.raises(NoWorker, match="No worker polls the task queue 'nobody-polls-this'"):
+                await ask()
