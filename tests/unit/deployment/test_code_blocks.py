@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import cast, get_type_hints
 
 import pytest
@@ -59,7 +60,7 @@ def commands(program: str) -> Iterator[tuple[str, list[str]]]:
 
 def _words(line: str) -> list[str]:
     try:
-        return shlex.split(line, comments=True)
+        return list(takewhile(lambda word: word not in {">", "|"}, shlex.split(line, comments=True)))
     except ValueError:
         return []
 
