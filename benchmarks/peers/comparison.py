@@ -111,7 +111,11 @@ class Contender:
         self.provider.exchanges.clear()
         ended = await self.program.run(self.next_id(), _CAP)
         await asyncio.sleep(1)  # calls that go on after the end
-        return {"": self.name, "model calls": len(self.provider.requests), "end": ended.get("error") or "an answer"}
+        return {
+            "": self.name,
+            "model calls": len(self.provider.requests),
+            "end": ended.get("error", "an answer").partition(":")[0],
+        }
 
     def next_id(self) -> str:
         self._number += 1
@@ -177,7 +181,7 @@ async def peers() -> tuple[Sequence[Row], Sequence[str]]:
                         contender.jobs.append(job)
             caps = [await contender.limited() for contender in contenders]
             memory = {contender.name: contender.peak_rss_bytes() for contender in contenders}
-            in_tools = await _crashes(contenders, _agents_search, 0.03)
+            in_tools = await _crashes(contenders, _agents_search, 0.05)
             in_turns = await _crashes(contenders, _agents_answer, 0.1)
     rows = [
         _row(contender, memory[contender.name], in_tools[contender.name], in_turns[contender.name], cap)

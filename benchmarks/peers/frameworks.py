@@ -64,11 +64,12 @@ def install(framework: Framework, folder: Path) -> Path:
     """Make an environment for a framework; gives its Python."""
     if not framework.packages:
         return Path(sys.executable)
-    uv = str(Path(sys.executable).parent / "uv")
+    # The project's overrides leave packages out that frameworks need.
+    uv = [str(Path(sys.executable).parent / "uv"), "--no-config", "--quiet", "--directory", str(folder)]
     environment = folder / f"environment-{framework.program}"
-    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(environment)], check=True)
+    subprocess.run([*uv, "venv", "--python", sys.executable, str(environment)], check=True)
     python = environment / "bin" / "python"
-    subprocess.run([uv, "pip", "install", "--quiet", "--python", str(python), *framework.packages], check=True)
+    subprocess.run([*uv, "pip", "install", "--python", str(python), *framework.packages], check=True)
     return python
 
 
