@@ -22,7 +22,7 @@ from chargehand_cli.enclosures import (
     enclose_passages,
     enclose_pictures,
 )
-from chargehand_cli.rendering.figures import cost, title
+from chargehand_cli.rendering.figures import cost, period, title
 from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style
 from chargehand_cli.rendering.svg import plan_graph
@@ -242,7 +242,10 @@ def test_titles_are_short(instruction: str, named: str) -> None:
 
 
 def test_small_amounts_are_said_in_words() -> None:
-    """Nobody reads $0.0042 as money."""
+    """Nobody reads $0.0042 as money, nor 10 min 0 s as a time."""
+    assert [period(timedelta(seconds=each)) for each in (0, 0.04, 1.23, 95, 600, 7_200, 7_260)] == [
+        "0.0 s", "less than 0.1 s", "1.2 s", "1 min 35 s", "10 min", "2 h", "2 h 1 min"
+    ]  # fmt: skip
     assert [cost(Decimal(each)) for each in ("0", "0.0042", "0.01", "1.239", "12345")] == [
         "$0.00", "less than 1 cent", "$0.01", "$1.24", "$12,345.00"
     ]  # fmt: skip
