@@ -68,7 +68,7 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
             await cancelled.cancel()
             with pytest.raises(SessionCancelled):
                 await cancelled.result()
-            await rejected.decide_plan(PlanDecision(decision="reject"))
+            await rejected.reject()
             with pytest.raises(SessionFailed):
                 await rejected.result()
             others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
