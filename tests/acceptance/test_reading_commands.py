@@ -12,6 +12,7 @@ from temporalio.client import Client
 from activities.documents.artifacts import ArtifactStore
 from activities.tool_outputs import ToolOutput, store_outputs
 from activities.tools import ToolAnswer
+from chargehand import Chargehand
 from chargehand.contracts import SessionRequest, Source
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import store_documents
@@ -71,6 +72,35 @@ async def test_files_are_listed_and_brought(client: Client, drawn: tuple[str, Pa
     assert [(each["path"], each["problem"]) for each in json.loads(again.out)] == [
         (str(to / name), "") for name in names
     ]
+
+
+async def test_a_report_is_written_with_its_pictures(client: Client, drawn: tuple[str, Path], tmp_path: Path) -> None:
+    """The ending of the file names the format, and what agents drew is inside the page."""
+    (session, kept), page = drawn, tmp_path / "page.htm"
+
+    ran = await Commands(client, "--state-dir", tmp_path / "state", "--artifacts", kept)(
+        "report", session, "--to", page
+    )
+
+    assert (ran.code, ran.out, ran.said) == (0, "", f"Report: {page}\n")
+    assert (
+        f'<img src="data:image/png;base64,{base64.b64encode(_PNG).decode()}" alt="Sales by month">' in page.read_text()
+    )
+
+
+async def test_a_report_that_is_not_there_is_not_waited_for(client: Client, tmp_path: Path) -> None:
+    """Of a session that no worker carries on, and of one that ended without a report, a page says so."""
+    started = Chargehand(client, task_queue="nobody-works-here")
+    session = await started.start(SessionRequest(goal="Is <anybody> there?"))
+    chargehand, page = Commands(client, "--task-queue", "nobody-works-here"), tmp_path / "page.html"
+
+    shown = await chargehand("report", session.id, "--to", page)
+    await client.get_workflow_handle(session.id).terminate()
+    refused = await chargehand("report", session.id, "--to", "-", "--format", "md")
+
+    assert (shown.code, refused.code, refused.out) == (3, 2, "")
+    assert f"<code>chargehand watch {session.id}</code>" in page.read_text()
+    assert f"Session '{session.id}' has no report: " in refused.said
 
 
 async def test_a_file_of_the_users_own_is_replaced_only_by_force(

@@ -12,11 +12,19 @@ from temporalio.client import Client
 from chargehand.contracts import Report
 from chargehand_cli.console.api import OPERATIONS
 from tests.console.conftest import OpenConsole, open_console
-from tests.scripted_model import Script, answer, subtask
+from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until_state
 
+HELD = Held(answer("Late."))
 GOAL = "What do the documents say?"
-SCRIPT = Script().plan(subtask("T1"), subtask("T2")).work("", answer("It is known."))
+STEERED = "Let me steer."
+SCRIPT = (
+    Script()
+    .plan(subtask("T1"), subtask("T2"))
+    .work("", answer("It is known."))
+    .plan(subtask("T3"), subtask("T4", after=["T3"]), goal=STEERED)
+    .work("T3", HELD)
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +58,26 @@ async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
     assert [each.id for each in Report.model_validate_json(reported.content).subtasks] == ["T1"]
     assert again.status_code == 409
     assert session in [each["id"] for each in listed]
+
+
+async def test_a_running_session_is_steered(console: OpenConsole) -> None:
+    """What has not begun is changed, agents are told and interrupted, limits are raised, the report is asked for."""
+    session = await start(console, goal=STEERED)
+    path = f"/api/v1/sessions/{session}"
+    await HELD.reached.wait()
+    edited = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T4"}]})
+    begun = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T3"}]})
+    told = await console.api.post(f"{path}/messages", json={"text": "Be brief.", "subtask": "T3"})
+    interrupted = await console.api.post(f"{path}/interrupt", json={})
+    raised = await console.api.post(f"{path}/limits", json={"max_turns": 44, "budget_usd": 3})
+    finished = await console.api.post(f"{path}/finish")
+    reported = (await console.api.get(f"{path}/result?wait=60")).json()
+
+    assert [each["id"] for each in edited.json()["subtasks"]] == ["T3"]
+    assert begun.status_code in (409, 422)
+    assert [each.status_code for each in (told, interrupted, finished)] == [200] * 3, told.text
+    assert (raised.json()["max_turns"], raised.json()["budget_usd"]) == (44, 3)
+    assert reported["stop_reason"] == "finish_now"
 
 
 async def test_documents_travel_in_a_form(console: OpenConsole) -> None:

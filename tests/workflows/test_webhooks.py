@@ -17,7 +17,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.contracts import WebhookNotice
 from activities.webhooks import WebhookActivities, WebhookRules
-from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionCancelled, SessionFailed
 from chargehand.wire import ErrorType
 from tests.environment import open_environment
@@ -68,7 +68,7 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
             await cancelled.cancel()
             with pytest.raises(SessionCancelled):
                 await cancelled.result()
-            await rejected.reject()
+            await rejected.reject("No.")
             with pytest.raises(SessionFailed):
                 await rejected.result()
             others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]

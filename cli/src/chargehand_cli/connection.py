@@ -150,12 +150,20 @@ class Connection:
 
     def session_url(self, session_id: str) -> str | None:
         """Return a session's address in the Web UI; None if the Web UI's address is unknown."""
+        base = self._workflows_url
+        return f"{base}/{quote(session_id, safe='')}" if base else None
+
+    def sessions_url(self) -> str | None:
+        """Return the address of the list of sessions in the Web UI, without their subtasks."""
+        from chargehand.visibility import ROOT_RUNS
+
+        base = self._workflows_url
+        return f"{base}?query={quote(ROOT_RUNS)}" if base else None
+
+    @property
+    def _workflows_url(self) -> str | None:
         base = self._note.ui_url if self._note else self.location.ui_url
-        if not base:
-            return None
-        return (
-            f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows/{quote(session_id, safe='')}"
-        )
+        return f"{base.rstrip('/')}/namespaces/{self.chargehand.client.namespace}/workflows" if base else None
 
     def temporal_command(self, arguments: str) -> str:
         """Write a `temporal` command line that reaches this server."""

@@ -30,10 +30,10 @@ _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
 _PAGE: Final = 200
 """Each has a memo with its plan: a page has to stay below what one answer of the server may have."""
-ROOT_SESSIONS: Final = (
-    f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL AND ExecutionStatus != 'ContinuedAsNew'"
-)
-"""The query for sessions that no other session started: of one that has continued as new, the newest run."""
+ROOT_RUNS: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+"""The query for runs of sessions that no other session started."""
+ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
+"""The query for these sessions: of one that has continued as new, the newest run."""
 OPEN: Final = "CloseTime IS NULL"
 """The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
 

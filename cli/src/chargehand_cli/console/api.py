@@ -15,8 +15,10 @@ from chargehand import (
     Artifact,
     CallDecision,
     ChargehandError,
+    Interruption,
     Plan,
     PlanDecision,
+    PlanEdit,
     RaisedLimits,
     Report,
     Session,
@@ -24,6 +26,7 @@ from chargehand import (
     SessionSummary,
     Status,
     Trace,
+    UserMessage,
 )
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
@@ -225,7 +228,8 @@ async def finished(call: Call) -> Report:
 
 async def decide_plan(call: Call) -> Response:
     """Decide on the plan."""
-    return answer(await actions.decide_plan(_session(call), await call.body(PlanDecision, "decision")))
+    decided = await actions.decide_plan(_session(call), await call.body(PlanDecision, "decision"))
+    return answer(decided) if decided else answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
 async def decide_call(call: Call) -> Response:
@@ -236,6 +240,21 @@ async def decide_call(call: Call) -> Response:
 async def answer_question(call: Call) -> Response:
     """Answer a question."""
     return answer(await actions.answer_question(_session(call), await call.body(Answer, "answer")))
+
+
+async def edit_plan(call: Call) -> Response:
+    """Change what has not begun of the plan."""
+    return answer(await actions.edit_plan(_session(call), await call.body(PlanEdit, "edit")))
+
+
+async def tell(call: Call) -> Response:
+    """Tell agents something."""
+    return answer(await actions.tell(_session(call), await call.body(UserMessage, "message")))
+
+
+async def interrupt(call: Call) -> Response:
+    """End the tools that agents are using."""
+    return answer(await _session(call).interrupt((await call.body(Interruption, "interruption")).subtask))
 
 
 async def raise_limits(call: Call) -> Response:
@@ -334,6 +353,7 @@ OPERATIONS: Final = (
         decide_plan,
         takes=PlanDecision,
         returns=Plan,
+        also={HTTPStatus.ACCEPTED: "The plan is rejected, and the session ends."},
     ),
     Operation(
         "POST",
@@ -351,6 +371,33 @@ OPERATIONS: Final = (
         "Answer the question of a subtask",
         answer_question,
         takes=Answer,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/edits",
+        "editPlan",
+        "Change what has not begun of the plan of a running session",
+        edit_plan,
+        takes=PlanEdit,
+        returns=Plan,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/messages",
+        "tellAgents",
+        "Have agents read a message at their next turn",
+        tell,
+        takes=UserMessage,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/interrupt",
+        "interruptTools",
+        "End the tools that agents are using; they go on with their next turn",
+        interrupt,
+        takes=Interruption,
         returns=Status,
     ),
     Operation(

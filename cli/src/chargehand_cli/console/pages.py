@@ -13,7 +13,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from chargehand import CallDecision, ChargehandError, Plan, PlanDecision, RaisedLimits, Report, Trace
+from chargehand import (
+    Answer,
+    CallDecision,
+    ChargehandError,
+    Interruption,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    Report,
+    Trace,
+    UserMessage,
+)
 from chargehand.listing import STATES
 from chargehand_cli.console import actions, api
 from chargehand_cli.console.access import Access
@@ -35,9 +47,11 @@ from chargehand_cli.console.uploads import files_of, read_form, store_uploads
 from chargehand_cli.console.views import Page, view_session
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_body, report_page, report_style
-from chargehand_cli.request import RequestOptions, build_answer, build_raised_limits, build_request
+from chargehand_cli.request import RequestOptions, build_raised_limits, build_request
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
+_CHANGED: Final = {"reword": "instruction", "reroute": "agent"}
+"""The field of the form that belongs to a change."""
 _LATEST: Final = 10
 _REPORT_POLICY: Final = (
     # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
@@ -153,16 +167,17 @@ class Typed:
     approve_plan: str = ""
     questions: str = ""
     pause: str = ""
+    follows: str = ""
 
     @property
     def is_open(self) -> bool:
         """Whether more than the goal was typed."""
-        return self != Typed(goal=self.goal)
+        return self != Typed(goal=self.goal, follows=self.follows)
 
 
 async def ask(request: Request) -> Response:
     """Show the form of a request, and the latest sessions."""
-    return await _ask(request, Typed())
+    return await _ask(request, Typed(follows=request.query_params.get("follows", "")[:255]))
 
 
 async def _ask(request: Request, typed: Typed, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
@@ -186,7 +201,7 @@ async def start(request: Request, form: FormData) -> Response:
             questions=bool(typed.questions),
             on_limit="pause" if typed.pause else None,
         )
-        fields = {"tenant": typed.tenant} if typed.tenant else {}
+        fields = {name: value for name in ("tenant", "follows") if (value := getattr(typed, name))}
         build_request(options, (), fields)  # before anything is stored
         documents = await store_uploads(files_of(form, "documents"), backend)
         session = await backend.connect().start(build_request(options, documents, fields))
@@ -317,8 +332,28 @@ async def _decide_call(backend: Backend, session_id: str, form: FormData) -> Non
 
 
 async def _answer(backend: Backend, session_id: str, form: FormData) -> None:
-    answer = build_answer(text_of(form, "subtask"), text_of(form, "text"))
+    answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
     await actions.answer_question(backend.session(session_id), answer)
+
+
+async def _edit_plan(backend: Backend, session_id: str, form: FormData) -> None:
+    if text := text_of(form, "edits"):
+        edit = parse(PlanEdit, text.encode(), "edit")
+    else:
+        names = ("edit", "subtask", _CHANGED.get(text_of(form, "edit"), ""))
+        change = {name: text_of(form, name) for name in names if name}
+        edit = validate(PlanEdit, {"edits": [change]}, "edit")
+    await actions.edit_plan(backend.session(session_id), edit)
+
+
+async def _tell(backend: Backend, session_id: str, form: FormData) -> None:
+    fields = {"text": text_of(form, "text"), "subtask": text_of(form, "subtask") or None}
+    await actions.tell(backend.session(session_id), validate(UserMessage, fields, "message"))
+
+
+async def _interrupt(backend: Backend, session_id: str, form: FormData) -> None:
+    fields = {"subtask": text_of(form, "subtask") or None}
+    await backend.session(session_id).interrupt(validate(Interruption, fields, "interruption").subtask)
 
 
 async def _raise_limits(backend: Backend, session_id: str, form: FormData) -> None:
@@ -341,6 +376,9 @@ _ACTIONS: Final[Mapping[str, Callable[[Backend, str, FormData], Awaitable[None]]
     "plan": _decide_plan,
     "calls": _decide_call,
     "answers": _answer,
+    "edits": _edit_plan,
+    "messages": _tell,
+    "interrupt": _interrupt,
     "limits": _raise_limits,
     "finish": _finish,
     "cancel": _cancel,

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.errors import DownloadRefused, UploadRefused
+from chargehand.errors import DownloadRefused, InvalidInput, UpdateRefused, UploadRefused
 from chargehand_cli.request import BadRequest
 
 _RETRY_SECONDS: Final = "5"
@@ -45,9 +45,9 @@ def problem_of(error: ChargehandError) -> Problem:
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), "not_reachable", {"Retry-After": _RETRY_SECONDS})
         case SessionNotFound() | DownloadRefused():
             return Problem(HTTPStatus.NOT_FOUND, str(error))
-        case UploadRefused() | BadRequest():
+        case UploadRefused() | BadRequest() | InvalidInput():
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error), ErrorType.INVALID_INPUT)
-        case SessionFailed(error_type=ErrorType() as kind):
+        case SessionFailed(error_type=ErrorType() as kind) | UpdateRefused(error_type=ErrorType() as kind):
             return Problem(_STATUS.get(kind, HTTPStatus.CONFLICT), str(error), kind)
         case _:
             return Problem(HTTPStatus.CONFLICT, str(error), type(error).__name__)

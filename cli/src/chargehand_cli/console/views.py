@@ -72,6 +72,8 @@ class SessionView:
     budget: str = ""
     is_open: bool = True
     can_steer: bool = False
+    can_change: bool = False
+    """Whether a part of the plan has not begun, and can be changed."""
     has_report: bool = False
     artifacts: tuple[Artifact, ...] = ()
     web_ui: str | None = None
@@ -94,7 +96,7 @@ class Page:
 
     def actions(self, view: SessionView) -> Markup:
         """Render what people can do."""
-        return Markup(render("_actions.html", view=view, base=self.base, csrf=self.csrf))  # noqa: S704  # as above
+        return Markup(render("_actions.html", view=view, base=self.base, csrf=self.csrf, session_id=self.session_id))  # noqa: S704  # as above
 
     def whole(self, view: SessionView, problem: str = "") -> str:
         """Render the page."""
@@ -159,6 +161,9 @@ def _of_status(status: Status, web_ui: str | None) -> SessionView:
         max_turns=status.max_turns,
         budget=f"{status.budget_usd:.2f}",
         can_steer=status.state not in _WORK_IS_OVER,
+        can_change=not awaits
+        and status.state not in _WORK_IS_OVER
+        and any(each.state == "waiting" for each in status.subtasks),
         web_ui=web_ui,
     )
 

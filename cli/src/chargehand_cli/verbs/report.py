@@ -5,11 +5,11 @@ import sys
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from chargehand import ChargehandError, SessionEnded
+from chargehand import ChargehandError, NotReachable, SessionEnded, SessionFailed, SessionNotFound
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -32,7 +32,8 @@ class Format(StrEnum):
 
 
 _PAGES: Final = (Format.HTML, Format.PDF)
-_ENDED: Final = ("failed", "cancelled")
+_PATIENCE_SECONDS: Final = 5
+"""For the answer of a worker, of which there may be none."""
 
 
 @verb(app, location=FILES)
@@ -51,14 +52,12 @@ async def report(
 
     Does not wait: for a session without a report, the page of html and pdf says how far it has come.
     """
-    from chargehand_cli.session_status import read_status
-
     form = form or _format_of(to)
-    status, has_worker = await read_status(connection, session)
-    if status.state == "finished":
+    standing = await _standing(connection, session)
+    if standing is None:
         content, code = await _write_report(connection, session, form)
     else:
-        content, code = await _write_status(connection, status, form, has_worker=has_worker)
+        content, code = await _write_standing(connection, standing, form)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
@@ -120,18 +119,15 @@ async def _page_of(connection: Connection, found: "Report") -> str:
     return report_page(found, trace, await find_enclosures(connection, found))
 
 
-async def _write_status(
-    connection: Connection, status: "Status", form: Format, *, has_worker: bool
-) -> tuple[bytes, Exit]:
+async def _write_standing(connection: Connection, standing: "_Standing", form: Format) -> tuple[bytes, Exit]:
     """Write how far a session without a report has come.
 
     Raises:
         BadRequest: the format is for reports only.
     """
-    problem = await _failure(connection, status)
-    resume = f"To resume it: `chargehand watch {status.session}`"
+    status, problem = standing.status, standing.problem
     if form not in _PAGES:
-        reason = problem or f"{status.state.replace('_', ' ')}{'' if has_worker else ', but without a worker'}."
+        reason = problem or f"{status.state.replace('_', ' ')}."
         raise BadRequest(
             f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )
@@ -139,22 +135,51 @@ async def _write_status(
     from chargehand_cli.rendering.unfinished import unfinished_page
 
     trace = await connection.session(status.session).trace()
-    if not has_worker:
-        problem, action = "it has no worker.", resume
-    else:
-        action = user_action(status)
+    page = unfinished_page(status, trace, problem=problem, action=user_action(status))
     say(f"Session '{status.session}' has no report; its page shows how far it has come.")
-    page = unfinished_page(status, trace, problem=problem, action=action)
-    return await _print(page, form), Exit.FAILED if status.state in _ENDED else Exit.PARTIAL
+    return await _print(page, form), Exit.PARTIAL if standing.is_open else Exit.FAILED
 
 
-async def _failure(connection: Connection, status: "Status") -> str:
-    if status.state in _ENDED:
-        try:
-            await connection.session(status.session).result()
-        except SessionEnded as error:
-            return str(error)
-    return ""
+class _Standing(NamedTuple):
+    """How far a session without a report has come."""
+
+    status: "Status"
+    problem: str
+    """Why it has no report, unless the status says it all."""
+    is_open: bool
+
+
+async def _standing(connection: Connection, session_id: str) -> _Standing | None:
+    """Find out how far a session has come; None if it has a report."""
+    from chargehand import Status
+    from chargehand_cli.session_files import kept_report
+
+    location = connection.location
+    if location.is_embedded and kept_report(location.state, session_id):
+        return None
+    await connection.open(worker=False)
+    session = connection.session(session_id)
+    try:
+        is_open = await connection.is_unfinished(session_id)
+        if not is_open:
+            await session.result()
+            return None
+    except SessionNotFound:
+        if kept_report(location.state, session_id):
+            return None
+        raise
+    except SessionEnded as error:
+        state = "failed" if isinstance(error, SessionFailed) else "cancelled"
+        goal = (await session.request()).goal
+        return _Standing(Status(session=session_id, goal=goal, state=state), str(error), is_open=False)
+    if connection.has_worker:
+        with suppress(NotReachable, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return _Standing(await session.status(), "", is_open=True)
+    goal = (await session.request()).goal
+    return _Standing(
+        Status(session=session_id, goal=goal, state="executing"), "no worker answers for it.", is_open=True
+    )
 
 
 async def _print(page: str, form: Format) -> bytes:

@@ -45,6 +45,7 @@ async def stay_up(connection: Connection, port: int | None = None) -> None:
     async with serving(_backend(connection), settings) as console:
         say(connection.describe())
         say(f"Worker log: {connection.location.worker_log}")
+        say(f"Sessions in the Web UI: {connection.sessions_url()}")
         _announce(console, settings)
         say("Ctrl-C shuts all of it down, unless another command uses it; running sessions resume the next time.")
         try:

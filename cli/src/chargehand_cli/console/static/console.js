@@ -21,19 +21,22 @@ function replace(id, html) {
 // What somebody is typing stays, with the cursor in it.
 function replaceActions(key, html) {
   const target = document.getElementById("actions");
-  const typed = [...target.querySelectorAll("input[id], textarea[id]")].filter((each) => each.value !== each.defaultValue);
+  const initial = (each) => each.defaultValue ?? each.options[0]?.value;
+  const typed = [...target.querySelectorAll("input[id], textarea[id], select[id]")].filter((each) => each.value !== initial(each));
+  const open = [...target.querySelectorAll("details[open] > summary")].map((each) => each.textContent);
   const focused = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
   replace("actions", html);
   target.dataset.key = key;
+  for (const each of target.querySelectorAll("summary")) {
+    if (open.includes(each.textContent)) each.parentElement.open = true;
+  }
   for (const each of typed) {
     const successor = document.getElementById(each.id);
     if (!successor) continue;
     successor.value = each.value;
-    const folded = successor.closest("details");
-    if (folded) folded.open = true;
     if (each === focused) {
       successor.focus();
-      successor.setSelectionRange(each.selectionStart, each.selectionEnd);
+      if (each.selectionStart != null) successor.setSelectionRange(each.selectionStart, each.selectionEnd);
     }
   }
 }

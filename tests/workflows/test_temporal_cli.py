@@ -1,0 +1,106 @@
+"""The page about the Temporal CLI is run by the real program, command by command."""
+
+import asyncio
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+from temporalio.client import Client
+
+from activities.models.protocol import ModelCall
+from chargehand.session import Session
+from chargehand.wire import UpdateName
+from tests.conftest import temporal_program
+from tests.scripted_model import Held, Script, Turn, answer, request_tool, subtask
+from tests.waiting import until, until_state
+from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_tool_approval import DESK, pending
+
+_PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "temporal-cli.md"
+_BLOCK: Final = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HASH: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+def commands() -> list[list[str]]:
+    """List the commands of the page in their order."""
+    blocks = "".join(_BLOCK.findall(_PAGE.read_text(encoding="utf-8"))).replace("\\\n", "")
+    return [shlex.split(line) for line in blocks.splitlines()]
+
+
+async def test_every_update_can_be_sent_by_the_temporal_cli(
+    environment: OpenEnvironment, client: Client, tmp_path: Path
+) -> None:
+    """Each command of the page does what the page says, and together they send every update there is."""
+    held, crews = Held(answer("Rotterdam.")), tmp_path / "crews"
+    crews.mkdir()
+    (crews / "desk.toml").write_text(DESK.format(clerk='approve = ["refund"]', crew=""), encoding="utf-8")
+
+    def ask_first(call: ModelCall) -> Turn:
+        asked = len([each for each in opened.model.of_kind("work") if each.agent == call.agent])
+        return answer("By what?", status="ambiguous_input") if asked == 1 else held
+
+    script = (
+        Script()
+        .plan(subtask("T1"), subtask("T2", after=["T1"]))
+        .plan(subtask("T1", agent="clerk"), goal="complaint")
+        .work("", ask_first, agent="reader")
+        .work("", request_tool("refund", amount=7), answer("Settled."), agent="clerk")
+    )
+    done: list[str] = []
+    async with environment(script, own_crews=(crews,), acting=("refund", "fraud_check", "letter")) as opened:
+        ports, complaint = opened.chargehand.session("ports"), opened.chargehand.session("complaint")
+        for command in commands():
+            name = command[command.index("--name") + 1] if "--name" in command else ""
+            call = await _is_ready_for(name, ports, complaint, held)
+            replaced = {"chargehand": opened.chargehand.task_queue, "temporal": temporal_program()}
+            words = [replaced.get(word, word).replace(_HASH, call) for word in command]
+            await _run(client, *words)
+            done += [name] if name else []
+        held.released.set()
+        first, second = await ports.result(), await opened.chargehand.session("ports-2").result()
+        await complaint.result()
+        listed = [each async for each in opened.chargehand.list(thread="ports")]
+
+        async def has_goal() -> bool:
+            listed[:] = [each async for each in opened.chargehand.list(thread="ports")]
+            return len(listed) == 2
+
+        await until(has_goal)
+
+    assert set(done) == set(UpdateName)
+    assert first.stop_reason == "finish_now"
+    assert second.follows == "ports"
+    assert len(opened.tools["refund"].calls) == 1
+    assert {each.goal for each in listed} == {
+        "Who runs the largest ports of Europe?",
+        "And which of them is the oldest?",
+    }
+
+
+async def _is_ready_for(name: str, ports: Session, complaint: Session, held: Held) -> str:
+    """Wait until a session is where an update is for; returns the hash of the call to decide about."""
+    match name:
+        case UpdateName.DECIDE_PLAN:
+            await until_state(ports, "awaiting_approval")
+        case UpdateName.ANSWER:
+            await until_state(ports, "awaiting_answer")
+        case UpdateName.EDIT_PLAN | UpdateName.TELL | UpdateName.INTERRUPT:
+            await asyncio.wait_for(held.reached.wait(), 60)
+        case UpdateName.DECIDE_CALL:
+            [call] = await pending(complaint, 1)
+            return call.hash
+        case _:
+            pass
+    return _HASH
+
+
+async def _run(client: Client, *command: str) -> None:
+    environment: dict[str, Any] = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    environment |= {"TEMPORAL_ADDRESS": client.service_client.config.target_host}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    written, _ = await process.communicate()
+    assert process.returncode == 0, (command, written.decode())
