@@ -1,6 +1,7 @@
 """The workflow that verifies the report of a finished session. It calls no model and costs nothing."""
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.documents.verification import VerificationActivities
@@ -16,6 +17,11 @@ class VerificationWorkflow:
     @workflow.run
     async def run(self, request: VerificationRequest) -> VerificationReport:
         """Verify one report."""
-        return await workflow.execute_activity_method(
-            VerificationActivities.verify_report, request, summary=request.session, **options.verification()
-        )
+        try:
+            return await workflow.execute_activity_method(
+                VerificationActivities.verify_report, request, summary=request.session, **options.verification()
+            )
+        except ActivityError as error:
+            if isinstance(error.cause, ApplicationError):
+                raise error.cause from None  # its message says what to do
+            raise
