@@ -11,6 +11,7 @@ from temporalio.client import Client
 from activities.contracts import InputOutcome
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Finding, Limits, Report, SessionRequest, Source, Success
 from chargehand.errors import ChargehandError, SessionFailed
@@ -105,7 +106,10 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
     async with environment(script) as opened:
         first = await start(opened)
         _, result = await ask(first, "And in short?", review="never")
+        [written] = opened.model.tasks(SynthesisTask)
 
+    assert [given.id for given in written.outcomes] == ["E1", "T1", "T2"]
+    assert [[each.text for each in source.quotations] for source in written.sources] == [[READ]]
     assert result.answer == "They agree [S1]."
     assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
     assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]

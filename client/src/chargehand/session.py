@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
@@ -343,8 +343,9 @@ class Session:
             NotReachable: the server does not answer at first; later on it is waited for.
         """
         with translated(self.id):
-            async for event in follow(self._client, self.id, after):
-                yield event
+            async with aclosing(follow(self._client, self.id, after)) as events:
+                async for event in events:
+                    yield event
 
     async def verify(self) -> VerificationReport:
         """Have a worker look up the report's quotations in the session's documents again; costs nothing.
