@@ -44,7 +44,7 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
-	@echo '  make run EXTRAS="charts s3"  with optional dependencies: charts, ddgs, gcs, mcp, s3'
+	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, pdf, s3'
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
@@ -61,13 +61,17 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	case "$$DOCS" in "~/"*) DOCS="$$HOME/$${DOCS#??}" ;; esac; \
 	set -- run $(ARGS) -- "$$GOAL"; \
 	if [ -n "$$DOCS" ]; then shift; set -- run --docs "$$DOCS" "$$@"; fi; \
+	trap : INT; \
 	if [ -n "$$MODEL" ]; then \
 		case "$$MODEL" in "~/"*) MODEL="$$HOME/$${MODEL#??}" ;; esac; \
-		exec $(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
+		$(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
 			-- $(BIN)/chargehand "$$@"; \
 	else \
-		exec $(BIN)/chargehand "$$@"; \
-	fi
+		$(BIN)/chargehand "$$@"; \
+	fi; \
+	code=$$?; \
+	[ $$code -eq 0 ] || echo "chargehand run: exit code $$code. (make ends with 2 whatever the code; $(BIN)/chargehand run ends with it.)" >&2; \
+	exit $$code
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)

@@ -60,13 +60,14 @@ else
     make_environment
 fi
 if ! "$venv/bin/uv" --version >/dev/null 2>&1; then
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || quietly "$venv/bin/python" -m ensurepip --default-pip
     version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
     PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check "uv==$version"
 fi
 quietly "$venv/bin/uv" sync --locked --inexact --no-progress --python "$venv/bin/python" --no-python-downloads "$@"
 if [ "${2:-}" != dev ] && [ ! -e "$venv/.group-dev" ]; then
-    # It is 40 MB, and nothing that runs needs it.
-    PIP_USER=0 quietly "$venv/bin/python" -m pip uninstall --yes uv
+    # They are 60 MB, and nothing that runs needs them; ensurepip brings pip back.
+    PIP_USER=0 quietly "$venv/bin/python" -m pip uninstall --yes uv setuptools pip
 fi
 # Groups and extras that are older than this file are installed again by make.
 if [ -z "${2:-}" ] || [ ! -e "$venv/.synced" ]; then

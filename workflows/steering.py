@@ -64,6 +64,8 @@ class Steering:
         self._told: list[ToldMessage] = []
         self._numbered = 0
         self._running: list[Delivery] = []
+        self._received: set[SteeringItem] = set()
+        """What the parent session has sent."""
         self._lost: list[str] = []
         """A gap for each message that came too late, or for a subtask that there is not."""
 
@@ -141,6 +143,12 @@ class Steering:
     def interrupt(self, subtask: str = "", path: str = "") -> tuple[Delivery, ...]:
         """Queue an interruption for those that run; returns the ways by which it is to be sent."""
         return self._queue(self._item("", path), self._ways(subtask))
+
+    def accept(self, item: SteeringItem) -> bool:
+        """Whether this was not received from the parent session before."""
+        is_new = item not in self._received
+        self._received.add(item)
+        return is_new
 
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""

@@ -59,11 +59,15 @@ async def examine(declared: Mapping[str, Iterable[McpDeclaration]], environment:
         Choice(
             f"mcp {server.declared.name}",
             "stdio" if server.declared.command else "http",
-            f"{len(server.declared.tools)} tools allowed" + (f"; digest {server.digest}" if server.digest else ""),
+            _allowed(len(server.declared.tools)) + (f"; digest {server.digest}" if server.digest else ""),
             server.problem,
         )
         for server in servers
     ]
+
+
+def _allowed(count: int) -> str:
+    return "1 tool allowed" if count == 1 else f"{count} tools allowed"
 
 
 async def _built(declared: Mapping[str, Iterable[McpDeclaration]], environment: Mapping[str, str]) -> list[McpServer]:

@@ -5,13 +5,18 @@ import os
 import signal
 from pathlib import Path
 
+from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
 from chargehand.client import Chargehand
-from chargehand.contracts import Event, SessionRequest, StateEvent, SubtaskEvent, TextEvent
+from chargehand.contracts import Event, SessionRequest, StateEvent, TextEvent, TurnEvent
 from chargehand_cli.embedded import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.scripted_provider import ScriptedProvider, canned_session
+from tests.waiting import until
 from tests.workflows.test_following import by_workflow, events_of
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.", review="never")
@@ -40,7 +45,7 @@ async def test_nothing_is_lost_or_doubled_while_server_and_worker_are_killed(tmp
                 async def follow() -> None:
                     async for event in session.follow():
                         events.append(event)
-                        if isinstance(event, SubtaskEvent):
+                        if isinstance(event, TurnEvent) and event.subtask and event.state == "completed":
                             begun.set()
 
                 following = asyncio.create_task(follow())
@@ -49,6 +54,7 @@ async def test_nothing_is_lost_or_doubled_while_server_and_worker_are_killed(tmp
                     worker.kill()
                     os.killpg(server.process.pid, signal.SIGKILL)
                     server.process.wait()
+                    await until(lambda: _is_away(chargehand.client))
                     server = start(server.port)
                 async with worker_process(chosen):
                     await asyncio.wait_for(following, 60)
@@ -63,3 +69,11 @@ async def test_nothing_is_lost_or_doubled_while_server_and_worker_are_killed(tmp
         [event for event in afterwards if not isinstance(event, TextEvent)]
     )
     assert [event.state for event in events if isinstance(event, StateEvent)][-1] == "finished"
+
+
+async def _is_away(client: Client) -> bool:
+    try:
+        await client.workflow_service.get_system_info(GetSystemInfoRequest())
+    except RPCError:
+        return True
+    return False

@@ -160,6 +160,8 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
             await desk.use("approve_call", session="quarter-1", call=call["id"])
     result = await desk.use("session_result", session="quarter-1")
     files = await desk.use("list_artifacts", session="quarter-1")
+    followed = await desk.use("start_session", goal="It takes patience.", follows="quarter-1", session="quarter-2")
+    await desk.use("cancel_session", session="quarter-2")
     picture = await desk.assistant.call_tool("read_artifact", {"session": "quarter-1", "name": "q.png"})
     report = await desk.opened.chargehand.session("quarter-1").result()
 
@@ -168,6 +170,8 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
     assert edited.startswith("Session quarter-1 is ")
     assert needed <= {"", "answer_question", "approve_call or reject_call"}
     assert [record.state for record in report.subtasks] == ["success"] * 3
+    assert followed.startswith("Session quarter-2 is ")
+    assert (await desk.opened.chargehand.session("quarter-2").request()).follows == "quarter-1"
     assert desk.opened.tools["send_invoice"].calls == [{"amount": 5}]
     assert report.answer in result
     assert "q.png" in files
@@ -181,11 +185,17 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
         for path in ("../outside.md", "/etc/passwd", "link.md", ".private/key.txt", "missing.md", "~/x")
     ]
     wrong = await desk.use("start_session", goal="What is known?", max_turns=0)
-    unknown = await desk.use("session_status", session="no-such-session")
+    unknown = [
+        await desk.use(tool, session="no-such-session")
+        for tool in ("session_status", "session_result", "list_artifacts", "finish_session", "cancel_session")
+    ]
     for session in ("finished", "cancelled"):
         await desk.use("start_session", goal="It takes patience.", session=session)
     while "T1 (researcher): running" not in desk.progress:
         assert (await desk.status("finished", 1))["next_tools"] == ""
+    told = await desk.use("tell_agents", session="finished", text="Take your time.", subtask="T1")
+    changed = await desk.use("change_plan", session="finished", edits=[{"edit": "drop", "subtask": "T1"}])
+    interrupted = await desk.use("interrupt_agents", session="finished")
     raised = await desk.use("raise_limits", session="finished", max_turns=30)
     running = await desk.use("session_result", session="finished", wait_seconds=0)
     await desk.use("finish_session", session="finished")
@@ -196,7 +206,9 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
 
     assert all("that may be read; it has to be in" in each for each in refused)
     assert "limits.max_turns" in wrong
-    assert "There is no session 'no-such-session' here" in unknown
+    assert all("There is no session 'no-such-session' here" in each for each in unknown)
+    assert all(each.startswith("Session finished is executing") for each in (told, interrupted))
+    assert "has begun" in changed
     assert " of 30 turns" in raised
     assert running.startswith("There is no report yet. Session finished is ")
     assert "stopped by `finish`" in finished

@@ -6,7 +6,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from chargehand.contracts import Answer, PlanDecision, Status
+from chargehand.contracts import Answer, Interruption, PlanDecision, PlanEdit, Status, UserMessage
 from chargehand.wire import QueryName, UpdateName
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
@@ -21,6 +21,22 @@ _SELDOM = st.sampled_from([False, False, False, True])
 _TURNS = st.sampled_from([None, 10, 30, 60, 61])
 _DOLLARS = st.sampled_from([None, Decimal(1), Decimal(3), Decimal(5), Decimal(6)])
 _SECONDS = st.sampled_from([None, 100, 1_000])
+_SUBTASKS = st.sampled_from([None, "T1", "T2", "T3", "T1/T1"])
+_CHANGES: list[dict[str, object]] = [
+    *({"edit": "drop", "subtask": id_} for id_ in ("T1", "T2", "T3", "T9")),
+    {"edit": "reword", "subtask": "T2", "instruction": "Find out about the second topic anew."},
+    {"edit": "reroute", "subtask": "T3", "agent": "writer"},
+    {"edit": "reorder", "subtask": "T3", "depends_on": [], "before": "T1"},
+    *(
+        {
+            "edit": "add",
+            "subtask": {"id": "T9", "agent": agent, "instruction": "Find out more about that.", **after},
+        }
+        for agent in ("reader", "supervisor")
+        for after in ({"depends_on": ["T1"]}, {})
+    ),
+]
+_EDITS = st.sampled_from(_CHANGES)
 _DOWN = st.sampled_from([timedelta(0), timedelta(milliseconds=100), timedelta(seconds=2)])
 
 
@@ -97,6 +113,21 @@ class DecisionCore(RuleBasedStateMachine):
     def answer(self, after: int, subtask: str) -> None:
         self._let_happen(after)
         self._update(UpdateName.ANSWER, Answer(subtask=subtask, text="The first reading is meant."))
+
+    @rule(after=_EVENTS, subtask=_SUBTASKS)
+    def tell(self, after: int, subtask: str | None) -> None:
+        self._let_happen(after)
+        self._update(UpdateName.TELL, UserMessage(text=f"Message {self.updates}.", subtask=subtask))
+
+    @rule(after=_EVENTS, subtask=_SUBTASKS)
+    def interrupt(self, after: int, subtask: str | None) -> None:
+        self._let_happen(after)
+        self._update(UpdateName.INTERRUPT, Interruption(subtask=subtask))
+
+    @rule(after=_EVENTS, edits=st.lists(_EDITS, min_size=1, max_size=3))
+    def edit(self, after: int, edits: list[dict[str, object]]) -> None:
+        self._let_happen(after)
+        self._update(UpdateName.EDIT_PLAN, PlanEdit.model_validate({"edits": edits}))
 
     @rule(after=_EVENTS, which=_WHICH)
     def duplicate_a_message(self, after: int, which: int) -> None:

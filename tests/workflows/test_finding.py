@@ -37,7 +37,7 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
     """Crew, tenant, stop reason, dollars and turns are the report's; each of the four states takes one event."""
     request = SessionRequest(goal="What do the documents say about the topics?\nAll of them.", tenant="acme")
     started = datetime.now(UTC) - timedelta(minutes=1)
-    async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
+    async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))) as opened:
         session = await opened.chargehand.start(request)
         report = await session.result()
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from temporalio.client import Client
 
 from activities.contracts import InputOutcome
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
+from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Finding, Limits, Report, SessionRequest, Source, Success
 from chargehand.errors import ChargehandError, SessionFailed
@@ -18,6 +20,8 @@ from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_long_subtasks import runs_of
+from workflows import history
 from workflows.rules.report_content import read_again
 
 READ = "what search_documents read"
@@ -102,7 +106,10 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
     async with environment(script) as opened:
         first = await start(opened)
         _, result = await ask(first, "And in short?", review="never")
+        [written] = opened.model.tasks(SynthesisTask)
 
+    assert [given.id for given in written.outcomes] == ["E1", "T1", "T2"]
+    assert [[each.text for each in source.quotations] for source in written.sources] == [[READ]]
     assert result.answer == "They agree [S1]."
     assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
     assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
@@ -128,6 +135,23 @@ async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
     assert [(each.session, each.answer) for each in last.thread] == [(first.id, "They agree.\n\n*Read for this: [S1]*")]
     assert [each.session for each in result.thread] == ids[:2]
     assert [each.session for each in result.sources] == [first.id]
+
+
+async def test_a_long_follow_up_still_knows(
+    environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it has continued as new, its agents are given the report before, and its own report names it."""
+    chain = [subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"])]
+    async with environment(SCRIPT.plan(*chain, goal="And at length?")) as opened:
+        first = await start(opened)
+        monkeypatch.setattr(history, "MOST_EVENTS", 20)
+        second, result = await ask(first, "And at length?", review="never")
+        runs = await runs_of(client, second.id)
+        last = opened.model.tasks(WorkTask)[-1]
+
+    assert len(runs) > 1
+    assert next((given.id, given.outcome.content) for given in last.inputs) == ("E1", CONTENT)
+    assert (result.follows, result.reads) == (first.id, ("reads_private",))
 
 
 async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from uuid import uuid4
 
+import nexusrpc
 import pytest
 from temporalio import workflow
 from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
@@ -17,7 +18,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from chargehand.contracts import Contract, Limits, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.converter import data_converter
 from chargehand.nexus import ForSession, OneSession, SessionService
-from chargehand.wire import NEXUS_SERVICE
+from chargehand.wire import NEXUS_SERVICE, UpdateName
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until
@@ -145,6 +146,14 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
     assert "has not ended yet; the operation `run` with its id waits for it" in seen.refusals[0]
     assert f"There is no session '{ordered.held}' here" in seen.refusals[1]
     assert "message.goal: is required; message.gaol: is not a known field; did you mean 'goal'?" in seen.refusals[2]
+
+
+def test_every_update_of_a_session_is_an_operation() -> None:
+    """What can be done to a session by an update can be done by Nexus, under the same name."""
+    definition = nexusrpc.get_service_definition(SessionService)
+    assert definition
+
+    assert set(definition.operation_definitions) == {*UpdateName, "run", "status", "result", "cancel"}
 
 
 async def test_cancelling_the_operation_cancels_the_session(client: Client, elsewhere: Client, tmp_path: Path) -> None:

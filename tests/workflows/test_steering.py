@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowUpdateStage
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, SessionRequest, Status, UserMessage
+from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import UpdateName
@@ -21,7 +21,7 @@ from tests.scripted_model import Held, Script, answer, refined, request_tool, re
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_long_subtasks import runs_of
-from tests.workflows.test_tool_approval import DESK
+from tests.workflows.test_tool_approval import DESK, pending
 from workflows import history
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
@@ -126,6 +126,29 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     assert result.gaps == ()
 
 
+async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message to a later subtask is read there, and a change to it holds, in whichever run it begins."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    first = Held(answer("Known."))
+    chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
+
+    async with environment(Script().plan(*chain).work("topic T1", first)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await first.reached.wait()
+        await session.tell("In metres.", "T4")
+        await session.edit_plan(RerouteSubtask(edit="reroute", subtask="T4", agent="analyst"))
+        first.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+        await until(lambda: _has_runs(opened.chargehand.client, session.id, 2))
+
+    assert [heard(task) for task in turns_of(opened, "topic T4")] == [["In metres."]]
+    assert result.subtasks[-1].agent == "analyst"
+    assert [each.edit for each in result.edits] == ["reroute"]
+    assert result.gaps == ()
+
+
 async def test_a_nested_session_hands_messages_down(environment: OpenEnvironment) -> None:
     """By its path to one agent below, or to all; an unknown one below is a gap of the report."""
     held = [Held(answer("Known.")), Held(answer("Known."))]
@@ -194,6 +217,21 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
         'Outcome unknown: whether refund {"amount": 10} was applied has to be checked by a person.'
     ]
     assert {record.state for record in result.subtasks} == {"success"}
+
+
+async def test_a_call_that_waits_for_approval_is_not_interrupted(environment: OpenEnvironment, tmp_path: Path) -> None:
+    """Whoever approves it afterwards has it made, and nothing is in doubt."""
+    (tmp_path / "desk.toml").write_text(DESK.format(clerk='approve = ["refund"]', crew=""))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), answer("Done."))
+    async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
+        [call] = await pending(session, 1)
+        await session.interrupt("T1")
+        await session.approve_call(call)
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert opened.tools["refund"].calls == [{"amount": 10}]
+    assert (result.answer, result.gaps) == ("Done.", ())
 
 
 async def test_an_interruption_during_a_model_call_takes_effect_after_it(environment: OpenEnvironment) -> None:

@@ -102,7 +102,10 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
 def with_late_messages(session: Session, report: Report) -> Report:
     """Name what was told after the gaps of a report were collected."""
     late = tuple(gap for gap in session.progress.steering.gaps() if gap not in report.gaps)
-    return report.model_copy(update={"gaps": (*report.gaps, *late)}) if late else report
+    if not late:
+        return report
+    ended: StopReason = "partial" if report.stop_reason == "completed" else report.stop_reason
+    return report.model_copy(update={"gaps": (*report.gaps, *late), "stop_reason": ended})
 
 
 def _crew_version(facts: SessionFacts) -> CrewVersion:

@@ -58,7 +58,7 @@ async def interrupt(progress: Progress, path: str) -> None:
 async def pass_on(progress: Progress, items: Iterable[SteeringItem], *, is_over: bool) -> None:
     """Tell the agents of a nested session what its parent hands down; what nobody can read becomes a gap."""
     ways: dict[Delivery, None] = {}
-    for item in items:
+    for item in filter(progress.steering.accept, items):
         subtask, _, below = item.path.partition("/")
         try:
             if item.text:

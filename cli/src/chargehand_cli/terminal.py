@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _RESTORE_SCREEN: Final = "\x1b[?1049l\x1b[?25h"
 """Leaves the screen of the live tree, and shows the cursor."""
 _received: Final[list[signal.Signals]] = []
+_passing: Final[list[str]] = []
 
 
 class Exit(IntEnum):
@@ -37,6 +39,7 @@ class Exit(IntEnum):
 
 def say(line: str) -> None:
     """Write a line that is not part of the result to standard error."""
+    _remove_passing_line()
     sys.stderr.write(safe_text(line) + "\n")
     sys.stderr.flush()
 
@@ -112,6 +115,25 @@ def prompt(text: str) -> None:
     """Write a prompt to standard error; the answer is typed behind it."""
     sys.stderr.write(safe_text(text))
     sys.stderr.flush()
+
+
+@contextmanager
+def passing_line(text: str) -> Generator[None]:
+    """Show a line on a terminal until something else is said, or the context ends."""
+    if sys.stderr.isatty():
+        prompt(text)
+        _passing.append(text)
+    try:
+        yield
+    finally:
+        _remove_passing_line()
+
+
+def _remove_passing_line() -> None:
+    if _passing:
+        _passing.clear()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 async def read_line() -> str:

@@ -1,6 +1,5 @@
 """The Python client: connect, and start, list and find sessions."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
@@ -16,13 +15,13 @@ from chargehand.arguments import contract
 from chargehand.connecting import connect
 from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import describe_problems, join_problems
-from chargehand.errors import InvalidInput, OutputInvalid, SearchAttributesMissing
+from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
-from chargehand.session import Session, start_session
+from chargehand.session import Session, prepared, start_session
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import list_executions
@@ -107,7 +106,7 @@ class Chargehand:
             InvalidInput: the goal or the id is invalid.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await self._prepare(request, documents)
+        asked = await prepared(request, documents, self._files)
         return await start_session(self.client, self.task_queue, asked, session_id, self._files)
 
     @overload
@@ -218,7 +217,7 @@ class Chargehand:
             InvalidInput: an argument is invalid.
             UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        asked = await self._prepare(request, documents)
+        asked = await prepared(request, documents, self._files)
         made = scheduled(schedule_id, asked, self.task_queue, times(cron, every, time_zone), overlap)
         with translated(schedule_id):
             await put_schedule(self.client, schedule_id, made)
@@ -232,16 +231,6 @@ class Chargehand:
         """List the search attributes of sessions that the namespace lacks; without them a list says less."""
         with translated(""):
             return await missing_attributes(self.client)
-
-    async def _prepare(self, request: str | SessionRequest, documents: Sequence[Document]) -> SessionRequest:
-        asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
-        if isinstance(documents, str):
-            raise InvalidInput(f"documents: pass a list: documents=[{documents!r}]")
-        if not documents:
-            return asked
-        uploaded = await asyncio.to_thread(self._files.upload, documents)
-        given = {name: getattr(asked, name) for name in asked.model_fields_set}
-        return contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
 
 
 def output_of(report: Report, output: type[OutputModel]) -> OutputModel:

@@ -2,8 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from os import PathLike
@@ -36,7 +36,7 @@ from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.follow import follow
 from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary, sessions_query, summarise
-from chargehand.shared_files import SharedFiles
+from chargehand.shared_files import Document, SharedFiles
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
@@ -79,12 +79,23 @@ class Session:
             (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
             return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
 
-    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "Session":
+    async def ask(
+        self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
+    ) -> "Session":
         """Start a session that follows this one, which has to be finished, and knows its report.
 
-        `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
+        Args:
+            goal: the question, in the user's words.
+            documents: what the agents may read beside the documents of this session, as in `Chargehand.start()`.
+            session_id: up to 175 characters; made up if absent.
+            fields: those of `SessionRequest`; crew and tenant are this session's unless they are named.
+
+        Raises:
+            InvalidInput: a field is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
-        request = await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal}))
+        asked = await prepared(contract(SessionRequest, **{**fields, "goal": goal}), documents, self._files)
+        request = await self.follow_up(asked)
         with translated(self.id):
             task_queue = (await describe(self._client, self.id)).workflow_execution_info.task_queue
         return await start_session(self._client, task_queue, request, session_id, self._files)
@@ -328,8 +339,9 @@ class Session:
             NotReachable: the server does not answer at first; later on it is waited for.
         """
         with translated(self.id):
-            async for event in follow(self._client, self.id, after):
-                yield event
+            async with aclosing(follow(self._client, self.id, after)) as events:
+                async for event in events:
+                    yield event
 
     async def _decide(self, decision: PlanDecision) -> Plan:
         return await self._answer(
@@ -358,6 +370,18 @@ class Session:
         task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
         if not await pollers(self._client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
             raise NoWorker(self.id, task_queue)
+
+
+async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
+    """Make a request of a goal, and upload its documents."""
+    asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+    if isinstance(documents, str):
+        raise InvalidInput(f"documents: pass a list: documents=[{documents!r}]")
+    if not documents:
+        return asked
+    uploaded = await asyncio.to_thread(files.upload, documents)
+    given = {name: getattr(asked, name) for name in asked.model_fields_set}
+    return contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
 
 
 async def start_session(

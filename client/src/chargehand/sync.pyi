@@ -33,10 +33,20 @@ class Session:
     def request(self) -> SessionRequest:
         """Read what was asked, as the session was given it; works without a worker."""
 
-    def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> Session:
+    def ask(
+        self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
+    ) -> Session:
         """Start a session that follows this one, which has to be finished, and knows its report.
 
-        `fields` are those of `SessionRequest`; crew and tenant are this session's unless they are named.
+        Args:
+            goal: the question, in the user's words.
+            documents: what the agents may read beside the documents of this session, as in `Chargehand.start()`.
+            session_id: up to 175 characters; made up if absent.
+            fields: those of `SessionRequest`; crew and tenant are this session's unless they are named.
+
+        Raises:
+            InvalidInput: a field is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
         """
 
     def documents(self) -> tuple[str, ...]:

@@ -139,11 +139,12 @@ class StandInSession(Session):
         """List the documents of its request."""
         return self._run().request.documents
 
-    async def ask(self, goal: str, *, session_id: str | None = None, **fields: Any) -> "StandInSession":
+    async def ask(
+        self, goal: str, *, documents: Sequence[Document] = (), session_id: str | None = None, **fields: Any
+    ) -> "StandInSession":
         """Start a session that follows this one."""
-        return await self._chargehand.start(
-            await self.follow_up(SessionRequest.model_validate({**fields, "goal": goal})), session_id=session_id
-        )
+        request = await self.follow_up(contract(SessionRequest, **{**fields, "goal": goal}))
+        return await self._chargehand.start(request, documents=documents, session_id=session_id)
 
     async def thread(self) -> tuple[SessionSummary, ...]:
         """List the sessions of the thread, the first first."""

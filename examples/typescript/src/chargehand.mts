@@ -7,12 +7,15 @@ import { EncryptionCodec } from './encryption.mjs';
 import type {
   Answer,
   CallDecision,
+  Interruption,
   Plan,
   PlanDecision,
+  PlanEdit,
   RaisedLimits,
   Report,
   SessionRequest,
   Status,
+  UserMessage,
 } from './messages.mjs';
 
 const { EventType } = proto.temporal.api.enums.v1;
@@ -86,6 +89,18 @@ export class Session {
 
   raiseLimits(raised: RaisedLimits): Promise<Status> {
     return this.update<Status>('raise_limits', raised);
+  }
+
+  tell(message: UserMessage): Promise<Status> {
+    return this.update<Status>('tell', message);
+  }
+
+  interrupt(interruption: Interruption = {}): Promise<Status> {
+    return this.update<Status>('interrupt', interruption);
+  }
+
+  editPlan(edit: PlanEdit): Promise<Plan> {
+    return this.update<Plan>('edit_plan', edit);
   }
 
   finishNow(): Promise<Status> {

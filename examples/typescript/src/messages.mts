@@ -59,6 +59,28 @@ export interface CallDecision {
   reason?: string;
 }
 
+/** A message for agents that run: for that of a subtask, or for all. */
+export interface UserMessage {
+  text: string;
+  subtask?: string;
+}
+
+export interface Interruption {
+  subtask?: string;
+}
+
+export type PlanChange =
+  | { edit: 'add'; subtask: Subtask; before?: string }
+  | { edit: 'drop'; subtask: string }
+  | { edit: 'reword'; subtask: string; instruction: string }
+  | { edit: 'reroute'; subtask: string; agent: string }
+  | { edit: 'reorder'; subtask: string; before?: string; depends_on?: string[] };
+
+/** Changes to what has not begun of the plan of a running session. */
+export interface PlanEdit {
+  edits: PlanChange[];
+}
+
 export interface Question {
   subtask: string;
   agent: string;

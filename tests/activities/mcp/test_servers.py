@@ -301,7 +301,7 @@ async def test_the_operator_is_told_what_is_wrong_with_each_server(serve: Serve)
     choices = await examine({"a": [changed], "b": [missing]}, {})
 
     assert (well.backend, well.adapter, well.problem) == ("mcp odd", "stdio", "")
-    digest = well.why.removeprefix("1 tools allowed; digest ")
+    digest = well.why.removeprefix("1 tool allowed; digest ")
     assert len(digest) == 64
     assert f"have the digest {digest}, which is not the approved one" in choices[0].problem
     assert choices[1].problem == "there is no program 'no-such-server'"

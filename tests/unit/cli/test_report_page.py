@@ -22,8 +22,8 @@ from chargehand_cli.enclosures import (
     enclose_passages,
     enclose_pictures,
 )
-from chargehand_cli.rendering.figures import cost, title
-from chargehand_cli.rendering.markdown import safe_html, text_fragment
+from chargehand_cli.rendering.figures import cost, period, title
+from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style
 from chargehand_cli.rendering.svg import plan_graph
 from chargehand_cli.rendering.unfinished import unfinished_page
@@ -119,6 +119,15 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     )
     assert '<span class="soft">The end.</span>' in page
     assert "words that are not there" in page
+
+
+@pytest.mark.parametrize("piece", ["- ", "a ", "* a - ", "-a"])
+@pytest.mark.timeout(10)
+def test_marks_of_hostile_quotations_take_no_time(piece: str) -> None:
+    """A quotation that matches in very many ways, and then does not, is given up at once."""
+    text = piece * 2_000
+
+    assert "<mark>" not in marked(text, [piece * 500 + "x", *["y"] * 500])
 
 
 @pytest.mark.parametrize(
@@ -233,7 +242,10 @@ def test_titles_are_short(instruction: str, named: str) -> None:
 
 
 def test_small_amounts_are_said_in_words() -> None:
-    """Nobody reads $0.0042 as money."""
+    """Nobody reads $0.0042 as money, nor 10 min 0 s as a time."""
+    assert [period(timedelta(seconds=each)) for each in (0, 0.04, 1.23, 95, 600, 7_200, 7_260)] == [
+        "0.0 s", "less than 0.1 s", "1.2 s", "1 min 35 s", "10 min", "2 h", "2 h 1 min"
+    ]  # fmt: skip
     assert [cost(Decimal(each)) for each in ("0", "0.0042", "0.01", "1.239", "12345")] == [
         "$0.00", "less than 1 cent", "$0.01", "$1.24", "$12,345.00"
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,7 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
             Route(f"{PREFIX}/openapi.json", openapi),
             *(_route(each, backend, settings) for each in OPERATIONS),
             *PAGES,
+            *_agent_routes(backend, url),
         ],
         exception_handlers={
             Problem: _on_problem,
@@ -60,6 +62,15 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
     app.state.cookie = cookie_name(origins)
     app.state.streams = Streams(settings.most_streams)
     return Guard(app, settings, access, origins, refuse)
+
+
+def _agent_routes(backend: Backend, url: str) -> list[Route]:
+    """Serve sessions to other agents, if the protocol's library is installed; importing it takes half a second."""
+    if find_spec("a2a") is None:
+        return []
+    from chargehand_cli.a2a_agent.routes import a2a_routes
+
+    return a2a_routes(backend.connect, url)
 
 
 def _route(operation: Operation, backend: Backend, settings: ConsoleSettings) -> Route:

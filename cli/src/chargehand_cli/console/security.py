@@ -23,8 +23,8 @@ from chargehand_cli.console.settings import ConsoleSettings
 from chargehand_cli.terminal import say
 
 API: Final = "/api/"
-_PUBLIC: Final = ("/health", "/login", "/static/", "/favicon.ico")
-_STARTS: Final = ("/api/v1/sessions", "/sessions")
+_PUBLIC: Final = ("/health", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
+_STARTS: Final = ("/api/v1/sessions", "/api/a2a", "/sessions")
 _READING: Final = ("GET", "HEAD")
 _FORM_BYTES: Final = 2_000_000
 _BODY_SECONDS: Final = 600

@@ -11,17 +11,21 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from mcp.server.mcpserver import Context, Image
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationError
 
 from chargehand import (
     PendingCall,
     Plan,
     Report,
     Session,
+    SessionRequest,
 )
+from chargehand.contracts import PlanChange
+from chargehand.converter import describe_problems, join_problems
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
+from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
 from chargehand.visibility import describe, is_open, state_word
 from chargehand_cli.connection import Connection
@@ -38,12 +42,7 @@ from chargehand_cli.mcp_server.position import (
 )
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.text import dollars, report_markdown
-from chargehand_cli.request import (
-    BadRequest,
-    RequestOptions,
-    build_raised_limits,
-    build_request,
-)
+from chargehand_cli.request import BadRequest
 
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
@@ -76,26 +75,30 @@ class SessionTools:
         crew: Annotated[str | None, Field(description="Crew that does the work; `research` if left out.")] = None,
         max_turns: Annotated[int | None, Field(description="Model calls in all; 20 if left out.")] = None,
         budget_usd: Annotated[float | None, Field(description="US dollars in all; 2.00 if left out.")] = None,
-        deadline: Annotated[str | None, Field(description="Time in all, such as 90s, 10m or 2h.")] = None,
+        deadline_minutes: Annotated[float | None, Field(description="Minutes in all; 10 if left out.")] = None,
         approve_plan: Annotated[bool, Field(description="Wait until the plan is approved.")] = False,
         allow_questions: Annotated[bool, Field(description="Let agents ask about ambiguous tasks.")] = False,
+        follows: Annotated[
+            str | None, Field(description="A finished session whose report the agents get to know.")
+        ] = None,
         session: Annotated[
             str | None, Field(description="An id of your choice; starting it twice gives the first.", max_length=200)
         ] = None,
     ) -> str:
         """Hand a task to a crew of agents, which plan it, work and write a report with sources; returns at once."""
-        options = RequestOptions(
+        limits = {"max_turns": max_turns, "budget_usd": budget_usd, "deadline": _seconds(deadline_minutes)}
+        request = _request(
             goal=goal,
             crew=crew,
-            turns=max_turns,
-            budget=budget_usd,
-            deadline=deadline,
-            approve_plan=approve_plan,
-            questions=allow_questions,
+            limits={name: value for name, value in limits.items() if value is not None},
+            approval="plan" if approve_plan else None,
+            questions="allowed" if allow_questions else None,
         )
-        build_request(options, ())  # before anything is uploaded
-        request = build_request(options, await asyncio.to_thread(self._upload, documents))
+        uploaded = await asyncio.to_thread(self._upload, documents)
+        request = request.model_copy(update={"documents": uploaded})
         await self._open()
+        if follows is not None:
+            request = await self._connection.session(follows).follow_up(request)
         started = await self._connection.chargehand.start(request, session_id=session)
         return await self._standing(started)
 
@@ -203,19 +206,45 @@ class SessionTools:
         await found.answer(chosen[0], text)
         return await self._standing(found)
 
+    async def tell_agents(
+        self,
+        session: SessionId,
+        text: Annotated[str, Field(description="What they read at their next turn.", max_length=4_000)],
+        subtask: Annotated[str | None, Field(description="Subtask whose agent is told; all if left out.")] = None,
+    ) -> str:
+        """Tell the agents of a running session something that helps or corrects them."""
+        found = await self._session(session)
+        await found.tell(text, subtask)
+        return await self._standing(found)
+
+    async def interrupt_agents(
+        self,
+        session: SessionId,
+        subtask: Annotated[str | None, Field(description="Subtask of the agent; all if left out.")] = None,
+    ) -> str:
+        """End the tools that agents are using, so that they go on with their next turn at once."""
+        found = await self._session(session)
+        await found.interrupt(subtask)
+        return await self._standing(found)
+
+    async def change_plan(
+        self, session: SessionId, edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
+    ) -> str:
+        """Change what has not begun of a running session's plan: add, drop, reword, reroute or reorder subtasks."""
+        found = await self._session(session)
+        await found.edit_plan(*edits)
+        return await self._standing(found)
+
     async def raise_limits(
         self,
         session: SessionId,
         max_turns: Annotated[int | None, Field(description="New total of model calls.")] = None,
         budget_usd: Annotated[float | None, Field(description="New total of US dollars.")] = None,
-        deadline: Annotated[str | None, Field(description="New total time since the start, such as 1h.")] = None,
+        deadline_minutes: Annotated[float | None, Field(description="New total of minutes since the start.")] = None,
     ) -> str:
         """Allow a running session more turns, money or time; a paused one goes on. It spends the user's money."""
-        if max_turns is None and budget_usd is None and deadline is None:
-            raise BadRequest("Give at least one of max_turns, budget_usd and deadline.")
-        raised = build_raised_limits(max_turns, budget_usd, deadline)
         found = await self._session(session)
-        await found.raise_limits(max_turns=raised.max_turns, budget_usd=raised.budget_usd, deadline=raised.deadline)
+        await found.raise_limits(max_turns=max_turns, budget_usd=budget_usd, deadline=_seconds(deadline_minutes))
         return await self._standing(found)
 
     async def finish_session(self, session: SessionId) -> str:
@@ -249,7 +278,7 @@ class SessionTools:
 
     async def _report(self, session_id: str) -> Report:
         found = await self._session(session_id)
-        if is_open((await describe(self._connection.chargehand.client, session_id)).workflow_execution_info):
+        if not await self._ending(session_id):
             raise BadRequest(f"Session '{session_id}' has not ended yet.")
         return await found.result()
 
@@ -279,9 +308,13 @@ class SessionTools:
         )
 
     async def _position(self, session: Session) -> Position:
-        status = await session.status()
-        info = (await describe(self._connection.chargehand.client, session.id)).workflow_execution_info
-        return position_of(status, "" if is_open(info) else state_word(info))
+        return position_of(await session.status(), await self._ending(session.id))
+
+    async def _ending(self, session_id: str) -> str:
+        """Return how a session ended, in Temporal's word; empty while it goes on."""
+        with translated(session_id):
+            found = (await describe(self._connection.chargehand.client, session_id)).workflow_execution_info
+        return "" if is_open(found) else state_word(found)
 
     def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:
         if not documents:
@@ -291,6 +324,19 @@ class SessionTools:
             raise UploadRefused(f"Documents cannot be uploaded: {NAME_SHARED_FILES}")
         paths = [allowed_path(each, self._folders) for each in documents]
         return store_documents(paths, place, encryption=encryption_of(os.environ))
+
+
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else minutes * 60
+
+
+def _request(**fields: object) -> SessionRequest:
+    try:
+        return SessionRequest.model_validate({name: value for name, value in fields.items() if value})
+    except ValidationError as error:
+        raise BadRequest(
+            f"The request is invalid: {join_problems(describe_problems(error, SessionRequest))}"
+        ) from error
 
 
 def _shortened(text: str) -> str:

@@ -1,11 +1,12 @@
 """Figures, dates and titles as people write them."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
 from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.text import duration
 
 _SENTENCE_END: Final = re.compile(r"[.!?。！？](?=\s|$)|\n")
 _LONGEST_SENTENCE: Final = 2_000
@@ -21,6 +22,12 @@ def cost(amount: Decimal) -> str:
 def count(number: int, singular: str, plural: str = "") -> str:
     """Format a number with its noun."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def period(length: timedelta) -> str:
+    """Format a duration as in a sentence."""
+    words = duration(length).removesuffix(" 0 s").removesuffix(" 0 min")
+    return "less than 0.1 s" if words == "0.0 s" and length else words
 
 
 def moment(time: datetime) -> str:

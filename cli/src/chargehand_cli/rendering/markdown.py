@@ -16,7 +16,11 @@ from chargehand_cli.rendering.escaping import safe_text
 
 _CITATION: Final = re.compile(r"\[(S\d{1,4}(?:,\s*S\d{1,4})*)\]")
 _ANCHOR: Final = re.compile(r"#(?:S|file-)\d+")
-_BETWEEN_WORDS: Final = r"[\s*_`#>|•+-]+"
+_MARKS: Final = "*_`#>|•+-"
+"""Characters of Markdown that a quotation leaves out."""
+_BETWEEN_WORDS: Final = rf"[\s{_MARKS}]+"
+_MOST_QUOTES: Final = 100
+_LONGEST_QUOTE: Final = 4_000
 _TOP_LEVEL: Final = 3
 """Of headings, below the title of the page and those of its sections."""
 # fmt: off
@@ -96,13 +100,19 @@ def cited(text: str, sources: int) -> Markup:
 def marked(text: str, quotes: Iterable[str]) -> Markup:
     """Escape text, and mark the quoted words in it, whatever white space and marks of Markdown are between them."""
     shown = safe_text(text)
-    patterns = [_BETWEEN_WORDS.join(map(re.escape, words)) for each in quotes if (words := safe_text(each).split())]
+    patterns = [pattern for each in list(quotes)[:_MOST_QUOTES] if (pattern := _pattern(each))]
     parts: list[Markup] = []
     at = 0
     for match in re.finditer("|".join(sorted(patterns, key=len, reverse=True)), shown) if patterns else ():
         parts += [escape(shown[at : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
         at = match.end()
     return Markup().join([*parts, escape(shown[at:])])
+
+
+def _pattern(quotation: str) -> str:
+    """Match words in their order. None begins or ends with what stands between them, so that matching is linear."""
+    words = (word.strip(_MARKS) for word in safe_text(quotation[:_LONGEST_QUOTE]).split())
+    return _BETWEEN_WORDS.join(re.escape(word) for word in words if word)
 
 
 def with_commands(text: str) -> Markup:

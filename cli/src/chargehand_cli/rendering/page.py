@@ -16,7 +16,7 @@ from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
 from chargehand.contracts import Verification
 from chargehand_cli.enclosures import Enclosures, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
-from chargehand_cli.rendering.figures import cost, count, moment, title
+from chargehand_cli.rendering.figures import cost, count, moment, period, title
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
@@ -25,7 +25,6 @@ from chargehand_cli.rendering.text import (
     claim_counts,
     crew_words,
     dollars,
-    duration,
     edit_words,
     size,
     wasted_words,
@@ -122,7 +121,7 @@ def _header(report: Report) -> Facts:
     return [
         ("Confidence", f"{report.confidence} of 100"),
         ("Claims", claim_counts(report)),
-        ("Time", duration(report.timing.wall)),
+        ("Time", period(report.timing.wall)),
         ("Work", ", ".join(filter(None, work))),
         ("Cost", cost(usage.cost_usd)),
         *([("Model", report.brain)] if report.brain else []),
@@ -167,7 +166,7 @@ def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
 
 
 def _subtask(record: SubtaskRecord) -> _ShownSubtask:
-    took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
+    took = period(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
     usage = record.usage
     facts = [
         record.reason if record.reason != record.state else "",
@@ -191,7 +190,7 @@ def _timing(report: Report) -> Facts:
         ("Longest chain of subtasks", timing.critical_path if parallel else timedelta(0)),
     ]
     gained = [("Speed-up by parallel work", f"{timing.speed_up:.1f}×")] if parallel else []
-    return [(name, duration(length)) for name, length in facts if length > timedelta(0)] + gained
+    return [(name, period(length)) for name, length in facts if length > timedelta(0)] + gained
 
 
 def _notes(report: Report) -> list[str]:
@@ -262,7 +261,7 @@ def _used(use: LimitUse) -> str:
     if use.limit.endswith("_usd"):
         shown = [cost(Decimal(str(amount))) for amount in amounts]
     elif use.limit.endswith("_seconds"):
-        shown = [duration(timedelta(seconds=amount)).removesuffix(" 0 s") for amount in amounts]
+        shown = [period(timedelta(seconds=amount)) for amount in amounts]
     else:
         shown = [f"{amount:,.6g}" for amount in amounts]
     return " of ".join(shown)

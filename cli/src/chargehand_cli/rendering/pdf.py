@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from typing import Any, Final, cast
+from unicodedata import bidirectional
 
 from chargehand import ChargehandError
 from chargehand.errors import MissingExtra
@@ -10,6 +11,10 @@ from chargehand_cli.rendering.page import report_style
 
 _COLOUR: Final = re.compile(r"--([\w-]+): (#\w+)")
 _VARIABLE: Final = re.compile(r"var\(--([\w-]+)(?:, #\w+)?\)")
+
+
+_AUTO: Final = re.compile(r'dir="auto"(?=[^>]*>([^"]{0,500}))')
+_TAG: Final = re.compile(r"<[^>]*>?")
 
 
 class PangoMissing(ChargehandError):  # noqa: N818  # reads as a statement: `except PangoMissing`
@@ -35,7 +40,15 @@ def pdf(page: str) -> bytes:
         ) from error
     light = report_style().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
-    # It knows no variables in drawings.
+    # It knows no variables in drawings, and no direction that depends on the text.
     plain = _VARIABLE.sub(lambda match: colours[match[1]], page)
+    plain = _AUTO.sub(lambda match: f'dir="{_direction(_TAG.sub("", match[1]))}"', plain)
     fetcher = urls.URLFetcher(allowed_protocols=["data"])
     return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf())
+
+
+def _direction(text: str) -> str:
+    """Return the direction of the first character that has one."""
+    kinds = (bidirectional(character) for character in text)
+    strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
+    return "ltr" if strong == "L" else "rtl"

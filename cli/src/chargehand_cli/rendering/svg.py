@@ -8,8 +8,7 @@ from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.figures import in_lines, title
-from chargehand_cli.rendering.text import duration
+from chargehand_cli.rendering.figures import in_lines, period, title
 
 _NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88
@@ -79,7 +78,7 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 def _node(record: SubtaskRecord, x: float, y: float) -> str:
     colour = "failure" if record.state == "skipped" else record.state
-    took = duration(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
+    took = period(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
     name = one_safe_line(f"{record.id} · {record.agent}", 30)
     about = in_lines(title(record.instruction), _NODE_CHARACTERS, 2)
     lines = "".join(
@@ -168,7 +167,7 @@ def _label(lane: Step) -> str:
 def _bar(step: Step, scale: _Scale, top: float) -> str:
     started, ended = step.started_at or scale.now, step.ended_at or scale.now
     colour = "failure" if step.state in ("failed", "timed_out") else step.kind if step.kind != "other" else "waiting"
-    words = [step.name, duration(ended - started), step.state]
+    words = [step.name, period(ended - started), step.state]
     words += [f"attempt {step.attempts}"] if step.attempts > 1 else []
     words += [step.error] if step.error else []
     x = scale.x(started)

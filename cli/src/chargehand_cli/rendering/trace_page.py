@@ -7,10 +7,9 @@ from pydantic_core import to_json
 
 from chargehand import Step, Trace
 from chargehand.contracts import PlannedSubtask, Recorded
-from chargehand_cli.rendering.figures import cost, count, moment
+from chargehand_cli.rendering.figures import cost, count, moment, period
 from chargehand_cli.rendering.page import Facts, page, render
 from chargehand_cli.rendering.svg import timeline
-from chargehand_cli.rendering.text import duration
 
 _COLOURS: Final = {"completed": "success", "running": "running"}
 
@@ -72,7 +71,7 @@ def _in_order(trace: Trace) -> list[Step]:
 
 def _shown(step: Step, depth: int) -> _ShownStep:
     facts = [
-        duration(step.ended_at - step.started_at) if step.started_at and step.ended_at else "",
+        period(step.ended_at - step.started_at) if step.started_at and step.ended_at else "",
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         cost(step.usage.cost_usd) if step.usage.turns else "",
         step.error,

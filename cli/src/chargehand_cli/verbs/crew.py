@@ -84,7 +84,7 @@ async def show(
         _put_crew(crews[name])
     else:
         for crew, facts in sorted(crews.items()):
-            put(f"{crew:<24} {len(facts['agents'])} agents  {one_safe_line(facts['description'], 200)}")
+            put(f"{crew:<24} {len(facts['agents'])} agent(s)  {one_safe_line(facts['description'], 200)}")
     return Exit.DONE
 
 

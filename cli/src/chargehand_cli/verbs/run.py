@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +18,7 @@ from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, RequestOptions, build_request
 from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
-from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
 
@@ -95,9 +95,10 @@ async def _start(
             raise UploadRefused(f"No such file or folder: {document}")
     recording = Recording(tape.file) if tape.record and tape.file else None
     try:
-        request = await _prepare(connection, options, documents, taped)
-        if follows:
-            request = await _follow_up(connection, follows, request)
+        with nullcontext() if quiet else passing_line("Starting …"):
+            request = await _prepare(connection, options, documents, taped)
+            if follows:
+                request = await _follow_up(connection, follows, request)
         check_running_worker(connection.running_tape, connection.location)
         if recording:
             recording.keep_request(request)

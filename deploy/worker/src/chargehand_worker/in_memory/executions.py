@@ -141,7 +141,7 @@ class Execution:
         together = [*held_back, *given]
         commands = self._run(self.instance, together, task.at, replaying=False, flags=self._flags, used=task.flags)
         self._flags |= task.flags
-        refused = _refused_updates(commands)
+        refused = _refused_updates(together, commands)
         kept_jobs = [_without_validator(job) for job in given if job.do_update.protocol_instance_id not in refused]
         kept = [_written(command) for command in commands if _response_to(command) not in refused]
         if kept_jobs or kept:
@@ -286,12 +286,16 @@ def _evict(instance: WorkflowInstance, run_id: str) -> None:
     instance.activate(WorkflowActivation(run_id=run_id, jobs=[jobs.evicted()]))
 
 
-def _refused_updates(commands: Sequence[WorkflowCommand]) -> set[str]:
-    """Name the updates that their validators refused: those leave nothing in a history."""
+def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) -> set[str]:
+    """Name the updates that their validators refused: those leave nothing in a history.
+
+    One that is refused later, by its handler, was accepted before.
+    """
+    new = {job.do_update.protocol_instance_id for job in given if job.HasField("do_update")}
     responses = [command.update_response for command in commands if command.HasField("update_response")]
     taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}
     refused = {response.protocol_instance_id for response in responses if response.HasField("rejected")}
-    return refused - taken
+    return new & refused - taken
 
 
 def _response_to(command: WorkflowCommand) -> str:

@@ -1,0 +1,50 @@
+"""The list of sessions on the command line."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from chargehand.listing import SessionSummary
+from chargehand_cli.request import BadRequest
+from chargehand_cli.verbs.find import read_since, session_lines
+
+_BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+def _summary(name: str, minute: int, follows: str = "", **fields: object) -> SessionSummary:
+    began = _BEGAN + timedelta(minutes=minute)
+    known = {"id": name, "state": "completed", "started_at": began, "ended_at": began, "follows": follows}
+    return SessionSummary.model_validate(known | fields)
+
+
+def test_follow_ups_stand_below_what_they_follow() -> None:
+    """The thread with the newest session comes first, each thread in its order; what waits says for what."""
+    found = [
+        _summary("c", 4, "b", state="running", ended_at=None, step="awaiting_approval", waiting_for="a decision"),
+        _summary("other", 3, stop_reason="deadline", cost_usd=0.5, crew="research", goal="What\x1b[2J?"),
+        _summary("b", 2, "a"),
+        _summary("lost", 1, "gone"),
+        _summary("a", 0),
+    ]
+
+    lines = [" ".join(line.split()[2:]) for line in session_lines(found)]
+
+    assert lines == [
+        "finished a",
+        "finished ↳ b",
+        "awaiting approval ↳ c",
+        "a decision: `chargehand status c`",
+        "finished: deadline $0.5000 research other What␛[2J?",
+        "finished lost",
+    ]
+
+
+def test_since_is_an_age_or_a_date() -> None:
+    """Ages count from now, dates are local, and anything else is refused by the name of the option."""
+    since = read_since("2h")
+
+    assert since is not None
+    assert timedelta(hours=2) <= datetime.now(UTC) - since < timedelta(hours=2, minutes=5)
+    assert read_since("2026-11-22") == datetime(2026, 11, 22).astimezone()  # local, as it is typed
+    with pytest.raises(BadRequest, match=r"--since: 'soon' is neither"):
+        read_since("soon")
