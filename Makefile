@@ -83,14 +83,14 @@ check: $(GROUP)dev ## Check format, lint, types and import direction
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
-bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
-	@$(BIN)/python -m benchmarks $(ARGS)
-
 docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link fails
 	@$(BIN)/typer chargehand_cli.main utils docs --name chargehand --title 'Command line' \
 		--output docs/reference/cli.md >/dev/null
 	@PYTHONPATH=. $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo 'build/docs/index.html'
+
+bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 eval: $(GROUP)dev ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
 	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)

@@ -18,7 +18,7 @@ SCRIPT = (
     .work("", Held(use("search_documents"), seconds=10), Held(answer("Known."), seconds=10))
     .synthesis(Held(report("All of it."), seconds=10))
 )
-MOMENTS = range(1, 65, 5)
+MOMENTS = range(1, 65, 7)
 """Seconds: while the session plans, while each agent takes each of its turns, and while the report is written."""
 TEXT = "In metres."
 ENDS = {"topic T1": 30, "topic X1": 40, "topic T2": 50}
