@@ -38,10 +38,10 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check docs bench eval replay chaos nightly up down clean recreated
+.PHONY: help run test check docs docs-images bench eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, pdf, s3'
@@ -88,6 +88,9 @@ docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link 
 		--output docs/reference/cli.md >/dev/null
 	@PYTHONPATH=. $(BIN)/sphinx-build -q -W --keep-going -b html docs build/docs
 	@echo 'build/docs/index.html'
+
+docs-images: $(GROUP)dev $(GROUP)browser ## Take the pictures in docs/images anew; needs Chromium
+	@PYTHONPATH=. $(BIN)/python docs/screenshots.py
 
 bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
 	@$(BIN)/python -m benchmarks $(ARGS)

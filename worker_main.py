@@ -2,7 +2,7 @@
 
 Only this module reads the environment. Its verbs serve `chargehand` commands: `--check-settings` checks the settings
 only, and the others print JSON: `--explain` prints the chosen adapters and the reasons, `--replay FILE` replays
-recorded histories, `--verify FILE` looks up quotations in their documents.
+recorded histories.
 """
 
 import asyncio
@@ -47,6 +47,7 @@ from activities.documents.registry import (
     document_library,
     require_writable,
 )
+from activities.documents.verification import VerificationActivities
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
@@ -181,6 +182,7 @@ async def compose(
         ToolActivities(crews, tools, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
+        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
         CodeReviewActivities(changes, store).write_review,
         WebhookActivities(webhooks).call_webhook,
     ]
@@ -416,18 +418,6 @@ async def replay(settings: Settings, file: Path) -> int:
     return diverged
 
 
-async def verify(settings: Settings, file: Path) -> int:
-    """Look up the quotations of a file in its documents, and print one result per line; 1 if one is not there."""
-    from activities.documents.verify import Quotations, verify_sources
-
-    request = Quotations.model_validate_json(await asyncio.to_thread(file.read_bytes))
-    store = artifact_store(settings, encryption(settings))
-    downloads = document_downloads(settings, store)
-    checks = await verify_sources(request, store, settings.document_roots, downloads)
-    sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
-    return 0 if all(check.stands for check in checks) else 1
-
-
 async def crews(settings: Settings, file: Path) -> int:
     """Check a crew file, or without one every crew that there is, and print one result per line; 1 if one is wrong."""
     chosen = choose(settings)
@@ -442,7 +432,6 @@ async def crews(settings: Settings, file: Path) -> int:
 
 _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, object, int]]]] = {
     "--replay": replay,
-    "--verify": verify,
     "--crews": crews,
 }
 

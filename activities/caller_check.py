@@ -17,9 +17,11 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from activities.contracts import OpenSessionRequest
 from chargehand.visibility import describe
-from chargehand.wire import ErrorType, WorkflowType
+from chargehand.wire import ActivityType, ErrorType, WorkflowType
 
-_OURS: Final = frozenset(WorkflowType)
+_OURS: Final = frozenset(WorkflowType) - {WorkflowType.VERIFICATION}
+_VERIFYING: Final = frozenset({WorkflowType.VERIFICATION})
+_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION})
 _PATIENCE: Final = timedelta(seconds=3)
 """Shorter than a missed heartbeat takes to be noticed."""
 _MOST_RUNS: Final = 10_000
@@ -56,11 +58,11 @@ class CallerCheck(Interceptor):
             ApplicationError: `NotStandalone`.
         """
         info = activity.info()
-        caller = _Caller()
-        if info.workflow_type in _OURS and info.workflow_id and info.workflow_run_id:
+        caller, ours = _Caller(), _VERIFYING if info.activity_type == ActivityType.VERIFY_REPORT else _OURS
+        if info.workflow_type in ours and info.workflow_id and info.workflow_run_id:
             caller = await self._look_up((info.workflow_id, info.workflow_run_id))
-        is_ours = caller.type in _OURS and caller.task_queue == self._task_queue
-        if is_ours and (is_delegated or caller.type != WorkflowType.SUPERVISOR):
+        is_ours = caller.type in ours and caller.task_queue == self._task_queue
+        if is_ours and (is_delegated or caller.type not in _WITHOUT_PARENT):
             parent = await self._look_up(caller.parent) if caller.parent else _Caller()
             is_ours = (parent.type, parent.task_queue) == (WorkflowType.SUPERVISOR, self._task_queue)
         if not is_ours:

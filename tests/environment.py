@@ -22,6 +22,7 @@ from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.documents.verification import VerificationActivities
 from activities.listing import Listing
 from activities.model_turn.activity import TurnActivities
 from activities.model_turn.conversations import Conversations
@@ -105,6 +106,7 @@ class Backends:
             ToolActivities(crews, tools, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
+            VerificationActivities(store, self.document_roots).verify_report,
             CodeReviewActivities(changes, store).write_review,
             WebhookActivities(self.webhooks).call_webhook,
         ]

@@ -46,6 +46,8 @@ _TOOL_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
+_VERIFICATION_TIMEOUT: Final = timedelta(minutes=10)
+
 _CHECK_TIMEOUT: Final = timedelta(seconds=20)
 
 _RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
@@ -98,6 +100,16 @@ def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
         schedule_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
+def verification() -> ActivityLimits:
+    """Build the limits of the activity that verifies a report; it reads all documents of a session."""
+    return ActivityLimits(
+        start_to_close_timeout=_VERIFICATION_TIMEOUT,
+        schedule_to_close_timeout=_VERIFICATION_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=_TOOL_RETRIES,
     )
 
 

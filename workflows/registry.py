@@ -30,10 +30,11 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
+from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
-WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, WebhookWorkflow)
+WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, VerificationWorkflow, WebhookWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (

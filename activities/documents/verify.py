@@ -3,7 +3,7 @@
 import re
 import tempfile
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from activities.contracts import PASSAGE_GAP
 from activities.documents.artifacts import Artifacts
@@ -11,39 +11,24 @@ from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.documents.names import UnknownDocumentError
 from activities.documents.passages import parse_reference
-from chargehand.contracts import Claim, Contract, Source, Verification
+from chargehand.contracts import Claim, ClaimCheck, QuoteCheck, Source
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
 """The rest of the mark between two passages, where a quotation was cut."""
 
 
-class Quotations(Contract):
-    """The input of `worker_main.py --verify`."""
+class Quoting(Protocol):
+    """What has quotations, such as a report."""
 
-    documents: tuple[str, ...]
-    """As the session's request named them."""
-    sources: tuple[Source, ...]
-    claims: tuple[Claim, ...] = ()
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The quotations."""
+        ...
 
-
-class QuoteCheck(Contract):
-    """Whether one quotation is correct."""
-
-    ref: str
-    stands: bool
-    problem: str = ""
-    """Why not, for the user; empty if it is correct."""
-
-
-class ClaimCheck(Contract):
-    """What one claim of a report rests on, now that the documents were read again."""
-
-    claim: str
-    verification: Verification
-    """As in the report; `unchecked` if it rests on a quotation from elsewhere, such as a web page."""
-    stands: bool = True
-    problem: str = ""
-    """Why the claim does not rest on its quotation, for the user."""
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """What rests on them."""
+        ...
 
 
 async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCheck:
@@ -75,21 +60,22 @@ async def quote_stands(document: OpenLibrary, place: str, quote: str) -> QuoteCh
 
 
 async def verify_sources(
-    request: Quotations,
+    documents: tuple[str, ...],
+    report: Quoting,
     artifacts: Artifacts,
     allowed_roots: tuple[Path, ...] = (),
     downloads: Downloads | None = None,
-) -> tuple[QuoteCheck | ClaimCheck, ...]:
+) -> tuple[tuple[QuoteCheck, ...], tuple[ClaimCheck, ...]]:
     """Read a session's documents again, without any existing index, and check each document source, then each claim.
 
     Other sources, such as web pages and queries, are left out.
     """
     with tempfile.TemporaryDirectory() as directory:
         library = DocumentLibrary(artifacts, Path(directory), allowed_roots, downloads)
-        opened = await library.open(request.documents)
-        sources = filter(_is_of_a_document, request.sources)
-        found = [await quote_stands(opened, each.ref, each.quote) for each in sources]
-        return (*found, *[await _check_claim(opened, claim) for claim in request.claims])
+        opened = await library.open(documents)
+        quoted = {each.ref: each for each in report.sources if each.quote and _is_of_a_document(each)}
+        checks = [await quote_stands(opened, each.ref, each.quote) for each in quoted.values()]
+        return tuple(checks), tuple([await _check_claim(opened, claim) for claim in report.claims])
 
 
 async def _check_claim(document: OpenLibrary, claim: Claim) -> ClaimCheck:

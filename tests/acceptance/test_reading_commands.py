@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -154,8 +156,9 @@ async def test_what_is_missing_to_bring_files_is_named(
     assert said in ran.said
 
 
-async def _told(client: Client, folder: Path, *sources: Source) -> str:
-    """Run a session over the rules of boilers that rests on these sources."""
+@asynccontextmanager
+async def _told(client: Client, folder: Path, *sources: Source) -> AsyncGenerator[tuple[str, Commands]]:
+    """Run a session over the rules of boilers that rests on these sources, and keep its worker."""
     (folder / "docs").mkdir()
     (folder / "docs" / "boilers.md").write_text(_RULES)
     documents = store_documents([folder / "docs"], folder / "environment" / "artifacts")
@@ -167,7 +170,7 @@ async def _told(client: Client, folder: Path, *sources: Source) -> str:
         opened.tools["search_documents"].answer = ToolAnswer(output={"found": 1}, sources=sources)
         session = await opened.chargehand.start(SessionRequest(goal="When is the valve tested?", documents=documents))
         await session.result()
-    return session.id
+        yield session.id, Commands(client)
 
 
 _TRUE = Source(ref="boilers.md#L3", quote="The valve of a boiler is tested every six months.")
@@ -177,9 +180,8 @@ _WEB = Source(ref="https://example.org/b", url="https://example.org/b", quote="B
 
 async def test_quotations_that_stand_are_found_where_they_stand(client: Client, tmp_path: Path) -> None:
     """All of them stand: exit code 0, each named by its number; what is no document is counted and left out."""
-    session = await _told(client, tmp_path, _TRUE, _WEB)
-
-    verified = await Commands(client, "--artifacts", tmp_path / "environment" / "artifacts")("verify", session)
+    async with _told(client, tmp_path, _TRUE, _WEB) as (session, chargehand):
+        verified = await chargehand("verify", session)
 
     assert verified.code == 0, verified.said
     assert verified.out.startswith("✔ S1   boilers.md#L3\n")
@@ -189,32 +191,15 @@ async def test_quotations_that_stand_are_found_where_they_stand(client: Client, 
 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:
     """One that nobody wrote there: exit code 1, the place and the words, beside those that stand."""
-    session = await _told(client, tmp_path, _TRUE, _FALSE)
-    chargehand = Commands(client, "--artifacts", tmp_path / "environment" / "artifacts")
-
-    verified = await chargehand("verify", session)
-    as_json = await chargehand("verify", session, "--json")
+    async with _told(client, tmp_path, _TRUE, _FALSE) as (session, chargehand):
+        verified = await chargehand("verify", session)
+        as_json = await chargehand("verify", session, "--json")
 
     assert (verified.code, as_json.code) == (1, 1)
     assert "✔ S1   boilers.md#L3\n" in verified.out
     assert "✘ S2   boilers.md#L4\n       these words do not stand there: It is never oiled." in verified.out
     assert "Verified quotations: 1 of 2." in verified.said
-    assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out) if "ref" in each] == [
+    assert [(each["ref"], each["stands"]) for each in json.loads(as_json.out)["quotations"]] == [
         (_TRUE.ref, True),
         (_FALSE.ref, False),
     ]
-
-
-async def test_a_report_is_checked_where_there_is_no_server(client: Client, tmp_path: Path) -> None:
-    """Report and documents as files are enough, for a colleague or for later; changed documents are found out."""
-    session = await _told(client, tmp_path, _TRUE)
-    report_file = tmp_path / "report.json"
-    report_file.write_text((await Commands(client, "--state-dir", tmp_path / "state")("result", session, "--json")).out)
-    offline = ("verify", "--file", report_file, "--docs", tmp_path / "docs")
-
-    before = await Commands(client, TEMPORAL_ADDRESS="127.0.0.1:1")(*offline)
-    (tmp_path / "docs" / "boilers.md").write_text(_RULES.replace("six", "nine"))
-    after = await Commands(client)(*offline)
-
-    assert (before.code, after.code) == (0, 1), before.said
-    assert "these words do not stand there" in after.out

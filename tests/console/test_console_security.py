@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from itertools import product
 
 import pytest
-from httpx2 import AsyncClient
+from httpx2 import AsyncClient, TransportError
 from temporalio.client import Client
 
 from chargehand.download import safe_name
@@ -128,7 +128,7 @@ async def test_too_much_is_refused(console: OpenConsole) -> None:
     large = b"x" * 2_500_000
 
     async def endless() -> AsyncIterator[bytes]:
-        for _ in range(100):
+        for _ in range(3):
             yield large
 
     json_type = {"Content-Type": "application/json"}
@@ -141,8 +141,11 @@ async def test_too_much_is_refused(console: OpenConsole) -> None:
     assert announced.status_code == 413
     assert (crowded.status_code, wordy.status_code) == (422, 422)
     assert "200" in crowded.json()["detail"]
-    with pytest.raises(Exception):  # noqa: B017, PT011  # refused in the middle: as an answer, or by hanging up
-        (await console.api.post("/api/v1/sessions", content=endless(), headers=json_type)).raise_for_status()
+    try:
+        endless_status = (await console.api.post("/api/v1/sessions", content=endless(), headers=json_type)).status_code
+    except TransportError:  # refused in the middle, the answer can be lost
+        endless_status = 413
+    assert endless_status == 413
 
 
 async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole) -> None:

@@ -13,7 +13,7 @@ from chargehand.contracts import Report
 from chargehand_cli.console.api import OPERATIONS
 from tests.console.conftest import OpenConsole, open_console
 from tests.scripted_model import Held, Script, answer, subtask
-from tests.waiting import until_state
+from tests.waiting import until, until_state
 
 HELD = Held(answer("Late."))
 GOAL = "What do the documents say?"
@@ -178,3 +178,41 @@ async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
     for number, rest in enumerate(rests, start=1):
         assert without_cursors(rest) == without_cursors(whole[number:])
     assert invalid.status_code == 422
+
+
+async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
+    """The sums by day and tenant are those of the sessions that the list shows."""
+    for tenant in ("acme", "acme", "globex"):
+        session = await start(console, tenant=tenant)
+        assert (await console.api.get(f"/api/v1/sessions/{session}/result?wait=60")).status_code == 200
+
+    async def is_listed() -> bool:
+        listed = (await console.api.get("/api/v1/sessions?tenant=acme&state=finished")).json()["sessions"]
+        return len(listed) == 2 and all(each["cost_usd"] for each in listed)
+
+    await until(is_listed)
+    listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
+    spend = (await console.api.get("/api/v1/spend")).json()
+
+    by_tenant = {each["tenant"]: each for each in spend["rows"]}
+    assert {name: by_tenant[name]["sessions"] for name in ("acme", "globex")} == {"acme": 2, "globex": 1}
+    assert by_tenant["acme"]["dollars"] == pytest.approx(2 * by_tenant["globex"]["dollars"])
+    assert spend["total"]["sessions"] == len(listed)
+    assert spend["total"]["dollars"] == pytest.approx(sum(each["cost_usd"] or 0 for each in listed))
+
+
+async def test_only_what_waits_is_decided(console: OpenConsole) -> None:
+    """A call, a question or a plan that does not wait is a conflict, and a decision that is incomplete is invalid."""
+    session = await start(console, approval="plan")
+    path = f"/api/v1/sessions/{session}"
+    await until_state(console.environment.chargehand.session(session), "awaiting_approval")
+    call = {"call": "c1", "hash": "0" * 64, "decision": "approve"}
+    bodies = {"calls": call, "answers": {"subtask": "T1", "text": "Yes."}}
+    conflicts = [(await console.api.post(f"{path}/{name}", json=body)).status_code for name, body in bodies.items()]
+    incomplete = await console.api.post(f"{path}/plan", json={"decision": "edit"})
+    rejected = await console.api.post(f"{path}/plan", json={"decision": "reject", "reason": "Not now."})
+    ended = await console.api.get(f"{path}/result?wait=60")
+
+    assert conflicts == [409, 409]
+    assert (incomplete.status_code, rejected.status_code, ended.status_code) == (422, 202, 409)
+    assert ended.json()["kind"] == "PlanRejected"

@@ -104,6 +104,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"workflow_id": "s"}]
         case ActivityType.ADD_AGENTS:
             return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
+        case ActivityType.VERIFY_REPORT:
+            return [{"session": "s"}]
         case ActivityType.OPEN_SESSION:
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
 

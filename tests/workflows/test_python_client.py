@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import ScheduleActionExecutionStartWorkflow
 
-from chargehand import Chargehand, InvalidInput, NoWorker, SessionRequest, UploadRefused, session
+from chargehand import Chargehand, InvalidInput, NoWorker, SessionFailed, SessionRequest, UploadRefused, session
 from tests.scripted_model import subtask
-from tests.waiting import until
+from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
 
@@ -70,6 +70,24 @@ async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenE
     assert (len(spec.intervals), len(spec.calendars)) == (1, 0)
     assert [report.session for report in reports] == started
     assert re.fullmatch(r"nightly-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", started[0])
+
+
+async def test_only_the_report_of_a_finished_session_is_verified(environment: OpenEnvironment) -> None:
+    """What is verified is the session's own report; one that runs, and what is no session, is refused by its field."""
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        waiting = await opened.chargehand.start(SessionRequest(goal="Who waits?", approval="plan"))
+        await until_state(waiting, "awaiting_approval")
+        with pytest.raises(SessionFailed, match="session: it still runs"):
+            await waiting.verify()
+        await waiting.reject()
+        with pytest.raises(SessionFailed, match="session: it has no report"):
+            await waiting.verify()
+        finished = await opened.chargehand.start("Who is done?")
+        report = await finished.result()
+        verified = [await finished.verify() for _ in range(2)]
+
+    assert verified[0] == verified[1]
+    assert [each.claim for each in verified[0].claims] == [claim.text for claim in report.claims]
 
 
 async def test_a_session_without_a_worker_says_so(

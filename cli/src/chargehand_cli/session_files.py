@@ -125,7 +125,7 @@ async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
     documents: tuple[str, ...] = ()
     if quotes_lines and connection.is_open:
         with suppress(ChargehandError):
-            documents = (await connection.session(report.session).request()).documents
+            documents = await connection.session(report.session).documents()
     return await asyncio.to_thread(enclose, report, documents, artifact_reader(root, encryption_of(os.environ)))
 
 

@@ -39,6 +39,7 @@ _UNTYPED_VALUES: Final = 50_000
 _LONGEST_NAME: Final = 60
 _LONGEST_REASON: Final = 500
 _READ_BY_CLIENTS: Final = (Report, Status, Plan)
+_KNOWN: Final = "; known are "
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
@@ -71,7 +72,16 @@ def describe_problems(error: ValidationError, model: type[BaseModel] | None = No
         for problem in problems[:_MOST_PROBLEMS]
     ]
     omitted = len(problems) - len(described)
-    return [*described, f"and {omitted} more"] if omitted else described
+    return [*_listing_once(described), *([f"and {omitted} more"] if omitted else [])]
+
+
+def _listing_once(described: Iterable[str]) -> Iterator[str]:
+    """List the known fields with the first problem only that has the same ones."""
+    told: set[str] = set()
+    for each in described:
+        problem, _, known = each.partition(_KNOWN)
+        yield problem if known in told else each
+        told.update([known] if known else [])
 
 
 def _path(location: Sequence[int | str]) -> str:
@@ -99,7 +109,7 @@ def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: t
     meant = next((path for path, name in known.items() if name in close), None)
     if meant is not None:
         return f"is not a known field; did you mean '{meant}'?"
-    return f"is not a known field; known are {', '.join(parent.model_fields)}"
+    return f"is not a known field{_KNOWN}{', '.join(parent.model_fields)}"
 
 
 def _known_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:

@@ -14,8 +14,20 @@ from chargehand.contracts import (
     SessionRequest,
     Status,
     UserMessage,
+    VerificationReport,
+    VerificationRequest,
 )
 from chargehand.wire import QueryName, UpdateName, WorkflowType
+
+
+@workflow.defn(name=WorkflowType.VERIFICATION)
+class Verification:
+    """Input and result of the verification of a report."""
+
+    @workflow.run
+    async def run(self, request: VerificationRequest) -> VerificationReport:
+        """Verify the report of a session."""
+        raise NotImplementedError(request)
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)

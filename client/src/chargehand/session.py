@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar, overload
 
 from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from chargehand.arguments import contract, valid_id
@@ -31,10 +32,12 @@ from chargehand.contracts import (
     Status,
     Trace,
     UserMessage,
+    VerificationReport,
+    VerificationRequest,
 )
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.follow import follow
-from chargehand.interface import Supervisor
+from chargehand.interface import Supervisor, Verification
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.start_options import start_options
@@ -46,6 +49,7 @@ _T = TypeVar("_T")
 
 _PATIENCE_SECONDS: Final = 15.0
 """How long a worker may take to answer until the client looks for one."""
+_LONGEST_VERIFICATION: Final = timedelta(minutes=15)
 _ONE_POLL: Final = timedelta(seconds=70)
 """A worker asks for work at least this often, however idle it is."""
 
@@ -342,6 +346,25 @@ class Session:
             async with aclosing(follow(self._client, self.id, after)) as events:
                 async for event in events:
                     yield event
+
+    async def verify(self) -> VerificationReport:
+        """Have a worker look up the report's quotations in the session's documents again; costs nothing.
+
+        Raises:
+            SessionFailed: the session still runs, or has no report.
+        """
+        with translated(self.id):
+            task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
+            verifying = await self._client.start_workflow(
+                Verification.run,
+                VerificationRequest(session=self.id),
+                id=f"{self.id}/verification",
+                task_queue=task_queue,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                static_summary=f"Verify {self.id}",
+                execution_timeout=_LONGEST_VERIFICATION,
+            )
+        return await self._answer(verifying.result())
 
     async def _decide(self, decision: PlanDecision) -> Plan:
         return await self._answer(

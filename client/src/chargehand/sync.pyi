@@ -11,7 +11,17 @@ from pydantic import JsonValue
 
 from chargehand import client, session
 from chargehand.client import OutputModel
-from chargehand.contracts import Event, PendingCall, Plan, PlanChange, Report, SessionRequest, Status, Trace
+from chargehand.contracts import (
+    Event,
+    PendingCall,
+    Plan,
+    PlanChange,
+    Report,
+    SessionRequest,
+    Status,
+    Trace,
+    VerificationReport,
+)
 from chargehand.listing import SessionSummary
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
@@ -202,6 +212,13 @@ class Session:
         Raises:
             SessionNotFound: the server has no such session.
             NotReachable: the server does not answer at first; later on it is waited for.
+        """
+
+    def verify(self) -> VerificationReport:
+        """Have a worker look up the report's quotations in the session's documents again; costs nothing.
+
+        Raises:
+            SessionFailed: the session still runs, or has no report.
         """
 
 class Chargehand:

@@ -37,6 +37,7 @@ from chargehand.contracts import (
     Timing,
     Trace,
     UserMessage,
+    VerificationReport,
 )
 from chargehand.errors import (
     SessionCancelled,
@@ -90,6 +91,8 @@ class StandInScript:
     """The plan that can be read, and decided on."""
     trace: Trace | None = None
     """Its steps; none if absent."""
+    verification: VerificationReport | None = None
+    """What became of its quotations."""
     events: tuple[Event, ...] = ()
     """What happens in it, for `follow`."""
     artifacts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
@@ -220,6 +223,10 @@ class StandInSession(Session):
     async def trace(self) -> Trace:
         """Give the trace of the script."""
         return self._run().script.trace or Trace(session=self.id, exported_at=_AT)
+
+    async def verify(self) -> VerificationReport:
+        """Give the verification of the script; without one, nothing was quoted."""
+        return self._run().script.verification or VerificationReport(session=self.id)
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
         """Yield the events of the script, or those after one of them."""

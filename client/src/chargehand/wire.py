@@ -17,6 +17,7 @@ class WorkflowType(StrEnum):
 
     SUPERVISOR = "Supervisor"
     SUBTASK = "Subtask"
+    VERIFICATION = "Verification"
     WEBHOOK = "Webhook"
 
 
@@ -31,6 +32,7 @@ class ActivityType(StrEnum):
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
     WRITE_REVIEW = "write_review"
+    VERIFY_REPORT = "verify_report"
     CALL_WEBHOOK = "call_webhook"
 
 

@@ -302,10 +302,11 @@ class SessionTools:
     async def _standing(self, session: Session) -> str:
         position = await self._position(session)
         needs = f" It needs {position.next_tools}." if position.next_tools else ""
-        return (
-            f"Session {session.id} is {position.state}: {position.turns} of {position.max_turns} turns, "
-            f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}.{needs}"
+        spent = (
+            f": {position.turns} of {position.max_turns} turns, "
+            f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}"
         )
+        return f"Session {session.id} is {position.state}{spent if position.max_turns else ''}.{needs}"
 
     async def _position(self, session: Session) -> Position:
         return position_of(await session.status(), await self._ending(session.id))

@@ -4,25 +4,21 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chargehand import SessionNotFound
 from chargehand.payloads.settings import encryption_of
-from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest, read_model
+from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, console, put, put_json, say
-from chargehand_cli.verb import FILES, AsJson, Documents, SessionId, verb
+from chargehand_cli.verb import FILES, AsJson, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Artifact, Report
-    from chargehand_cli.worker_program import Checked
+    from chargehand import Artifact
 
 app = typer.Typer()
 
@@ -100,34 +96,40 @@ async def artifacts(
     return Exit.DONE
 
 
-@verb(app, location=FILES)
-async def verify(
-    connection: Connection,
-    session: Annotated[str | None, typer.Argument(metavar="SESSION", help="Session ID.")] = None,
-    *,
-    file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Verify this report instead, a JSON file such as report.json.")
-    ] = None,
-    docs: Documents = None,
-    as_json: AsJson = False,
-) -> Exit:
-    """Check that a report's quotations occur in its documents, and list what each claim rests on.
+@verb(app)
+async def verify(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> Exit:
+    """Check that a report's quotations occur in its session's documents, and list what each claim rests on.
 
-    Exits with 1 if a quotation does not occur.
-
-    Without --docs, the documents that the session was given are used.
+    A worker reads the documents again. Exits with 1 if a quotation does not occur.
     """
-    if (session is None) == (file is None):
-        raise typer.BadParameter("Give either SESSION or --file FILE with a report as JSON.")
-    connection.location.require_worker("verify with")
-    report = await _find_report(connection, session, file)
-    if docs:
-        with tempfile.TemporaryDirectory(prefix="chargehand-verify-") as folder:
-            encryption = encryption_of(os.environ)
-            uris = await asyncio.to_thread(store_documents, docs, Path(folder), encryption=encryption)
-            return await _verify(connection, report, uris, {"CHARGEHAND_ARTIFACTS": folder}, as_json=as_json)
-    documents = await _documents_of(connection, report)
-    return await _verify(connection, report, documents, {}, as_json=as_json)
+    from chargehand_cli.session_files import open_report
+
+    report = await open_report(connection, session)
+    await connection.open()
+    found = await connection.session(session).verify()
+    if as_json:
+        put_json(found.model_dump_json(indent=2))
+    else:
+        labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
+        for quote in found.quotations:
+            _put_check(f"{labels.get(quote.ref, ''):<4} {one_safe_line(quote.ref, 300)}", quote.problem)
+        for claim in found.claims:
+            _put_check(f"{claim.verification}: {one_safe_line(claim.claim, 120)}", claim.problem)
+    if others := len(report.sources) - len(found.quotations):
+        say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
+    if found.quotations:
+        say(f"Verified quotations: {sum(1 for each in found.quotations if each.stands)} of {len(found.quotations)}.")
+    else:
+        say("The report quotes no documents.")
+    resting = sum(1 for each in found.claims if each.verification == "quoted")
+    say(f"Claims that rest on a verified quotation: {resting} of {len(found.claims)}.")
+    return Exit.DONE if found.stands else Exit.FAILED
+
+
+def _put_check(summary: str, problem: str) -> None:
+    put(f"{'✘' if problem else '✔'} {summary}")
+    if problem:
+        put(f"       {one_safe_line(problem, 600)}")
 
 
 async def _download(
@@ -166,66 +168,3 @@ def _describe_artifact(artifact: "Artifact", name: str) -> str:
 
     facts = [one_safe_line(name, 300), one_safe_line(artifact.media_type, 60), size(artifact.bytes)]
     return "  ".join([*facts, one_safe_line(artifact.title)]).rstrip()
-
-
-async def _find_report(connection: Connection, session: str | None, file: Path | None) -> "Report":
-    from chargehand import Report
-    from chargehand_cli.session_files import open_report
-
-    if file:
-        return await asyncio.to_thread(read_model, Report, file, "report")
-    assert session, "either is given"
-    return await open_report(connection, session)
-
-
-async def _documents_of(connection: Connection, report: "Report") -> tuple[str, ...]:
-    """Ask the server which documents a session was given."""
-    await connection.open(worker=False)
-    try:
-        documents = await connection.session(report.session).documents()
-    except SessionNotFound as error:
-        raise BadRequest(
-            f"The server no longer knows the documents of session '{report.session}': name them with --docs, as they "
-            "were named for the session."
-        ) from error
-    location = connection.location
-    if location.artifacts is None and any(each.startswith("artifact:") for each in documents):
-        raise BadRequest(
-            f"The documents are stored by the workers of the server set by {location.configured_by}: "
-            f"{NAME_SHARED_FILES}"
-        )
-    return documents
-
-
-async def _verify(
-    connection: Connection, report: "Report", documents: tuple[str, ...], settings: dict[str, str], *, as_json: bool
-) -> Exit:
-    """Have the worker program look up each quotation, and print the results."""
-    from chargehand_cli.worker_program import check, put_result
-
-    quoted = {each.ref: each for each in report.sources if each.quote}
-    labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
-
-    def show(result: "Checked") -> None:
-        if "claim" in result:
-            put_result(result, f"{result['verification']}: {one_safe_line(result['claim'], 120)}")
-            return
-        put_result(result, f"{labels.get(result['ref'], ''):<4} {one_safe_line(result['ref'], 300)}")
-
-    worker = connection.location.require_worker("verify with")
-    with tempfile.TemporaryDirectory(prefix="chargehand-verify-") as folder:
-        file = Path(folder) / "quotations.json"
-        sources = [each.model_dump(mode="json") for each in quoted.values()]
-        claims = [each.model_dump(mode="json") for each in report.claims]
-        file.write_text(json.dumps({"documents": documents, "sources": sources, "claims": claims}), encoding="utf-8")
-        results = await check(worker, "--verify", file, settings, show=None if as_json else show)
-    quotations = [each for each in results if "claim" not in each]
-    resting = sum(1 for each in results if "claim" in each and each["verification"] == "quoted")
-    if others := len(report.sources) - len(quotations):
-        say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
-    if quotations:
-        say(f"Verified quotations: {sum(1 for each in quotations if each['stands'])} of {len(quotations)}.")
-    else:
-        say("The report quotes no documents.")
-    say(f"Claims that rest on a verified quotation: {resting} of {len(report.claims)}.")
-    return Exit.FAILED if any(each["problem"] for each in results) else Exit.DONE

@@ -15,8 +15,8 @@ from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
-from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, RequestOptions, build_request
+from chargehand_cli.resumed_sessions import resumed_lines
 from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _CANCEL_SECONDS: Final = 3
-_MAX_RESUMED_SHOWN: Final = 5
 _MAX_SKIPPED_SHOWN: Final = 5
 
 
@@ -106,7 +105,7 @@ async def _start(
         if recording:
             recording.discard()
         raise
-    resumed = await _resumed(connection, options.id)
+    resumed = await resumed_lines(connection, options.id)
     session = await connection.chargehand.start(request, session_id=options.id)
     if quiet:
         return session
@@ -177,15 +176,3 @@ def _upload(connection: Connection, documents: tuple[Path, ...]) -> tuple[str, .
     if len(skipped) > _MAX_SKIPPED_SHOWN:
         say(f"Skipped {len(skipped) - _MAX_SKIPPED_SHOWN} more files")
     return uris
-
-
-async def _resumed(connection: Connection, session_id: str | None) -> list[str]:
-    """List the sessions of earlier commands that resume with the embedded server."""
-    if not connection.location.is_embedded:
-        return []
-    resumed = [each.id async for each in connection.chargehand.list(50) if each.ended_at is None]
-    resumed = [one_safe_line(each) for each in resumed if each != session_id]
-    lines = [f"Resumed session: {each} (chargehand watch {each})" for each in resumed[:_MAX_RESUMED_SHOWN]]
-    if len(resumed) > _MAX_RESUMED_SHOWN:
-        lines.append(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
-    return lines

@@ -11,6 +11,7 @@ import typer
 from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
+from chargehand_cli.resumed_sessions import resumed_lines
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import FILES, LOCAL, verb
 
@@ -44,6 +45,8 @@ async def stay_up(connection: Connection, port: int | None = None) -> None:
     settings = ConsoleSettings(_token(), port=port)
     async with serving(_backend(connection), settings) as console:
         say(connection.describe())
+        for line in await resumed_lines(connection):
+            say(line)
         say(f"Worker log: {connection.location.worker_log}")
         say(f"Sessions in the Web UI: {connection.sessions_url()}")
         _announce(console, settings)

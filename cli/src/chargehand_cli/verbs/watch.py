@@ -9,6 +9,7 @@ import typer
 
 from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
+from chargehand_cli.resumed_sessions import resumed_lines
 from chargehand_cli.terminal import Exit, put_json, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
@@ -44,6 +45,8 @@ async def watch(
         return await _put_events(connection, session, after)
     if not quiet:
         say(connection.describe())
+        for line in await resumed_lines(connection, session):
+            say(line)
     return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
 
 

@@ -86,6 +86,7 @@ from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, T
 from chargehand.contracts.steering import Interruption, UserMessage
 from chargehand.contracts.trace import Recorded as Recorded
 from chargehand.contracts.trace import Step, Trace
+from chargehand.contracts.verification import ClaimCheck, QuoteCheck, VerificationReport, VerificationRequest
 
 __all__ = [
     "AddSubtask",
@@ -94,6 +95,7 @@ __all__ = [
     "CallDecision",
     "CallEvent",
     "Claim",
+    "ClaimCheck",
     "Contradiction",
     "DropSubtask",
     "EarlierSession",
@@ -118,6 +120,7 @@ __all__ = [
     "PlannedSubtask",
     "Question",
     "QuestionEvent",
+    "QuoteCheck",
     "RaisedLimits",
     "ReorderSubtask",
     "Report",
@@ -144,4 +147,6 @@ __all__ = [
     "TurnEvent",
     "Usage",
     "UserMessage",
+    "VerificationReport",
+    "VerificationRequest",
 ]

@@ -1,0 +1,98 @@
+"""Take the pictures in images/, by `make docs-images`: a taped session and the example question, in Chromium."""
+
+import asyncio
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
+
+from tests.browser.chromium import Tab, open_chromium
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+IMAGES: Final = ROOT / "docs" / "images"
+QUESTION: Final = (ROOT / "examples" / "question.txt").read_text(encoding="utf-8").strip()
+DOCUMENTS: Final = ROOT / "examples" / "harbour-ferries"
+TAPE: Final = ROOT / "examples" / "tapes" / "engine-faults.jsonl"
+
+_MOST_BYTES: Final = 200_000
+
+
+async def main() -> None:
+    """Run both sessions in a state directory of their own, and take all pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "state"
+        _run("run", "--state-dir", state, "--id", "engine-faults", "--replay-tape", TAPE)
+        taped = state / "sessions" / "engine-faults"
+        with _up(state) as sign_in:
+            request = ("--id", "ferries", "--docs", DOCUMENTS, "--approve-plan", QUESTION)
+            started = _run("start", "--state-dir", state, *request)
+            web_ui = _found(r"Session ferries: (\S+)", started).replace("/ferries", f"/{taped.name}")
+            async with open_chromium() as chromium, chromium.tab() as tab:
+                await tab.page.set_viewport_size({"width": 1280, "height": 860})
+                await _open(tab, (taped / "report.html").as_uri(), "main")
+                await _take(tab, "report")
+                await _open(tab, sign_in, "#goal")
+                await _open(tab, f"{tab.page.url}sessions/ferries", "text=The plan awaits your approval")
+                await _take(tab, "console")
+                await _open(tab, web_ui, "text=supervisor: plan")
+                await tab.page.get_by_text("supervisor: synthesis").first.scroll_into_view_if_needed()
+                await _take(tab, "web-ui")
+
+
+async def _open(tab: Tab, url: str, selector: str) -> None:
+    await tab.page.goto(url)
+    await tab.page.wait_for_selector(selector)
+
+
+async def _take(tab: Tab, name: str) -> None:
+    """Save what the window shows, with as few colours as make it small."""
+    picture = Image.open(io.BytesIO(await tab.page.screenshot())).convert("RGB").quantize(64)
+    path = IMAGES / f"{name}.png"
+    picture.save(path, optimize=True)
+    assert path.stat().st_size < _MOST_BYTES, f"{path} is too large"
+
+
+def _found(pattern: str, said: str) -> str:
+    found = re.search(pattern, said)
+    assert found, said
+    return found[1]
+
+
+def _command(*arguments: str | Path) -> dict[str, Any]:
+    keep = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}}
+    return {
+        "args": [sys.executable, "-m", "chargehand_cli.main", *map(str, arguments)],
+        "env": keep,
+        "stdin": subprocess.DEVNULL,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
+
+
+def _run(*arguments: str | Path) -> str:
+    ended = subprocess.run(**_command(*arguments), stdout=subprocess.PIPE, check=False, timeout=120)
+    assert ended.returncode in {0, 3}, ended.stderr
+    return ended.stderr
+
+
+@contextmanager
+def _up(state: Path) -> Generator[str]:
+    """Keep the server, a worker and the console up; yield the link that signs in."""
+    with subprocess.Popen(**_command("up", "--state-dir", state, "--port", "0"), stdout=subprocess.DEVNULL) as process:
+        try:
+            assert process.stderr
+            yield next(_found(r"Console: (\S+)", line) for line in process.stderr if "Console: " in line)
+        finally:
+            process.terminate()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,27 @@
+"""The workflow that verifies the report of a finished session. It calls no model and costs nothing."""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.documents.verification import VerificationActivities
+    from chargehand.contracts import VerificationReport, VerificationRequest
+    from chargehand.wire import WorkflowType
+    from workflows import options
+
+
+@workflow.defn(name=WorkflowType.VERIFICATION)
+class VerificationWorkflow:
+    """Has a worker look up each quotation of a report in the documents of its session."""
+
+    @workflow.run
+    async def run(self, request: VerificationRequest) -> VerificationReport:
+        """Verify one report."""
+        try:
+            return await workflow.execute_activity_method(
+                VerificationActivities.verify_report, request, summary=request.session, **options.verification()
+            )
+        except ActivityError as error:
+            if isinstance(error.cause, ApplicationError):
+                raise error.cause from None  # its message says what to do
+            raise
