@@ -99,9 +99,7 @@ async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
     environment: OpenEnvironment, client: Client
 ) -> None:
     """The server starts it with the attributes that the last one had."""
-    ended = TypedSearchAttributes(
-        [SearchAttributePair(STATE, "finished"), SearchAttributePair(STOP_REASON, "deadline")]
-    )
+    before = [SearchAttributePair(STATE, "finished"), SearchAttributePair(STOP_REASON, "deadline")]
     async with environment(well_behaved(subtask("T1"))) as opened:
         await client.start_workflow(
             Supervisor.run,
