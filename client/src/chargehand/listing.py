@@ -10,7 +10,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
 from chargehand.contracts import SessionRequest, SessionState
-from chargehand.errors import ChargehandError
+from chargehand.errors import ChargehandError, InvalidInput
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
 from chargehand.wire import SearchAttribute
@@ -108,7 +108,11 @@ def sessions_query(
     if since is not None:
         terms.append(f"StartTime >= {_quoted(since.astimezone(UTC).isoformat())}")
     named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
-    terms += [f"{attribute} = {_quoted(value)}" for attribute, value in named.items() if value is not None]
+    for attribute, value in named.items():
+        if value is not None:
+            if not value.isprintable():  # servers answer with errors that clients repeat
+                raise InvalidInput(f"{attribute.removeprefix('Chargehand').lower()}: must be printable")
+            terms.append(f"{attribute} = {_quoted(value)}")
     return " AND ".join(terms)
 
 
