@@ -14,6 +14,7 @@ from benchmarks.growth import growth
 from benchmarks.limits import limits
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
+from benchmarks.peers.comparison import peers
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
@@ -26,6 +27,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
     "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
     "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
+    "peers": ("The main job in other frameworks, each in an environment of its own", peers),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)

@@ -9,10 +9,11 @@ from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedReq
 
 def respond(request: ScriptedRequest) -> ScriptedReply:
     """Answer one request after the time that a turn takes."""
-    return _said(request).after(TURN.total_seconds())
+    return said(request).after(TURN.total_seconds())
 
 
-def _said(request: ScriptedRequest) -> ScriptedReply:
+def said(request: ScriptedRequest) -> ScriptedReply:
+    """Answer one request at once."""
     match request.answer:
         case "PlanAnswer":
             return saying(plan(Shape.told_in(request.text)))

@@ -79,6 +79,7 @@ class SteeringState(Contract):
 
     told: tuple[ToldMessage, ...] = left_out(())
     numbered: int = left_out(0)
+    lost: tuple[str, ...] = left_out(())
 
 
 class ConversationState(Contract):
@@ -113,6 +114,9 @@ class SubtaskState(Contract):
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages that the agent has not read."""
     messages_read: tuple[int, ...] = left_out(())
+    unusable: Outcome | None = left_out(None)
+    answered: Outcome | None = left_out(None)
+    answered_after: tuple[int, ...] = left_out(())
     waited: timedelta = left_out(timedelta(0))
 
 

@@ -71,7 +71,7 @@ class Steering:
 
     def state(self) -> SteeringState:
         """Return what a new run continues with."""
-        return SteeringState(told=tuple(self._told), numbered=self._numbered)
+        return SteeringState(told=tuple(self._told), numbered=self._numbered, lost=tuple(self._lost))
 
     def resume(self, before: SteeringState) -> None:
         """Go on where the run before this one stopped; what was told since comes after that."""
@@ -83,6 +83,7 @@ class Steering:
         ]
         self._told = [*before.told, *since]
         self._numbered += before.numbered
+        self._lost = [*before.lost, *self._lost]
 
     @property
     def running(self) -> tuple[str, ...]:

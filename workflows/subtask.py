@@ -73,6 +73,8 @@ class SubtaskWorkflow:
             self._began_at = state.began_at
             self._inbox.open(state.messages, state.messages_read)
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
+            self._unusable = state.unusable
+            self._answered = (state.answered, state.answered_after) if state.answered else None
             self._budget_client.resume(state.grants_asked, state.waited)
             self._call_client.resume(state.calls_requested)
         model_calls = MeteredModelCalls(
@@ -199,6 +201,7 @@ class SubtaskWorkflow:
     def _continue_as_new(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
         """Go on in a new run, between two rounds: no call is open then, and no request for a larger grant."""
         raise_if_cancelled()
+        answered, answered_after = self._answered or (None, ())
         state = SubtaskState(
             model_calls=model_calls.state(),
             conversation=self._conversation.state(),
@@ -209,6 +212,9 @@ class SubtaskWorkflow:
             calls_requested=self._call_client.requested,
             messages=self._inbox.unread,
             messages_read=self._inbox.read,
+            unusable=self._unusable,
+            answered=answered,
+            answered_after=answered_after,
             waited=self._waited,
         )
         workflow.continue_as_new(request.model_copy(update={"state": state}))

@@ -1,5 +1,8 @@
 """The workflow that tells a webhook how a session ended. It outlives the session, however long the receiver is away."""
 
+import asyncio
+from contextlib import suppress
+
 from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
@@ -28,9 +31,8 @@ async def announce_end(session: Session, *, stop_reason: str = "", error: str = 
     url = session.request.webhook
     if url is None or session.request.delegation is not None:
         return
-    id_ = f"{workflow.info().workflow_id}/{session.run}/webhook"
     notice = WebhookNotice(
-        id=id_,
+        id=f"{workflow.info().workflow_id}/{session.run}/webhook",
         url=url,
         session=workflow.info().workflow_id,
         state=session.progress.state,
@@ -38,13 +40,23 @@ async def announce_end(session: Session, *, stop_reason: str = "", error: str = 
         error=error,
         ended_at=workflow.now(),
     )
+    starting = asyncio.create_task(_start(notice))
     try:
+        await workflow.wait([starting])
+    except asyncio.CancelledError:
+        if not workflow.in_workflow():  # the coroutine is thrown away, with its worker
+            raise
+        # The session has ended: its report stays, and this is announced.
+        await workflow.wait([starting])
+    await starting
+
+
+async def _start(notice: WebhookNotice) -> None:
+    with suppress(WorkflowAlreadyStartedError):  # before a reset
         await workflow.start_child_workflow(
             WorkflowType.WEBHOOK,
             notice,
-            id=id_,
+            id=notice.id,
             static_summary="call the webhook",
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
-    except WorkflowAlreadyStartedError:
-        return  # before a reset

@@ -69,8 +69,9 @@ class _Directed(World):
 class VirtualSession:
     """A session that takes no time: its clock goes on as fast as things happen."""
 
-    def __init__(self, request: SessionRequest, respond: Respond) -> None:
-        self._world = _Directed(Scenario(request=request, script=Script()), respond=respond)
+    def __init__(self, request: SessionRequest, respond: Respond, latency: int = 0) -> None:
+        """Start a session, whose messages take so many milliseconds."""
+        self._world = _Directed(Scenario(request=request, script=Script(), latencies=(latency,)), respond=respond)
         self._server = self._world.server
         self._world.open()
 
@@ -96,6 +97,15 @@ class VirtualSession:
         """Send an update; returns what becomes of it."""
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
         return self._server.update(ROOT, f"update {len(self._server.updates)}", name, payloads)
+
+    def cancel(self) -> tuple[str, list[str]]:
+        """Cancel the session; returns how it ended, and what webhooks were told of that."""
+        self._server.cancel(ROOT)
+        try:
+            self._server.run()
+        finally:
+            self._server.close()
+        return self._world.root.status, [notice.state for notice in self._world.notices]
 
     def status(self) -> Status:
         """Ask the running session."""

@@ -85,6 +85,26 @@ def test_an_edit_takes_effect_as_a_whole_or_is_refused_at_any_moment() -> None:
     assert changes == [(False, True), (True, False)]
 
 
+def test_a_session_remembers_only_so_many_edits() -> None:
+    """However often people change their minds, and at whatever length, its status can be read, and it ends."""
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"])).work("", answer("Known."))
+    session = VirtualSession(GOAL, script.work("topic T1", Held(answer("Known."), seconds=90)))
+    session.run_until(30)
+    texts = [f"Find out about {number} instead. {'Really! ' * 480}" for number in range(100)]
+    edits = [{"edit": "reword", "subtask": "T2", "instruction": text} for text in texts]
+    updates: list[Update] = []
+    for moment in range(31, 37):
+        updates.append(session.update(UpdateName.EDIT_PLAN, PlanEdit.model_validate({"edits": edits})))
+        session.run_until(moment)
+    status = session.status()
+
+    assert [update.failure is None for update in updates] == [*[True] * 5, False]
+    assert "edits: a session takes 500 at most" in str(updates[-1].failure)
+    assert len(status.edits) == 500
+    assert len(status.model_dump_json()) < 1_000_000
+    assert session.report().stop_reason == "completed"
+
+
 def test_a_paused_session_goes_on_without_what_was_dropped() -> None:
     """What the limits cannot pay for is dropped instead of raising them; the rest is reported."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=5, max_parallel=1, on_limit="pause")})

@@ -16,13 +16,22 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import ModelCard, OpenSessionRequest, PriceStep, SessionFacts, ToolRequest, ToolResult
+from activities.contracts import (
+    ModelCard,
+    OpenSessionRequest,
+    PriceStep,
+    SessionFacts,
+    ToolRequest,
+    ToolResult,
+    WebhookNotice,
+)
 from activities.crew_files import load_crews
 from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnRequest
 from activities.session_facts import SessionActivities
+from activities.webhooks import WebhookRules
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_worker.in_memory.exchange import Answer
@@ -107,6 +116,8 @@ class World:
     turns_asked: list[tuple[Execution, TurnRequest, ScheduleActivity]] = field(
         default_factory=list[tuple[Execution, TurnRequest, ScheduleActivity]]
     )
+    notices: list[WebhookNotice] = field(default_factory=list[WebhookNotice])
+    """What webhooks were told."""
     watchers: list["Watcher"] = field(default_factory=list["Watcher"])
 
     def __post_init__(self) -> None:
@@ -148,6 +159,9 @@ class World:
                 return self._turn(execution, asked, _read(asked, TurnRequest), label, after)
             case ActivityType.USE_TOOL:
                 return self._tool(_read(asked, ToolRequest), label, after)
+            case ActivityType.CALL_WEBHOOK:
+                self.notices.append(_read(asked, WebhookNotice))
+                return Answer(after)
             case other:
                 raise AssertionError(f"the world knows no activity {other}")
 
@@ -291,7 +305,8 @@ def _open(opening: OpenSessionRequest, after: timedelta) -> Answer:
 def _facts(request: str) -> Payload | Failure:
     """Have the real activity look up what the world says; by all of the request that it depends on."""
     cards = dict.fromkeys(Tier, _CARD)
-    activity = SessionActivities(CrewVersions({"research": _crew()}, _tools(), cards), _tools(), CEILINGS).open_session
+    crews, webhooks = CrewVersions({"research": _crew()}, _tools(), cards), WebhookRules(frozenset({"localhost"}), b"-")
+    activity = SessionActivities(crews, _tools(), CEILINGS, webhooks=webhooks).open_session
     opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
     try:
         opening.send(None)

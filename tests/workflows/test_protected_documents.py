@@ -46,7 +46,7 @@ async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path
 
     folders = [settings.state_dir / name for name in ("artifacts", "conversations")]
     kept = {folder.name: [path for path in folder.rglob("*") if path.is_file()] for folder in folders}
-    assert report.stop_reason == "completed"
+    assert report.stop_reason == "partial"  # the rules quote, and do not answer
     assert CANARY in report.answer
     assert all(kept.values())
     assert [path for paths in kept.values() for path in paths if CANARY.encode() in path.read_bytes()] == []

@@ -17,7 +17,7 @@ from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Held, Script, answer, refined, request_tool, request_tools, subtask, use
+from tests.scripted_model import Held, Script, answer, refined, refuse, request_tool, request_tools, subtask, use
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_long_subtasks import runs_of
@@ -98,6 +98,25 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
     assert any("A message to T1 was not read: “Write in French.”" in gap for gap in result.gaps) == (rounds == 1)
 
 
+async def test_an_earlier_answer_counts_in_a_later_run_too(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer before a message is the outcome if none follows it, though the agent has continued as new."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 8)
+    last = Held(answer("In English."))
+
+    async with environment(Script().plan(subtask("T1")).work("T1", last, refuse)) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await last.reached.wait()
+        await session.tell("Write in French.", "T1")
+        last.released.set()
+        result = await asyncio.wait_for(session.result(), 60)
+        await until(lambda: _has_runs(opened.chargehand.client, result.subtasks[0].workflow_id or "", 2))
+
+    assert result.answer == "In English."
+    assert any("A message to T1 was not read" in gap for gap in result.gaps)
+
+
 async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(environment: OpenEnvironment) -> None:
     """A message to a later subtask, or to the whole session, waits for its first turn, and for those of its later
     attempts. Whoever has ended or does not exist cannot be told anything; the error names who can."""
@@ -149,11 +168,14 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     assert result.gaps == ()
 
 
-async def test_a_nested_session_hands_messages_down(environment: OpenEnvironment) -> None:
-    """By its path to one agent below, or to all; an unknown one below is a gap of the report."""
+async def test_a_nested_session_hands_messages_down(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its path to one agent below, or to all; an unknown one below is a gap of the report, in whichever run."""
+    monkeypatch.setattr(history, "MOST_EVENTS", 20)
     held = [Held(answer("Known.")), Held(answer("Known."))]
     script = Script().plan(subtask("N1", agent="supervisor", instruction=NESTED))
-    script = script.plan(subtask("X1"), subtask("X2"), goal=NESTED)
+    script = script.plan(subtask("X1"), subtask("X2"), subtask("X3", after=["X1", "X2"]), goal=NESTED)
     script = script.work("X1", held[0], answer("Known.")).work("X2", held[1], answer("Known."))
 
     async with environment(script) as opened:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from chargehand.contracts import (
     AddSubtask,
@@ -17,6 +17,9 @@ from chargehand.contracts import (
 )
 from chargehand.converter import printable
 from workflows.rules.plan_validation import InvalidPlan
+
+_BEFORE_CHARACTERS: Final = 200
+"""Of what was there; the report names every edit."""
 
 
 def edited(
@@ -115,4 +118,4 @@ class _Draft:
     def _record(
         self, edit: Literal["add", "drop", "reword", "reroute", "reorder"], subtask: str, before: str = ""
     ) -> None:
-        self.records.append(EditRecord(edit=edit, subtask=subtask, at=self._at, before=before))
+        self.records.append(EditRecord(edit=edit, subtask=subtask, at=self._at, before=before[:_BEFORE_CHARACTERS]))

@@ -1,5 +1,7 @@
 """Plan edits in flight: what has not begun is changed while the rest is carried out."""
 
+from typing import Final
+
 from temporalio import workflow
 
 from chargehand.contracts import EditRecord, Plan, PlanEdit
@@ -8,6 +10,9 @@ from workflows.rules.plan_validation import InvalidPlan
 from workflows.session import Session
 from workflows.steps.plan import validate
 from workflows.steps.writer import reserve_report
+
+_MOST_EDITS: Final = 500
+"""Of one session: its status and its report name them all."""
 
 
 def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord, ...]]:
@@ -19,6 +24,8 @@ def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord
     progress = session.progress
     if progress.plan is None:
         raise InvalidPlan(["edits: there is no plan yet"])
+    if len(progress.edits) + len(edit.edits) > _MOST_EDITS:
+        raise InvalidPlan([f"edits: a session takes {_MOST_EDITS} at most, and has taken {len(progress.edits)}"])
     draft, records = edited(progress.plan, edit.edits, progress.begun, workflow.now())
     if len(draft.subtasks) > 1 and not session.report_reserve.is_payable:
         raise InvalidPlan(["edits: the limits cannot pay for a report on several subtasks; raise them first"])

@@ -97,7 +97,7 @@ def sessions_query(
     """Build the server's query for sessions that no other session started.
 
     Raises:
-        InvalidInput: there is no such state.
+        InvalidInput: there is no such state, or a value has control characters.
     """
     terms = [ROOT_SESSIONS]
     if state is not None:
@@ -108,7 +108,11 @@ def sessions_query(
     if since is not None:
         terms.append(f"StartTime >= {_quoted(since.astimezone(UTC).isoformat())}")
     named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
-    terms += [f"{attribute} = {_quoted(value)}" for attribute, value in named.items() if value is not None]
+    for attribute, value in named.items():
+        if value is not None:
+            if not value.isprintable():  # servers answer with errors that clients repeat
+                raise InvalidInput(f"{attribute.removeprefix('Chargehand').lower()}: must be printable")
+            terms.append(f"{attribute} = {_quoted(value)}")
     return " AND ".join(terms)
 
 

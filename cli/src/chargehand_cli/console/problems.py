@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
+from chargehand.converter import join_problems
 from chargehand.errors import DownloadRefused, InvalidInput, UpdateRefused, UploadRefused
 from chargehand_cli.request import BadRequest
 
@@ -56,5 +57,5 @@ def problem_of(error: ChargehandError) -> Problem:
 def invalid(noun: str, problems: Sequence[str]) -> Problem:
     """Build the problem of input that cannot be used; each names its field."""
     return Problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY, f"The {noun} is invalid: {'; '.join(problems)}", ErrorType.INVALID_INPUT
+        HTTPStatus.UNPROCESSABLE_ENTITY, f"The {noun} is invalid: {join_problems(problems)}", ErrorType.INVALID_INPUT
     )

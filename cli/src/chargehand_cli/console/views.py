@@ -19,8 +19,6 @@ from chargehand import (
     Status,
     SubtaskRecord,
 )
-from chargehand.temporal_errors import translated
-from chargehand.visibility import describe, is_open
 from chargehand_cli.console.backend import Backend
 from chargehand_cli.console.templating import render
 from chargehand_cli.rendering.text import dollars, duration, session_facts
@@ -126,11 +124,9 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
     Raises:
         SessionNotFound: there is no such session.
     """
-    session = backend.session(session_id)
+    session, goes_on = await backend.find(session_id)
     web_ui = backend.session_url(session_id)
-    with translated(session_id):
-        found = await describe(backend.connect().client, session_id)
-    if is_open(found.workflow_execution_info):
+    if goes_on:
         try:
             return _of_status(await session.status(), web_ui)
         except NotReachable:

@@ -9,7 +9,7 @@ from chargehand import ChargehandError
 from chargehand.errors import MissingExtra
 from chargehand_cli.rendering.page import report_style
 
-_COLOUR: Final = re.compile(r"--([\w-]+): (#\w+)")
+_COLOUR: Final = re.compile(r"(?<=\s)--([\w-]+): (#\w+)")
 _VARIABLE: Final = re.compile(r"var\(--([\w-]+)(?:, #\w+)?\)")
 
 

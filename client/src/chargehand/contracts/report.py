@@ -114,7 +114,8 @@ class EditRecord(Contract):
     at: datetime
     """When, by the session's clock."""
     before: str = ""
-    """What was there: the agent and the instruction of what was dropped, the earlier instruction, agent or inputs."""
+    """What was there, its first 200 characters: agent and instruction of what was dropped, or the earlier instruction,
+    agent or inputs."""
 
 
 class Question(Contract):

@@ -1,0 +1,56 @@
+"""What the scripted provider says to every framework: the same plan, search, answers and report."""
+
+import json
+import re
+from typing import Final
+
+from pydantic import JsonValue
+
+from benchmarks import wire_script
+from benchmarks.peers.programs.job import PLANNER, RESEARCHER
+from benchmarks.scripted import CONTENT, REPORT, TURN, Shape, instruction, plan
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, ToolUse, calling, saying
+
+_QUESTIONS: Final[list[JsonValue]] = [instruction(number) for number in range(1, Shape().subtasks + 1)]
+
+
+def respond(request: ScriptedRequest) -> ScriptedReply:
+    """Answer one request after the time that a turn takes, and count a token for every four bytes."""
+    reply = _said(request)
+    written = len(reply.text) + sum(len(json.dumps(tool.arguments)) for tool in reply.tools)
+    tokens = Tokens(input=input_bytes(request) // 4, output=written // 4)
+    return reply.using(tokens).after(TURN.total_seconds())
+
+
+def input_bytes(request: ScriptedRequest) -> int:
+    """Measure what is sent: prompts, conversation, and the descriptions of tools and answers."""
+    sent = ("instructions", "input", "messages", "tools", "text", "response_format")
+    return sum(len(json.dumps(request.body[name], ensure_ascii=False)) for name in sent if name in request.body)
+
+
+def _said(request: ScriptedRequest) -> ScriptedReply:
+    if request.answer == "PlanAnswer":
+        return saying(plan(Shape(subtasks=_room(request.text))))
+    if request.answer in {"WorkAnswer", "SynthesisAnswer"}:
+        return wire_script.said(request)
+    if PLANNER in request.text:
+        return _planned(request)
+    if RESEARCHER in request.text and not request.rounds:
+        return calling(ToolUse("search", {"query": "late departures"}))
+    return saying(CONTENT if RESEARCHER in request.text else REPORT)
+
+
+def _planned(request: ScriptedRequest) -> ScriptedReply:
+    if request.rounds:
+        return saying(REPORT)
+    if "task" in request.tools:
+        return calling(*(ToolUse("task", {"description": each, "subagent_type": "researcher"}) for each in _QUESTIONS))
+    if "final_result" in request.tools:
+        return calling(ToolUse("final_result", {"questions": _QUESTIONS}))
+    return saying(json.dumps({"questions": _QUESTIONS}))
+
+
+def _room(prompt: str) -> int:
+    """Read how many agents, two turns each, the limits that Chargehand tells its planner have room for."""
+    told = re.search(r"Limits for all subtasks together: (\d+) turns", prompt)
+    return min(len(_QUESTIONS), int(told[1]) // 2) if told else len(_QUESTIONS)
