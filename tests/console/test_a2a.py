@@ -21,7 +21,7 @@ MEANT = "The latest one."
 async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
     client: Client, tmp_path: Path
 ) -> None:
-    """One that is sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
+    """One sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
     stops it; strangers get the card and nothing else."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = (
