@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from temporalio import nexus
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import (
     Answer,
@@ -34,8 +35,8 @@ from chargehand.interface import Supervisor
 from chargehand.nexus import ForSession, OneSession, SessionService
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
-from chargehand.visibility import describe, is_open
-from chargehand.wire import UpdateName, WorkflowType
+from chargehand.visibility import describe_session, is_open
+from chargehand.wire import UpdateName
 
 _SECONDS: Final = 8.0
 """For one operation; Nexus allows ten."""
@@ -52,6 +53,7 @@ class SessionOperations:
         self, ctx: nexus.WorkflowRunOperationContext, asked: ForSession[SessionRequest]
     ) -> nexus.WorkflowHandle[Report]:
         """Start a session whose report is the operation's result."""
+        await _refuse_other_workflow(asked.session)
         try:
             return await ctx.start_workflow(
                 Supervisor.run, asked.message, id=asked.session, **start_options(asked.message)
@@ -69,7 +71,7 @@ class SessionOperations:
     @sync_operation
     async def result(self, ctx: StartOperationContext, asked: OneSession) -> Report:  # noqa: ARG002  # as above
         async with _answered(asked.session) as session:
-            if is_open((await describe(nexus.client(), asked.session)).workflow_execution_info):
+            if is_open(await describe_session(nexus.client(), asked.session)):
                 raise ChargehandError(
                     f"Session '{asked.session}' has not ended yet; the operation `run` with its id waits for it."
                 )
@@ -113,6 +115,17 @@ class SessionOperations:
             await session.cancel()
 
 
+async def _refuse_other_workflow(session_id: str) -> None:
+    """Refuse an id that another workflow has: to start it would be to attach to that one, and to cancel it."""
+    try:
+        await describe_session(nexus.client(), session_id)
+    except SessionNotFound as error:
+        raise _refused(f"The id '{session_id}' is that of a workflow that is no session; choose another.") from error
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+
+
 async def _update(
     ctx: StartOperationContext, name: UpdateName, session_id: str, result: type[_Result], *message: BaseModel
 ) -> _Result:
@@ -129,9 +142,7 @@ async def _answered(session_id: str) -> AsyncGenerator[WorkflowHandle[Any, Repor
     try:
         async with asyncio.timeout(_SECONDS):
             with translated(session_id):
-                found = await describe(nexus.client(), session_id)
-                if found.workflow_execution_info.type.name != WorkflowType.SUPERVISOR:
-                    raise SessionNotFound(session_id)
+                await describe_session(nexus.client(), session_id)
                 yield nexus.client().get_workflow_handle_for(Supervisor.run, session_id)
     except (NotReachable, TimeoutError) as error:
         raise nexusrpc.HandlerError(

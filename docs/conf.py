@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic_settings import BaseSettings
@@ -9,6 +10,8 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from activities.settings import Settings
+from chargehand_cli.console.api import OPERATIONS, PREFIX
+from chargehand_cli.console.operations import Operation
 
 DOCS = Path(__file__).resolve().parent
 
@@ -39,8 +42,9 @@ def setup(app: Sphinx) -> None:
 
 
 def write_reference(_: Sphinx) -> None:
-    """Write the pages of settings and schemas; the Makefile has `typer` write that of commands."""
-    for name, text in (("settings", _settings(Settings)), ("schemas", _schemas())):
+    """Write the pages of settings, schemas and HTTP; the Makefile has `typer` write that of commands."""
+    pages = {"settings": _settings(Settings), "schemas": _schemas(), "http": _http(OPERATIONS)}
+    for name, text in pages.items():
         page = DOCS / "reference" / f"{name}.md"
         # A page that has not changed is not read again.
         if not page.exists() or page.read_text(encoding="utf-8") != text:
@@ -94,4 +98,23 @@ def _schemas() -> str:
     for path in sorted((DOCS / "schemas").glob("*.json")):
         told = json.loads(path.read_text(encoding="utf-8")).get("description", "").partition("\n")[0]
         lines.append(f"- {{download}}`{path.stem} <../schemas/{path.name}>`: {told}")
+    return "\n".join(lines) + "\n"
+
+
+def _http(operations: Iterable[Operation]) -> str:
+    lines = [
+        "# HTTP API",
+        "",
+        f"Every operation, below `{PREFIX}`; {{doc}}`../how-to/http-api` shows how they are used.",
+        f"The same as OpenAPI 3.1 is served at `{PREFIX}/openapi.json`.",
+        "Bodies and answers are those of the {doc}`JSON Schemas <schemas>`.",
+    ]
+    for each in operations:
+        lines += ["", f"## {each.method} {each.path}", "", f"{each.summary.rstrip('.')}.", ""]
+        lines += [f"- query `{name}`: {text}" for name, text in each.query.items()]
+        lines += [f"- header `{name}`: {text}" for name, text in each.headers.items()]
+        lines += [f"- body: `{each.takes.__name__}`"] if each.takes else []
+        answer = f"`{each.returns.__name__}`" if each.returns else each.media_type
+        lines += [f"- {int(each.status)} {each.status.phrase}: {answer}"]
+        lines += [f"- {int(status)} {status.phrase}: {text}" for status, text in each.also.items()]
     return "\n".join(lines) + "\n"

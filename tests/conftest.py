@@ -31,8 +31,10 @@ KEYS = (
     "TEMPORAL_CONFIG_FILE",
 )
 
-# The same examples in every run, so that a failure comes from the change; others are tried at night.
-settings.register_profile("every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in every run, so that a failure comes from the change; others, and far more, are tried at night.
+settings.register_profile(
+    "every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
 settings.load_profile("every run")
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
 settings.register_profile(

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from temporalio import workflow
-from temporalio.common import Priority
+from temporalio.common import Priority, SearchAttributeUpdate, TypedSearchAttributes
 
 from activities.contracts import AgentCard, CrewCard, InputOutcome, ModelCard, SessionFacts
 from activities.model_turn.contracts import TurnResult
@@ -54,6 +54,11 @@ _Answer = TypeVar("_Answer", bound=TurnAnswer)
 def priority_of(request: SessionRequest) -> Priority:
     """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
     return Priority(priority_key=request.priority, fairness_key=request.tenant)
+
+
+def _without_stop_reason(listed: TypedSearchAttributes) -> list[SearchAttributeUpdate[Any]]:
+    """Remove what the last run of a cron came to, with whose attributes the server starts the next one."""
+    return [STOP_REASON.value_unset()] if STOP_REASON in listed else []
 
 
 @dataclass
@@ -241,7 +246,7 @@ class Session:
                 *change_of(listed, THREAD, self.thread),
                 *change_of(listed, DOLLARS, float(usd)),
                 *change_of(listed, TURNS, turns),
-                *(change_of(listed, STOP_REASON, report.stop_reason) if report else ()),
+                *(change_of(listed, STOP_REASON, report.stop_reason) if report else _without_stop_reason(listed)),
             ]
         )
 

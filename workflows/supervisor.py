@@ -245,6 +245,8 @@ class SupervisorWorkflow:
         if workflow.info().parent is None:
             self._progress.ignore_message()
         else:
+            # What comes with the first task of a new run is handled before that has opened the session.
+            await workflow.wait_condition(lambda: not self._is_resuming)
             await pass_on(self._progress, steering.items, is_over=self._is_over)
 
     @workflow.signal(name=SignalName.REQUEST_CALL, description="A subtask asks whether it may make a tool call.")

@@ -3,14 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from chargehand.contracts import Report
+from chargehand.errors import SessionNotFound
 from chargehand_cli.console.api import OPERATIONS
+from chargehand_cli.console.streams import message
 from tests.console.conftest import OpenConsole, open_console
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until, until_state
@@ -126,14 +130,20 @@ async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes
     assert words in answered.json()["detail"]
 
 
-async def test_unknown_sessions_are_not_found(console: OpenConsole) -> None:
-    """Every operation on a session that does not exist says so."""
-    body = {"getArtifact": "1"}
-    for each in OPERATIONS:
-        if "{session}" not in each.path or each.takes:
-            continue
-        path = f"/api/v1{each.path}".format(session="nobody", number=body.get(each.name, ""))
-        assert (await console.api.request(each.method, path)).status_code == 404, each.name
+async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
+    """Every operation on a session that does not exist says so, and so does one on a workflow that is no session."""
+    other = await client.start_workflow("NoSession", id="payroll", task_queue="nobody-polls-this")
+    for each, session in product(OPERATIONS, ("nobody", other.id)):
+        if "{session}" in each.path:
+            path = f"/api/v1{each.path}".format(session=session, number=1)
+            answered = await console.api.request(each.method, path, json={} if each.takes else None)
+            assert answered.status_code == 404, (each.name, session)
+
+    with pytest.raises(SessionNotFound):
+        await console.environment.chargehand.session(other.id).cancel()
+    happened = [EventType.Name(each.event_type) async for each in other.fetch_history_events()]
+    assert not [each for each in happened if "CANCEL" in each]
+    await other.terminate()
 
 
 async def test_the_document_describes_every_operation(console: OpenConsole) -> None:
@@ -143,6 +153,22 @@ async def test_the_document_describes_every_operation(console: OpenConsole) -> N
     validate(document)
     described = {each["operationId"] for path in document["paths"].values() for each in path.values()}
     assert described == {each.name for each in OPERATIONS}
+
+
+async def test_a_filter_that_no_server_takes_is_invalid(console: OpenConsole) -> None:
+    """It is refused at once, since the client would repeat what the server cannot read."""
+    answered = await console.api.get("/api/v1/sessions", params={"crew": "\0"})
+
+    assert answered.status_code == 422
+    assert "crew: " in answered.json()["detail"]
+
+
+def test_an_event_is_what_was_sent() -> None:
+    """Only the protocol's line ends divide data: JSON may contain those that others know."""
+    data = json.dumps("a\u2028b\u0085c\x1cd", ensure_ascii=False)
+
+    assert message(data) == f"data: {data}\n\n"
+    assert message("a\rb\r\nid: 1\n", "live") == "event: live\ndata: a\ndata: b\ndata: id: 1\ndata: \n\n"
 
 
 async def events_of(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
@@ -166,24 +192,23 @@ def without_cursors(events: list[dict[str, Any]]) -> list[str]:
 
 
 async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
-    """From any event on, a client that comes back with its id gets the others, none twice and none left out."""
+    """From an event on, a client that comes back with its id gets the others, none twice and none left out."""
     session = await start(console)
     path = f"/api/v1/sessions/{session}/events"
     whole = await events_of(console, path)
-    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1]]
+    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1:4]]
     invalid = await console.api.get(path, headers={"Last-Event-ID": "nonsense"})
 
     assert whole[-1]["kind"] == "end"
     assert {"plan", "subtask", "turn", "spend", "state"} <= {each["kind"] for each in whole}
-    for number, rest in enumerate(rests, start=1):
-        assert without_cursors(rest) == without_cursors(whole[number:])
+    for number, rest in enumerate(rests):
+        assert without_cursors(rest) == without_cursors(whole[4 * number + 1 :])
     assert invalid.status_code == 422
 
 
 async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
     """The sums by day and tenant are those of the sessions that the list shows."""
-    for tenant in ("acme", "acme", "globex"):
-        session = await start(console, tenant=tenant)
+    for session in [await start(console, tenant=tenant) for tenant in ("acme", "acme", "globex")]:
         assert (await console.api.get(f"/api/v1/sessions/{session}/result?wait=60")).status_code == 200
 
     async def is_listed() -> bool:

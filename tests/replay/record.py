@@ -18,9 +18,10 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio.client import Client
 
+from activities.webhooks import WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment
-from tests.replay.shapes import Shape, ended, shapes
+from tests.replay.shapes import WEBHOOK_HOST, Shape, ended, shapes
 from workflows import history
 
 HISTORIES: Final = Path(__file__).parent / "histories"
@@ -34,12 +35,14 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
     history.MOST_EVENTS = shape.most_events or _MOST_EVENTS
-    async with open_environment(client, folder, shape.script, own_crews=(_CREWS,)) as environment:
+    webhooks = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
+    async with open_environment(client, folder, shape.script, own_crews=(_CREWS,), webhooks=webhooks) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)
         await ended(session)
-        ids = [session.id, *await _below(client, session.id)]
+        roots = [session.id, *([await shape.afterwards(session)] if shape.afterwards else [])]
+        ids = [id_ for root in roots for id_ in (root, *await _below(client, root))]
         histories: list[JsonValue] = [
             {"id": id_, "history": json.loads((await client.get_workflow_handle(id_).fetch_history()).to_json())}
             for id_ in ids

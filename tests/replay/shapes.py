@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from activities.contracts import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design import DesignAnswer
-from chargehand.contracts import Limits, Plan, SessionRequest, Subtask
+from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
 from chargehand.session import Session
 from tests.scripted_model import (
@@ -34,6 +34,8 @@ from tests.scripted_model import (
 from tests.waiting import until, until_state
 
 GOAL: Final = "What do the documents say about the topics?"
+WEBHOOK_HOST: Final = "webhook.invalid"
+"""A host that nobody reaches: the workflow that calls it is recorded while it waits."""
 _USUAL: Final = SessionRequest(goal=GOAL)
 _NESTED: Final = "Look into the second topic as a whole."
 
@@ -46,6 +48,8 @@ class Shape:
     request: SessionRequest = _USUAL
     meanwhile: Callable[[Session], Awaitable[None]] | None = None
     """What is done to the session while it runs."""
+    afterwards: Callable[[Session], Awaitable[str]] | None = None
+    """What is started once the session has ended; returns the id of the workflow."""
     most_events: int | None = None
     """After how many events it continues as new; its last run is recorded."""
 
@@ -157,6 +161,25 @@ async def _finish(session: Session) -> None:
     await session.finish_now()
 
 
+async def _steer(session: Session) -> None:
+    await until_state(session, "executing")
+    await session.tell("Only the handbook, please.", subtask="T2")
+    await session.interrupt("T2")
+    await session.edit_plan(AddSubtask(subtask=Subtask(id="T3", agent="reader", instruction="Read the bulletin.")))
+    await session.finish_now()
+
+
+async def _ask(session: Session) -> str:
+    asked = await session.ask("And what do they not say?", session_id=f"{session.id}-asked")
+    await asked.result()
+    return asked.id
+
+
+async def _verify(session: Session) -> str:
+    await session.verify()
+    return f"{session.id}/verification"
+
+
 async def ended(session: Session) -> None:
     """Wait for a session, whichever way it ends."""
     try:
@@ -224,5 +247,11 @@ def shapes() -> dict[str, Shape]:
         ),
         "long-conversation": Shape(_repeating(5, "and on " * 400)),
         "rejected": Shape(two, approval, _reject),
+        "steered": Shape(_held(), meanwhile=_steer),
+        "followed": Shape(_USUALLY.plan(subtask("T1")), afterwards=_ask),
+        "verified": Shape(_USUALLY.plan(subtask("T1")), afterwards=_verify),
+        "announced": Shape(
+            _USUALLY.plan(subtask("T1")), SessionRequest(goal=GOAL, webhook=f"https://{WEBHOOK_HOST}/end")
+        ),
         "continued": Shape(_USUALLY.plan(*chain), most_events=60),
     }

@@ -4,16 +4,19 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SearchAttributesMissing
+from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary
-from chargehand.search_attributes import missing_attributes, register_attributes
+from chargehand.search_attributes import STATE, STOP_REASON, missing_attributes, register_attributes
 from chargehand.wire import SearchAttribute
 from tests.conftest import local_server
 from tests.environment import open_environment
@@ -90,6 +93,29 @@ async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> 
         [found] = await listed(opened.chargehand, session.id)
 
     assert (found.waiting_for, found.step) == ("", "finished")
+
+
+async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
+    environment: OpenEnvironment, client: Client
+) -> None:
+    """The server starts it with the attributes that the last one had."""
+    before = [SearchAttributePair(STATE, "finished"), SearchAttributePair(STOP_REASON, "deadline")]
+    async with environment(well_behaved(subtask("T1"))) as opened:
+        await client.start_workflow(
+            Supervisor.run,
+            SessionRequest(goal="What is known?", approval="plan"),
+            id=(session_id := f"run-{uuid4().hex[:8]}"),
+            task_queue=opened.chargehand.task_queue,
+            search_attributes=TypedSearchAttributes(before),
+        )
+
+        async def waits() -> bool:
+            return bool(await listed(opened.chargehand, session_id, waiting=True))
+
+        await until(waits)
+        [found] = await listed(opened.chargehand, session_id)
+
+    assert (found.step, found.stop_reason) == ("awaiting_approval", "")
 
 
 async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:

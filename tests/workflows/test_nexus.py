@@ -60,6 +60,7 @@ class ClaimWorkflow:
             await workflow.sleep(0.05)
         refusals = [await self._refusal(one), await self._refusal(OneSession(session=ordered.held))]
         refusals.append(await self._misspelt(ordered.endpoint))
+        refusals.append(await self._refusal_to_attach(ordered.held))
         raised = await self._client.execute_operation(
             SessionService.raise_limits, ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
         )
@@ -73,6 +74,14 @@ class ClaimWorkflow:
         """Ask for the report of a session that has not ended, or is none."""
         try:
             await self._client.execute_operation(SessionService.result, one)
+        except NexusOperationError as error:
+            return str(error.cause)
+        return ""
+
+    async def _refusal_to_attach(self, held: str) -> str:
+        """Start a session with the id of a workflow that is none."""
+        try:
+            await self._client.execute_operation(SessionService.run, ForSession(session=held, message=_REQUEST))
         except NexusOperationError as error:
             return str(error.cause)
         return ""
@@ -146,6 +155,7 @@ async def test_a_workflow_of_another_namespace_runs_and_steers_a_session(
     assert "has not ended yet; the operation `run` with its id waits for it" in seen.refusals[0]
     assert f"There is no session '{ordered.held}' here" in seen.refusals[1]
     assert "message.goal: is required; message.gaol: is not a known field; did you mean 'goal'?" in seen.refusals[2]
+    assert f"The id '{ordered.held}' is that of a workflow that is no session" in seen.refusals[3]
 
 
 def test_every_update_of_a_session_is_an_operation() -> None:

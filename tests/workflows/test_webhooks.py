@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
@@ -113,6 +114,16 @@ def test_no_address_passes_for_another(address: str) -> None:
     assert rules.problems(address)
     assert not rules.problems("https://hooks.example/x?y=1")
     assert not rules.problems("http://internal:9000/x")
+    assert repr(SECRET) not in repr(WebhookActivities(rules))
+
+
+@pytest.mark.parametrize(
+    "address", ["https://hooks.example/é", "https://hooks.example/a b", "https://hooks.example/\n"]
+)
+def test_an_address_that_cannot_be_sent_is_refused(address: str) -> None:
+    """At once, and not a day later by a call that never succeeds."""
+    with pytest.raises(ValidationError, match="webhook"):
+        SessionRequest(goal="What is it?", webhook=address)
 
 
 async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:

@@ -141,7 +141,7 @@ def build_request(
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
-        answer_within=_duration(options.answer_within),
+        answer_within=read_duration(options.answer_within),
         urgency=options.urgency,
     )
     fields |= typed
@@ -151,7 +151,7 @@ def build_request(
         max_attempts=options.attempts,
         max_rounds=options.rounds,
         max_reviews=options.reviews,
-        subtask_deadline=_duration(options.subtask_deadline),
+        subtask_deadline=read_duration(options.subtask_deadline),
         on_limit=options.on_limit,
     )
     if limits:
@@ -249,7 +249,7 @@ def _by_option(problem: str, options: Mapping[str, str]) -> str:
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
     dollars = None if budget is None else Decimal(str(budget))
-    return _without_none(budget_usd=dollars, max_turns=turns, deadline=_duration(deadline))
+    return _without_none(budget_usd=dollars, max_turns=turns, deadline=read_duration(deadline))
 
 
 def _without_none(**fields: object) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def read_json(source: str) -> dict[str, Any]:
     return cast("dict[str, Any]", fields)
 
 
-def _duration(text: str | None) -> float | str | None:
+def read_duration(text: str | None) -> float | str | None:
     """Read `90`, `90s`, `10m` or `1h30m`; leave anything else to the contract, which also accepts ISO 8601."""
     if text is None or not _DURATION.fullmatch(typed := text.strip().lower()):
         return text

@@ -43,7 +43,7 @@ from chargehand.shared_files import Document, SharedFiles
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import describe, list_executions, pollers, result_of
+from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
 
 _T = TypeVar("_T")
 
@@ -292,6 +292,7 @@ class Session:
     async def cancel(self) -> None:
         """Ask the session to stop without a report; one that has ended stays as it is."""
         with translated(self.id):
+            await describe_session(self._client, self.id)  # the server would cancel whatever has this id
             await self._handle.cancel()
 
     async def result(self) -> Report:

@@ -22,6 +22,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
+from chargehand.errors import SessionNotFound
 from chargehand.wire import WorkflowType
 
 T = TypeVar("T")
@@ -63,6 +64,18 @@ async def describe(
         namespace=client.namespace, execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id)
     )
     return await client.workflow_service.describe_workflow_execution(asked, retry=True, timeout=patience)
+
+
+async def describe_session(client: Client, session_id: str) -> WorkflowExecutionInfo:
+    """Describe a session.
+
+    Raises:
+        SessionNotFound: the id is that of a workflow that is no session.
+    """
+    found = (await describe(client, session_id)).workflow_execution_info
+    if found.type.name != WorkflowType.SUPERVISOR:
+        raise SessionNotFound(session_id)
+    return found
 
 
 async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:

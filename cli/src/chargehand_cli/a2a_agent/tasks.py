@@ -33,8 +33,7 @@ from chargehand import (
 )
 from chargehand.converter import describe_problems, join_problems
 from chargehand.temporal_errors import translated
-from chargehand.visibility import describe, is_open
-from chargehand.wire import WorkflowType
+from chargehand.visibility import describe_session, is_open
 from chargehand_cli.a2a_agent.refusals import Refusals
 from chargehand_cli.rendering.text import report_markdown
 
@@ -84,9 +83,7 @@ class Tasks(Refusals):
     async def _find(self, session_id: str) -> tuple[Session, bool]:
         """Find a session, and whether it goes on; other workflows of the namespace are none of a caller's business."""
         with translated(session_id):
-            found = (await describe(self._connect().client, session_id)).workflow_execution_info
-        if found.type.name != WorkflowType.SUPERVISOR:
-            raise SessionNotFound(session_id)
+            found = await describe_session(self._connect().client, session_id)
         return self._connect().session(session_id), is_open(found)
 
     async def _task(self, session_id: str) -> a2a.Task:
@@ -134,8 +131,9 @@ def _request(message: a2a.Message) -> SessionRequest:
 
 
 def _session_id(message: a2a.Message) -> str:
-    """Derive the id from that of the message: one that is sent again starts no second session."""
-    return f"a2a-{hashlib.sha256(message.message_id.encode()).hexdigest()[:32]}"
+    """Derive the id from the message: one that is sent again starts no second session."""
+    named = f"{message.message_id} {_text(message)}"
+    return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
 def _text(message: a2a.Message) -> str:

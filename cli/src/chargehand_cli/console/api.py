@@ -31,8 +31,6 @@ from chargehand import (
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
-from chargehand.temporal_errors import translated
-from chargehand.visibility import describe, is_open
 from chargehand_cli.console import actions
 from chargehand_cli.console.listing import SPEND_NOTE, Spend, spend_rows
 from chargehand_cli.console.operations import Call, Operation, answer, parse, validate
@@ -142,12 +140,12 @@ async def spend(call: Call) -> Response:
 
 async def status(call: Call) -> Response:
     """Read the status."""
-    return answer(await _session(call).status())
+    return answer(await (await _session(call)).status())
 
 
 async def plan(call: Call) -> Response:
     """Read the plan."""
-    found = await _session(call).plan()
+    found = await (await _session(call)).plan()
     if found is None:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no plan yet.")
     return answer(found)
@@ -156,8 +154,8 @@ async def plan(call: Call) -> Response:
 async def result(call: Call) -> Response:
     """Return the report; wait for it as long as the request says."""
     wait = call.number("wait", usual=0, most=_LONGEST_WAIT)
-    session = _session(call)
-    if not wait and await _is_open(call):
+    session, goes_on = await call.backend.find(call.session_id)
+    if goes_on and not wait:
         return await _not_yet(call)
     try:
         async with asyncio.timeout(wait or None):
@@ -172,14 +170,14 @@ async def _not_yet(call: Call) -> Response:
 
 async def trace(call: Call) -> Response:
     """Read the trace."""
-    return answer(await _session(call).trace())
+    return answer(await (await _session(call)).trace())
 
 
 async def follow(call: Call) -> Response:
     """Stream the events after the last one that the client has."""
     after = call.request.headers.get("last-event-id") or call.request.query_params.get("after") or None
     try:
-        return await call.request.app.state.streams.open(_events(_session(call), after))
+        return await call.request.app.state.streams.open(_events(await _session(call), after))
     except ChargehandError as error:
         if after and type(error) is ChargehandError:
             raise invalid("request", [str(error)]) from error
@@ -221,66 +219,61 @@ async def download(call: Call, artifacts: tuple[Artifact, ...]) -> Response:
 
 async def finished(call: Call) -> Report:
     """Return the report of a session that has ended."""
-    if await _is_open(call):
+    session, goes_on = await call.backend.find(call.session_id)
+    if goes_on:
         raise Problem(HTTPStatus.CONFLICT, "The session has no report yet.", "running")
-    return await _session(call).result()
+    return await session.result()
 
 
 async def decide_plan(call: Call) -> Response:
     """Decide on the plan."""
-    decided = await actions.decide_plan(_session(call), await call.body(PlanDecision, "decision"))
+    decided = await actions.decide_plan(await _session(call), await call.body(PlanDecision, "decision"))
     return answer(decided) if decided else answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
 async def decide_call(call: Call) -> Response:
     """Decide on a tool call."""
-    return answer(await actions.decide_call(_session(call), await call.body(CallDecision, "decision")))
+    return answer(await actions.decide_call(await _session(call), await call.body(CallDecision, "decision")))
 
 
 async def answer_question(call: Call) -> Response:
     """Answer a question."""
-    return answer(await actions.answer_question(_session(call), await call.body(Answer, "answer")))
+    return answer(await actions.answer_question(await _session(call), await call.body(Answer, "answer")))
 
 
 async def edit_plan(call: Call) -> Response:
     """Change what has not begun of the plan."""
-    return answer(await actions.edit_plan(_session(call), await call.body(PlanEdit, "edit")))
+    return answer(await actions.edit_plan(await _session(call), await call.body(PlanEdit, "edit")))
 
 
 async def tell(call: Call) -> Response:
     """Tell agents something."""
-    return answer(await actions.tell(_session(call), await call.body(UserMessage, "message")))
+    return answer(await actions.tell(await _session(call), await call.body(UserMessage, "message")))
 
 
 async def interrupt(call: Call) -> Response:
     """End the tools that agents are using."""
-    return answer(await _session(call).interrupt((await call.body(Interruption, "interruption")).subtask))
+    return answer(await (await _session(call)).interrupt((await call.body(Interruption, "interruption")).subtask))
 
 
 async def raise_limits(call: Call) -> Response:
     """Raise limits."""
-    return answer(await actions.raise_limits(_session(call), await call.body(RaisedLimits, "new limits")))
+    return answer(await actions.raise_limits(await _session(call), await call.body(RaisedLimits, "request")))
 
 
 async def finish(call: Call) -> Response:
     """Have the report written now."""
-    return answer(await _session(call).finish_now())
+    return answer(await (await _session(call)).finish_now())
 
 
 async def cancel(call: Call) -> Response:
     """Stop without a report."""
-    await _session(call).cancel()
+    await (await _session(call)).cancel()
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
-def _session(call: Call) -> Session:
-    return call.backend.session(call.session_id)
-
-
-async def _is_open(call: Call) -> bool:
-    client = call.backend.connect().client
-    with translated(call.session_id):
-        return is_open((await describe(client, call.session_id)).workflow_execution_info)
+async def _session(call: Call) -> Session:
+    return await call.backend.session(call.session_id)
 
 
 OPERATIONS: Final = (

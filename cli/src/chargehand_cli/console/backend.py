@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from chargehand import Chargehand, Session
 from chargehand.errors import UploadRefused
 from chargehand.payloads.encryption import Encryption
+from chargehand.temporal_errors import translated
+from chargehand.visibility import describe_session, is_open
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,20 @@ class Backend:
     session_url: Callable[[str], str | None] = lambda _: None
     """Returns a session's address in Temporal's Web UI."""
 
-    def session(self, session_id: str) -> Session:
-        return self.connect().session(session_id)
+    async def session(self, session_id: str) -> Session:
+        """Find a session, as `find` does."""
+        return (await self.find(session_id))[0]
+
+    async def find(self, session_id: str) -> tuple[Session, bool]:
+        """Find a session, and whether it goes on; other workflows of the namespace are none of a client's business.
+
+        Raises:
+            SessionNotFound: there is no such session.
+        """
+        chargehand = self.connect()
+        with translated(session_id):
+            found = await describe_session(chargehand.client, session_id)
+        return chargehand.session(session_id), is_open(found)
 
     def require_artifacts(self) -> str:
         """Return where files are.

@@ -21,7 +21,7 @@ _AGAIN_SECONDS: Final = 10
 async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
     """Yield the parts of the page that have changed, and the text of the report while it is written."""
     news = _News()
-    following = asyncio.create_task(news.listen(backend.session(page.session_id)))
+    following = asyncio.create_task(news.listen(await backend.session(page.session_id)))
     sent: dict[str, str] = {}
     try:
         while True:

@@ -13,6 +13,7 @@ from chargehand_cli.console.operations import Operation
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
+_NUMBERS: Final = ("number", "limit", "wait")
 _PROBLEMS: Final = {
     HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says how many seconds to wait.",
@@ -80,11 +81,17 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], _Names]:
 
 def _describe(operation: Operation, names: _Names) -> dict[str, Any]:
     in_path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "number" else "string"}}
+        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name in _NUMBERS else "string"}}
         for name in _PARAMETER.findall(operation.path)
     ]
     others = [
-        {"name": name, "in": place, "required": False, "description": text, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": place,
+            "required": False,
+            "description": text,
+            "schema": {"type": "integer" if name in _NUMBERS else "string"},
+        }
         for place, described in (("query", operation.query), ("header", operation.headers))
         for name, text in described.items()
     ]

@@ -1,9 +1,12 @@
 """The pages: ask, watch, decide, read, find, and what it cost."""
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, Final
@@ -23,6 +26,8 @@ from chargehand import (
     PlanEdit,
     RaisedLimits,
     Report,
+    Session,
+    SessionRequest,
     Trace,
     UserMessage,
 )
@@ -47,7 +52,7 @@ from chargehand_cli.console.uploads import files_of, read_form, store_uploads
 from chargehand_cli.console.views import Page, view_session
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_body, report_page, report_style
-from chargehand_cli.request import RequestOptions, build_raised_limits, build_request
+from chargehand_cli.request import read_duration
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _CHANGED: Final = {"reword": "instruction", "reroute": "agent"}
@@ -182,7 +187,8 @@ async def ask(request: Request) -> Response:
 
 async def _ask(request: Request, typed: Typed, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
     sessions = await latest_rows(_backend(request), _LATEST)
-    return _page(request, "ask.html", status, here="ask", typed=typed, problem=problem, sessions=sessions)
+    key = secrets.token_urlsafe(16)
+    return _page(request, "ask.html", status, here="ask", typed=typed, problem=problem, sessions=sessions, key=key)
 
 
 async def start(request: Request, form: FormData) -> Response:
@@ -190,31 +196,47 @@ async def start(request: Request, form: FormData) -> Response:
     typed = Typed(**{name: text_of(form, name) for name in Typed.__dataclass_fields__})
     backend = _backend(request)
     try:
-        options = RequestOptions(
-            goal=typed.goal,
-            crew=typed.crew or None,
-            profile=typed.profile or None,  # pyright: ignore[reportArgumentType]  # the contract checks it
-            budget=_number(typed.budget, "budget"),
-            turns=_whole(typed.turns, "turns"),
-            deadline=typed.deadline or None,
-            approve_plan=bool(typed.approve_plan),
-            questions=bool(typed.questions),
-            on_limit="pause" if typed.pause else None,
-        )
-        fields = {name: value for name in ("tenant", "follows") if (value := getattr(typed, name))}
-        build_request(options, (), fields)  # before anything is stored
+        fields = _fields(typed)
+        validate(SessionRequest, fields, "request")  # before anything is stored
         documents = await store_uploads(files_of(form, "documents"), backend)
-        session = await backend.connect().start(build_request(options, documents, fields))
+        asked = validate(SessionRequest, fields | {"documents": documents}, "request")
+        session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
     except (ChargehandError, Problem) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)
         return await _ask(request, typed, problem.detail, problem.status)
     return RedirectResponse(Page(session.id, "").base, _SEE_OTHER)
 
 
-def _number(text: str, field: str) -> float | None:
+def _fields(typed: Typed) -> dict[str, Any]:
+    """Build the fields of the request; what was left empty is left out."""
+    fields: dict[str, Any] = {name: getattr(typed, name) for name in ("crew", "tenant", "profile", "follows")}
+    fields["limits"] = _limits(typed.turns, typed.budget, typed.deadline) | (
+        {"on_limit": "pause"} if typed.pause else {}
+    )
+    fields["approval"] = "plan" if typed.approve_plan else ""
+    fields["questions"] = "allowed" if typed.questions else ""
+    return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
+
+
+def _limits(turns: str, budget: str, deadline: str) -> dict[str, Any]:
+    given = {
+        "max_turns": _whole(turns, "turns"),
+        "budget_usd": _number(budget, "budget"),
+        "deadline": read_duration(deadline or None),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _session_id(key: str, request: SessionRequest) -> str:
+    """Derive the id from the form that was shown: sent twice, it starts one session, unless it was changed."""
+    named = f"{key} {request.model_dump_json()}"
+    return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+def _number(text: str, field: str) -> Decimal | None:
     try:
-        return float(text) if text else None
-    except ValueError:
+        return Decimal(text) if text else None
+    except InvalidOperation:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: must be a number, such as 2.50") from None
 
 
@@ -251,7 +273,7 @@ async def act(request: Request, form: FormData) -> Response:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such action.")
     session_id = session_id_of(request)
     try:
-        await perform(_backend(request), session_id, form)
+        await perform(await _backend(request).session(session_id), form)
     except (ChargehandError, Problem) as error:
         return await _session(request, error if isinstance(error, Problem) else problem_of(error))
     return RedirectResponse(Page(session_id, "").base, _SEE_OTHER)
@@ -276,7 +298,7 @@ async def report_file(request: Request) -> Response:
 async def _read_report(request: Request) -> tuple[Report, Trace | None, Enclosures]:
     backend = _backend(request)
     found = await api.finished(Call(request, backend, request.app.state.settings))
-    session = backend.session(session_id_of(request))
+    session = await backend.session(session_id_of(request))
     trace, documents = None, ()
     with suppress(ChargehandError):
         documents = (await session.request()).documents
@@ -316,63 +338,63 @@ async def spend(request: Request) -> Response:
     return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=SPEND_NOTE)
 
 
-async def _decide_plan(backend: Backend, session_id: str, form: FormData) -> None:
+async def _decide_plan(session: Session, form: FormData) -> None:
     fields: dict[str, Any] = {"decision": text_of(form, "decision"), "reason": text_of(form, "reason")}
     if fields["decision"] == "edit":
         plan = parse(Plan, text_of(form, "plan").encode(), "plan")
         decision = PlanDecision(decision="edit", plan=plan)
     else:
         decision = validate(PlanDecision, fields, "decision")
-    await actions.decide_plan(backend.session(session_id), decision)
+    await actions.decide_plan(session, decision)
 
 
-async def _decide_call(backend: Backend, session_id: str, form: FormData) -> None:
+async def _decide_call(session: Session, form: FormData) -> None:
     fields = {name: text_of(form, name) for name in ("call", "hash", "decision", "reason")}
-    await actions.decide_call(backend.session(session_id), validate(CallDecision, fields, "decision"))
+    await actions.decide_call(session, validate(CallDecision, fields, "decision"))
 
 
-async def _answer(backend: Backend, session_id: str, form: FormData) -> None:
+async def _answer(session: Session, form: FormData) -> None:
     answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
-    await actions.answer_question(backend.session(session_id), answer)
+    await actions.answer_question(session, answer)
 
 
-async def _edit_plan(backend: Backend, session_id: str, form: FormData) -> None:
+async def _edit_plan(session: Session, form: FormData) -> None:
     if text := text_of(form, "edits"):
         edit = parse(PlanEdit, text.encode(), "edit")
     else:
         names = ("edit", "subtask", _CHANGED.get(text_of(form, "edit"), ""))
         change = {name: text_of(form, name) for name in names if name}
         edit = validate(PlanEdit, {"edits": [change]}, "edit")
-    await actions.edit_plan(backend.session(session_id), edit)
+    await actions.edit_plan(session, edit)
 
 
-async def _tell(backend: Backend, session_id: str, form: FormData) -> None:
+async def _tell(session: Session, form: FormData) -> None:
     fields = {"text": text_of(form, "text"), "subtask": text_of(form, "subtask") or None}
-    await actions.tell(backend.session(session_id), validate(UserMessage, fields, "message"))
+    await actions.tell(session, validate(UserMessage, fields, "message"))
 
 
-async def _interrupt(backend: Backend, session_id: str, form: FormData) -> None:
+async def _interrupt(session: Session, form: FormData) -> None:
     fields = {"subtask": text_of(form, "subtask") or None}
-    await backend.session(session_id).interrupt(validate(Interruption, fields, "interruption").subtask)
+    await session.interrupt(validate(Interruption, fields, "interruption").subtask)
 
 
-async def _raise_limits(backend: Backend, session_id: str, form: FormData) -> None:
-    turns, budget = _whole(text_of(form, "turns"), "turns"), _number(text_of(form, "budget"), "budget")
-    raised = build_raised_limits(turns, budget, text_of(form, "deadline") or None)
+async def _raise_limits(session: Session, form: FormData) -> None:
+    limits = _limits(*(text_of(form, name) for name in ("turns", "budget", "deadline")))
+    raised = validate(RaisedLimits, limits, "request")
     if raised == RaisedLimits():
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Give at least one of turns, budget and time.")
-    await actions.raise_limits(backend.session(session_id), raised)
+    await actions.raise_limits(session, raised)
 
 
-async def _finish(backend: Backend, session_id: str, _: FormData) -> None:
-    await backend.session(session_id).finish_now()
+async def _finish(session: Session, _: FormData) -> None:
+    await session.finish_now()
 
 
-async def _cancel(backend: Backend, session_id: str, _: FormData) -> None:
-    await backend.session(session_id).cancel()
+async def _cancel(session: Session, _: FormData) -> None:
+    await session.cancel()
 
 
-_ACTIONS: Final[Mapping[str, Callable[[Backend, str, FormData], Awaitable[None]]]] = {
+_ACTIONS: Final[Mapping[str, Callable[[Session, FormData], Awaitable[None]]]] = {
     "plan": _decide_plan,
     "calls": _decide_call,
     "answers": _answer,

@@ -25,6 +25,8 @@ from chargehand_cli.terminal import say
 API: Final = "/api/"
 _PUBLIC: Final = ("/health", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
 _STARTS: Final = ("/api/v1/sessions", "/api/a2a", "/sessions")
+_TAKE_FILES: Final = ("/api/v1/sessions", "/sessions")
+"""To others, strangers' among them, a large form is no use."""
 _READING: Final = ("GET", "HEAD")
 _FORM_BYTES: Final = 2_000_000
 _BODY_SECONDS: Final = 600
@@ -161,8 +163,8 @@ class _BoundedStream:
         self._send = send
         self._idle_seconds = settings.idle_seconds
         self._is_tls = scope.get("scheme") == "https" or (settings.public_url or "").startswith("https:")
-        is_upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
-        self._most = settings.most_body_bytes if is_upload else _FORM_BYTES
+        is_form = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        self._most = settings.most_body_bytes if is_form and scope["path"] in _TAKE_FILES else _FORM_BYTES
         self._stated = headers.get("content-length", "0")
         self._read = 0
         self._has_all = False

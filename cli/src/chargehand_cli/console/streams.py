@@ -1,6 +1,7 @@
 """Server-sent events: what happens in a session, with a cursor as the id of each event."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 from http import HTTPStatus
@@ -16,6 +17,8 @@ T = TypeVar("T")
 _KEEP_ALIVE_SECONDS: Final = 15
 _FIRST_SECONDS: Final = 2
 """How long to wait for the first event before the answer begins: until then, an error has a status of its own."""
+_LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+"""Those of the protocol; `splitlines` knows others, which JSON may contain."""
 _HEADERS: Final = {"X-Accel-Buffering": "no"}
 
 
@@ -60,7 +63,7 @@ def message(data: str, event: str = "", cursor: str = "") -> str:
     """Write one event; no line of its data can end it early."""
     lines = [f"id: {cursor}"] if cursor and not set(cursor) & set("\r\n\0") else []
     lines += [f"event: {event}"] if event else []
-    return "\n".join([*lines, *(f"data: {line}" for line in data.splitlines() or [""]), "", ""])
+    return "\n".join([*lines, *(f"data: {line}" for line in _LINE_ENDS.split(data)), "", ""])
 
 
 class _Ahead:

@@ -27,7 +27,7 @@ from chargehand.errors import UploadRefused
 from chargehand.payloads.settings import encryption_of
 from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
-from chargehand.visibility import describe, is_open, state_word
+from chargehand.visibility import describe_session, is_open, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.mcp_server.documents import allowed_path
@@ -98,7 +98,7 @@ class SessionTools:
         request = request.model_copy(update={"documents": uploaded})
         await self._open()
         if follows is not None:
-            request = await self._connection.session(follows).follow_up(request)
+            request = await (await self._session(follows)).follow_up(request)
         started = await self._connection.chargehand.start(request, session_id=session)
         return await self._standing(started)
 
@@ -274,6 +274,7 @@ class SessionTools:
 
     async def _session(self, session_id: str) -> Session:
         await self._open()
+        await self._ending(session_id)  # no other workflow of the namespace is acted on
         return self._connection.session(session_id)
 
     async def _report(self, session_id: str) -> Report:
@@ -314,7 +315,7 @@ class SessionTools:
     async def _ending(self, session_id: str) -> str:
         """Return how a session ended, in Temporal's word; empty while it goes on."""
         with translated(session_id):
-            found = (await describe(self._connection.chargehand.client, session_id)).workflow_execution_info
+            found = await describe_session(self._connection.chargehand.client, session_id)
         return "" if is_open(found) else state_word(found)
 
     def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:

@@ -86,7 +86,7 @@ class Plan(TypedByPeople):
 class AddSubtask(TypedByPeople):
     """Add a subtask."""
 
-    edit: Literal["add"]
+    edit: Literal["add"] = "add"
     """Always `add`."""
     subtask: Subtask
     """The subtask; its id is new to the plan."""
@@ -97,7 +97,7 @@ class AddSubtask(TypedByPeople):
 class DropSubtask(TypedByPeople):
     """Leave a subtask out. What depends on it has to be dropped or given other inputs in the same edit."""
 
-    edit: Literal["drop"]
+    edit: Literal["drop"] = "drop"
     """Always `drop`."""
     subtask: SubtaskId
     """The subtask's id."""
@@ -106,7 +106,7 @@ class DropSubtask(TypedByPeople):
 class RewordSubtask(TypedByPeople):
     """Give a subtask another instruction."""
 
-    edit: Literal["reword"]
+    edit: Literal["reword"] = "reword"
     """Always `reword`."""
     subtask: SubtaskId
     """The subtask's id."""
@@ -117,7 +117,7 @@ class RewordSubtask(TypedByPeople):
 class RerouteSubtask(TypedByPeople):
     """Give a subtask to another agent."""
 
-    edit: Literal["reroute"]
+    edit: Literal["reroute"] = "reroute"
     """Always `reroute`."""
     subtask: SubtaskId
     """The subtask's id."""
@@ -128,7 +128,7 @@ class RerouteSubtask(TypedByPeople):
 class ReorderSubtask(TypedByPeople):
     """Give a subtask other inputs, or another place among those that are ready at the same time."""
 
-    edit: Literal["reorder"]
+    edit: Literal["reorder"] = "reorder"
     """Always `reorder`."""
     subtask: SubtaskId
     """The subtask's id."""

@@ -52,10 +52,8 @@ DocumentUri = Annotated[
 folder that the operator allows, or a public document at `https://…`."""
 
 
-WebhookAddress = Annotated[
-    str, StringConstraints(pattern=r"^https?://[^/\s].*$", max_length=2_000), NoControlCharacters
-]
-"""The address of a webhook."""
+WebhookAddress = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~][!-~]*$", max_length=2_000)]
+"""The address of a webhook, as it is sent: other characters than those of ASCII are written by their codes."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
 """The id of a session, which is its workflow id."""
 
