@@ -65,7 +65,7 @@ _NOT_RUN: Final = {
     'chargehand run --docs papers "Which': "is the same again with the key",
     "chargehand open": "opens a browser",
     "chargehand run --artifacts": "needs a bucket",
-    "chargehand up": "runs until it is interrupted, as it does for all of these tests",
+    "chargehand up": "runs until it is interrupted, as it does during this test",
     "chargehand report SESSION --to launch.pdf": "needs an extra",
     "chargehand report SESSION --format md --to -": "writes bytes, and tests in this process take text",
 }
@@ -73,15 +73,6 @@ _NOT_RUN: Final = {
 _SHELL: Final = ("", "sh", "bash")
 _CODES: Final = (0, 3)
 """Without a model the report is partial."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder whose embedded server and worker stay up."""
-    made = tmp_path_factory.mktemp("shell")
-    with process("up", "--state-dir", made / "state", "--port", "0") as up:
-        read_until(up, "Embedded Temporal server at")
-        yield made
 
 
 def _commands(block: str) -> Iterator[str]:
@@ -97,33 +88,36 @@ def _commands(block: str) -> Iterator[str]:
     yield "\n".join(other)
 
 
-@pytest.mark.parametrize("page", _PAGES)
-def test_examples_run(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From an empty folder, in the order of the page; `SESSION` is the one that the page began, or an earlier one."""
-    here = folder / page.replace("/", "-")
-    here.mkdir()
-    (here / "papers").mkdir()
-    for name in ("lease.md", "notes.md", "papers/lease.md"):
-        (here / name).write_text("# Lease\n\nNotice is three months. The rent is 900 euros.\n", encoding="utf-8")
-    environment = command_environment(CHARGEHAND_STATE_DIR=str(folder / "state"))
-    ran = 0
-    for block in (each for each in BLOCKS if each.page.startswith(f"{page}:") and each.language in _SHELL):
-        for command in _commands(block.text):
-            monkeypatch.chdir(here)
-            if command.startswith("chargehand "):
-                if not command.startswith(tuple(_NOT_RUN)):
-                    words = shlex.split(command.replace("SESSION", "lease"), comments=True)[1:]
-                    done = run_command(words, environment)
-                    assert done.code in _CODES, f"{command}: {done.said}"
-                    ran += 1
-                continue
-            shell = subprocess.run(
-                ["sh", "-euc", f"{command}\npwd"], text=True, capture_output=True, check=False, env=environment
-            )
-            assert shell.returncode == 0, f"{command}: {shell.stderr}"
-            here = Path(shell.stdout.splitlines()[-1])
+def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page in a folder of its own, in its order; `SESSION` is one that an earlier page began."""
+    environment = command_environment(CHARGEHAND_STATE_DIR=str(tmp_path / "state"))
+    with process("up", "--state-dir", tmp_path / "state", "--port", "0") as up:
+        read_until(up, "Embedded Temporal server at")
+        for number, page in enumerate(_PAGES):
+            folder = tmp_path / str(number)
+            (folder / "papers").mkdir(parents=True)
+            for name in ("lease.md", "notes.md", "papers/lease.md"):
+                (folder / name).write_text(
+                    "# Lease\n\nNotice is three months. The rent is 900 euros.\n", encoding="utf-8"
+                )
+            for block in (each for each in BLOCKS if each.page.startswith(f"{page}:") and each.language in _SHELL):
+                for command in _commands(block.text):
+                    monkeypatch.chdir(folder)
+                    folder = _run(command, folder, environment)
 
-    assert ran
+
+def _run(command: str, folder: Path, environment: dict[str, str]) -> Path:
+    """Run a command of ours in this process, and anything else in a shell; give the folder where that ends."""
+    if command.startswith(tuple(_NOT_RUN)):
+        return folder
+    if command.startswith("chargehand "):
+        done = run_command(shlex.split(command.replace("SESSION", "lease"), comments=True)[1:], environment)
+        assert done.code in _CODES, f"{command}: {done.said}"
+        return folder
+    script = f"{command}\npwd"
+    shell = subprocess.run(["sh", "-euc", script], text=True, capture_output=True, check=False, env=environment)
+    assert shell.returncode == 0, f"{command}: {shell.stderr}"
+    return Path(shell.stdout.splitlines()[-1])
 
 
 def test_every_page_is_run_or_has_a_reason() -> None:

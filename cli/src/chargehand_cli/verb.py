@@ -58,7 +58,7 @@ def verb(
                 given[parameter] = kind(**{each: given.pop(each) for each in names})
             if warns and not given.get("quiet"):
                 for unknown in describe_unknown(os.environ):
-                    say(f"Warning: {unknown}.")
+                    say(f"Warning: {unknown}")
             _execute(work, given)
 
         command.__doc__ = work.__doc__
