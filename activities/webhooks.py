@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
@@ -35,7 +35,7 @@ class WebhookRules:
 
     hosts: frozenset[str] = frozenset()
     """`name`, reached by https at a public address, or `name:port`, which may be internal and without TLS."""
-    secret: bytes = b""
+    secret: bytes = field(default=b"", repr=False)
 
     def problems(self, address: str | None) -> list[str]:
         """Say why a request may not name an address."""

@@ -105,8 +105,9 @@ def _http(operations: Iterable[Operation]) -> str:
     lines = [
         "# HTTP API",
         "",
-        f"Every operation, below `{PREFIX}`; {{doc}}`../how-to/http-api` shows how they are used. The same as OpenAPI 3.1 is",
-        f"served at `{PREFIX}/openapi.json`. Bodies and answers are those of the {{doc}}`JSON Schemas <schemas>`.",
+        f"Every operation, below `{PREFIX}`; {{doc}}`../how-to/http-api` shows how they are used.",
+        f"The same as OpenAPI 3.1 is served at `{PREFIX}/openapi.json`.",
+        "Bodies and answers are those of the {doc}`JSON Schemas <schemas>`.",
     ]
     for each in operations:
         lines += ["", f"## {each.method} {each.path}", "", f"{each.summary.rstrip('.')}.", ""]

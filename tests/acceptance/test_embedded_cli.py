@@ -158,6 +158,8 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
     """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
     where = ("--state-dir", state)
     started = chargehand("start", *where, "--docs", documents, "--approve-plan", "--id", "one", _QUESTION)
+    no_worker = command_environment(CHARGEHAND_PROVIDER="none")
+    mistyped = run_command(["tell", *where, "on", "Hurry."], no_worker)
     with process("watch", *where, "one") as watch:
         read_until(watch, "session awaiting approval")
         note = StateDirectory(state).read_note()
@@ -171,6 +173,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
 
     assert (started.code, started.out) == (0, "one\n"), started.said
     assert "The session resumes the next time it runs" in started.said
+    assert "There is no session 'on' here." in mistyped.said  # a worker would have resumed the other one, and paid
     assert approval.code == 0, approval.said
     assert watch.returncode == 3, watched
     assert "every six months" in answer
@@ -351,14 +354,6 @@ def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Comman
 
     assert [each.code for each in found] == [2] * len(verbs)
     assert all("There is no session 'nobody' here." in each.said for each in found)
-
-
-def test_a_server_that_is_away_is_said_so(chargehand: Commands) -> None:
-    """An address where nobody answers is exit code 4."""
-    listed = chargehand("list", "--address", "127.0.0.1:1")
-
-    assert (listed.code, listed.out) == (4, "")
-    assert "No Temporal server answers at 127.0.0.1:1" in listed.said
 
 
 def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Path) -> None:

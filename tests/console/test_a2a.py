@@ -21,8 +21,8 @@ MEANT = "The latest one."
 async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
     client: Client, tmp_path: Path
 ) -> None:
-    """One that is sent again starts no second session, an answer lets it go on, cancelling stops it; strangers get the
-    card and nothing else."""
+    """One sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
+    stops it; strangers get the card and nothing else."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = (
         Script()
@@ -53,7 +53,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
             again = await send("What is known?", message_id)
             ended = await send(MEANT, str(uuid4()), asks.id)
             read = await agent.get_task(a2a.GetTaskRequest(id=asks.id))
-            patient = await send("It takes patience.", str(uuid4()), waits=False)
+            patient = await send("It takes patience.", message_id, waits=False)
             cancelled = await agent.cancel_task(a2a.CancelTaskRequest(id=patient.id))
             await client.start_workflow("NoSession", id="no-session", task_queue="nobody-polls-this")
             for unknown in ("no-such-task", "no-session"):
@@ -62,7 +62,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
         report = await environment.chargehand.session(asks.id).result()
 
     assert stranger.status_code == 401
-    assert again.id == asks.id
+    assert again.id == asks.id != patient.id
     assert asks.status.state == a2a.TASK_STATE_INPUT_REQUIRED
     assert ASKED in asks.status.message.parts[0].text
     assert ended == read

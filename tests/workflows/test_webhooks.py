@@ -114,6 +114,7 @@ def test_no_address_passes_for_another(address: str) -> None:
     assert rules.problems(address)
     assert not rules.problems("https://hooks.example/x?y=1")
     assert not rules.problems("http://internal:9000/x")
+    assert repr(SECRET) not in repr(WebhookActivities(rules))
 
 
 @pytest.mark.parametrize(

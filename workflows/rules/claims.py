@@ -279,7 +279,9 @@ def _inline_quotes(
 ) -> Iterator[tuple[Source, str]]:
     """Find what the statement itself quotes, with the first of its sources in which it stands."""
     if statement.is_quotation:
-        said = [plain(_ATTRIBUTION.sub("", statement.text))]
+        # By line: between two paragraphs or items that are quoted, other words and marks may stand in the source.
+        lines = _ATTRIBUTION.sub("", statement.text).split("\n")
+        said = ["\n".join(filter(None, map(plain, lines)))]
     else:
         said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
     texts = [

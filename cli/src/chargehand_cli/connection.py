@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from chargehand import NotReachable, SessionNotFound
+from chargehand import NotReachable
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.embedded import BAD_SETTINGS, Departure, EmbeddedServer, ServerNote, last_lines
 from chargehand_cli.location import Location, LocationOptions, find_own_location
@@ -58,6 +58,11 @@ class Connection:
         note = self._server.note() if self._server else None
         return self._server is None or (note is not None and note.has_worker)
 
+    @property
+    def started_worker(self) -> bool:
+        """Whether this command started the embedded worker, and no other command before it."""
+        return self._server is not None and self._server.started_worker
+
     def join(self, *, worker: bool = True) -> None:
         """Start the embedded server if this command uses it; return at once."""
         if self.location.is_embedded and not self._server:
@@ -105,16 +110,15 @@ class Connection:
         Raises:
             SessionNotFound: there is no such session.
         """
-        from temporalio.service import RPCError, RPCStatusCode
+        from temporalio.service import RPCError
 
+        from chargehand.temporal_errors import of_call
         from chargehand.visibility import describe, is_open
 
         try:
             found = await describe(self.chargehand.client, session_id)
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise SessionNotFound(session_id) from error
-            raise NotReachable(f"The Temporal server does not answer: {error.message}") from error
+            raise of_call(session_id, error) from error
         return is_open(found.workflow_execution_info)
 
     async def check_settings(self) -> None:

@@ -9,7 +9,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
 from chargehand_cli.prompts import Prompts
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.session_status import status_of
+from chargehand_cli.session_status import state_at, status_of
 from chargehand_cli.terminal import can_ask
 
 _PATIENCE_SECONDS: Final = 60
@@ -41,6 +41,9 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             progress.update(status_of(report))
             progress.remark("")
             return report
+        except SessionEnded as ending:
+            progress.end(state_at(ending))
+            raise
         finally:
             for task in tasks:
                 task.cancel()
@@ -52,8 +55,16 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
 async def cancel(connection: Connection, session_id: str) -> bool:
     """Cancel a session and wait briefly for its end; False if it is still running."""
     try:
+        await connection.session(session_id).cancel()
+    except ChargehandError:
+        return False
+    return await ends_soon(connection, session_id)
+
+
+async def ends_soon(connection: Connection, session_id: str) -> bool:
+    """Wait briefly for the end of a cancelled session; False if it is still running."""
+    try:
         async with asyncio.timeout(_CANCEL_SECONDS):
-            await connection.session(session_id).cancel()
             await connection.session(session_id).result()
     except SessionEnded:
         return True

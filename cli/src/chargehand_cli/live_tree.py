@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -88,6 +88,9 @@ class Lines:
             self._line(text)
         self._remark = text
 
+    def end(self, state: Literal["failed", "cancelled"]) -> None:
+        self._line(f"session {state}")
+
     def hidden(self) -> AbstractContextManager[None]:
         return nullcontext()
 
@@ -134,6 +137,11 @@ class LiveTree:
 
     def remark(self, text: str) -> None:
         self._remark = text
+
+    def end(self, state: Literal["failed", "cancelled"]) -> None:
+        self._remark = ""
+        if self._status:
+            self._status = self._status.model_copy(update={"state": state})
 
     @contextmanager
     def hidden(self) -> Generator[None]:

@@ -35,22 +35,25 @@ class Prompts:
         self._read = read
         self._seen: set[Hashable] = set()
         self._current: tuple[Hashable, asyncio.Task[None]] | None = None
+        self._is_withdrawn = False
 
     async def update(self, status: Status) -> None:
         """Withdraw a prompt that the session no longer waits for, then put the next one."""
         awaited = dict(self._awaited(status))
         if self._current and (self._current[1].done() or self._current[0] not in awaited):
+            self._is_withdrawn = True
             await self.close()
         if self._current:
             return
-        for what, put in awaited.items():
+        for what, (put, withdrawal) in awaited.items():
             if what not in self._seen:
                 self._seen.add(what)
-                self._current = (what, asyncio.create_task(self._put(put)))
+                self._is_withdrawn = False
+                self._current = (what, asyncio.create_task(self._put(put, withdrawal)))
                 return
 
     async def close(self) -> None:
-        """Withdraw the prompt."""
+        """End the prompt."""
         if self._current:
             _, task = self._current
             self._current = None
@@ -58,16 +61,23 @@ class Prompts:
             with suppress(asyncio.CancelledError):
                 await task
 
-    def _awaited(self, status: Status) -> Iterator[tuple[Hashable, Put]]:
+    def _awaited(self, status: Status) -> Iterator[tuple[Hashable, tuple[Put, str]]]:
+        """List what the session waits for, each with what is said when it waits no longer."""
         if status.state == "awaiting_approval" and status.plan:
-            yield "plan", partial(self._decide, status.plan)
+            yield "plan", (partial(self._decide, status.plan), "The plan is decided.")
         for question in status.questions:
-            yield (question.subtask, question.open_until), partial(self._answer, question)
+            withdrawal = f"{one_safe_line(question.subtask)} is no longer waiting for an answer."
+            yield (question.subtask, question.open_until), (partial(self._answer, question), withdrawal)
 
-    async def _put(self, put: Put) -> None:
+    async def _put(self, put: Put, withdrawal: str) -> None:
         with self._progress.hidden():
             try:
                 await put()
+            except asyncio.CancelledError:
+                say("")  # ends the line of the prompt
+                if self._is_withdrawn:
+                    say(withdrawal)
+                raise
             except ChargehandError as error:
                 say(f"Not accepted: {error}")
 
@@ -76,12 +86,7 @@ class Prompts:
         say(f"{subtask} ({one_safe_line(question.agent)}) asks:")
         say(f"  {safe_text(question.text)}")
         prompt(_ANSWER)
-        try:
-            text = await self._read()
-        except asyncio.CancelledError:
-            say(f"\n{subtask} is no longer waiting for an answer.")
-            raise
-        if text:
+        if text := await self._read():
             await self._session.answer(question.subtask, text)
         else:
             say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
@@ -93,11 +98,7 @@ class Prompts:
             for line in plan_lines(plan):
                 say(line)
             prompt(_DECISION)
-            try:
-                choice = (await self._read())[:1].lower()
-            except asyncio.CancelledError:
-                say("\nThe plan is decided.")
-                raise
+            choice = (await self._read())[:1].lower()
             if choice == "e":
                 plan = await _edited(plan)
             else:
@@ -120,7 +121,12 @@ async def _edited(plan: Plan) -> Plan:
         command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or _EDITOR)
         try:
             editor = await asyncio.create_subprocess_exec(*command, str(file))
-            if await editor.wait():
+            try:
+                failed = await editor.wait()
+            except asyncio.CancelledError:
+                editor.terminate()
+                raise
+            if failed:
                 say(f"{command[0]} failed; the plan is as it was.")
                 return plan
             return read_model(Plan, file, "plan")

@@ -1,6 +1,7 @@
 """The status of a session, also while no worker answers for it."""
 
 from decimal import Decimal
+from typing import Literal
 
 from chargehand import NotReachable, Report, SessionEnded, SessionFailed, Status
 from chargehand_cli.connection import Connection
@@ -25,8 +26,7 @@ async def read_status(connection: Connection, session_id: str) -> tuple[Status, 
     try:
         return status_of(await session.result()), True
     except SessionEnded as ending:
-        state = "failed" if isinstance(ending, SessionFailed) else "cancelled"
-        return Status(session=session_id, goal=(await session.request()).goal, state=state), True
+        return Status(session=session_id, goal=(await session.request()).goal, state=state_at(ending)), True
 
 
 async def open_to_query(connection: Connection, session_id: str) -> None:
@@ -41,6 +41,11 @@ async def open_to_query(connection: Connection, session_id: str) -> None:
             f"Only a worker can answer for session '{session_id}', and none was started: it would resume other "
             "sessions. To start it: `chargehand up`"
         )
+
+
+def state_at(ending: SessionEnded) -> Literal["failed", "cancelled"]:
+    """Return the state of a session that ended without a report."""
+    return "failed" if isinstance(ending, SessionFailed) else "cancelled"
 
 
 def status_of(report: Report) -> Status:

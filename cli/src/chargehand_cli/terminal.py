@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _RESTORE_SCREEN: Final = "\x1b[?1049l\x1b[?25h"
 """Leaves the screen of the live tree, and shows the cursor."""
+_consoles: Final[list["Console"]] = []
 _received: Final[list[signal.Signals]] = []
 _passing: Final[list[str]] = []
 
@@ -74,7 +75,9 @@ def console(stream: TextIO) -> "Console":
     """Build a rich console on a stream."""
     from rich.console import Console
 
-    return Console(file=stream, highlight=False)
+    built = Console(file=stream, highlight=False)
+    _consoles.append(built)
+    return built
 
 
 def run_interruptible(work: Coroutine[object, object, Exit]) -> Exit:
@@ -150,7 +153,7 @@ async def read_line() -> str:
 
 
 def _exit_at_once() -> None:
-    if sys.stderr.isatty():
+    if any(each.is_alt_screen for each in _consoles):  # otherwise the cursor would jump to where it was last saved
         sys.stderr.write(_RESTORE_SCREEN)
     sys.stdout.flush()
     sys.stderr.flush()

@@ -58,7 +58,7 @@ def verb(
                 given[parameter] = kind(**{each: given.pop(each) for each in names})
             if warns and not given.get("quiet"):
                 for unknown in describe_unknown(os.environ):
-                    say(f"Warning: {unknown}.")
+                    say(f"Warning: {unknown}")
             _execute(work, given)
 
         command.__doc__ = work.__doc__
@@ -82,7 +82,10 @@ def _execute(work: Work, given: dict[str, object]) -> None:
     try:
         code = run_interruptible(run())
     finally:
-        departure = connection.leave()
+        try:
+            departure = connection.leave()
+        except KeyboardInterrupt:  # by someone who does not want to wait; the keeper goes on without this process
+            raise typer.Exit(Exit.INTERRUPTED) from None
         if departure is Departure.STILL_ENDING:
             say("The embedded worker is waiting for in-flight calls; it and the server then shut down.")
     if departure in (Departure.ENDED, Departure.STILL_ENDING) and connection.farewell:

@@ -10,7 +10,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
 from chargehand.contracts import SessionRequest, SessionState
-from chargehand.errors import ChargehandError, InvalidInput
+from chargehand.errors import InvalidInput
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
 from chargehand.wire import SearchAttribute
@@ -97,7 +97,7 @@ def sessions_query(
     """Build the server's query for sessions that no other session started.
 
     Raises:
-        ChargehandError: there is no such state.
+        InvalidInput: there is no such state, or a value has control characters.
     """
     terms = [ROOT_SESSIONS]
     if state is not None:
@@ -120,7 +120,7 @@ def _state_term(state: str) -> str:
     if state in _BY_STATUS:
         return f"ExecutionStatus = '{_BY_STATUS[state]}'"
     if state not in STATES:
-        raise ChargehandError(f"state: there is no state '{state}'; there are {', '.join(STATES)}")
+        raise InvalidInput(f"state: there is no state '{state}'; there are {', '.join(STATES)}")
     return f"{OPEN} AND {SearchAttribute.STATE} = '{state}'"
 
 

@@ -46,5 +46,6 @@ def test_since_is_an_age_or_a_date() -> None:
     assert since is not None
     assert timedelta(hours=2) <= datetime.now(UTC) - since < timedelta(hours=2, minutes=5)
     assert read_since("2026-11-22") == datetime(2026, 11, 22).astimezone()  # local, as it is typed
-    with pytest.raises(BadRequest, match=r"--since: 'soon' is neither"):
-        read_since("soon")
+    for wrong in ("soon", "999999w", "0001-01-01"):
+        with pytest.raises(BadRequest, match=rf"--since: '{wrong}' is neither"):
+            read_since(wrong)

@@ -20,11 +20,15 @@ def chargehand(monkeypatch: pytest.MonkeyPatch) -> StandInChargehand:
     """Have commands work on a stand-in with one session."""
     stand_in = StandInChargehand(StandInScript(report_of("Known."), plan=PLAN))
 
-    async def opened(_: Connection) -> None:
+    async def opened(_: Connection, *, worker: bool = True) -> None:  # noqa: ARG001  # the real one's parameter
         if not stand_in.requests:
             await stand_in.start(SessionRequest(goal="A goal."), session_id="s")
 
+    async def is_unfinished(_: Connection, session_id: str) -> bool:
+        return session_id in stand_in.requests
+
     monkeypatch.setattr(Connection, "open", opened)
+    monkeypatch.setattr(Connection, "is_unfinished", is_unfinished)
 
     def session(_: Connection, session_id: str) -> StandInSession:
         return stand_in.session(session_id)

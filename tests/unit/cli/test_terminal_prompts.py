@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chargehand import Answer, Question, SessionRequest, Status
+from chargehand import Answer, Plan, Question, SessionRequest, Status, Subtask
 from chargehand.testing import StandInChargehand, StandInSession, report_of
 from chargehand_cli.live_tree import Lines
 from chargehand_cli.prompts import Prompts
@@ -99,6 +99,23 @@ async def test_a_question_that_is_not_open_any_more_is_taken_back(capsys: pytest
 
     assert answers() == []
     assert "T1 is no longer waiting for an answer." in capsys.readouterr().err
+
+
+async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends the prompt; neither the plan nor the question is decided by that."""
+    plan = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find it."),))
+    for status in (_asking(_YEAR), Status(session="s", goal="g", state="awaiting_approval", plan=plan)):
+        session, _ = await _session()
+        typist = Typist()
+        prompt = _prompt(session, typist)
+        await prompt.update(status)
+        await until(lambda: _asked_all(typist))  # noqa: B023  # awaited within the loop
+        await prompt.close()
+
+    said = capsys.readouterr().err
+    assert "[a]pprove" in said
+    assert "is decided" not in said
+    assert "no longer waiting" not in said
 
 
 async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:

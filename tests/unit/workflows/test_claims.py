@@ -106,6 +106,15 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
                 assert checked(f"It is so, {said}", f"{said}, {other}.{rest}") == "inferred"
 
 
+def test_lines_that_are_quoted_stay_apart() -> None:
+    """`verify` looks for each line, since the marks between two of them, as of a list, are no words of the document."""
+    text = "> Notice is given\n>\n> - three months before the end.\n>\n> — [S1]"
+
+    [claim] = claims_of(text, EVIDENCE)
+
+    assert claim.quote == "Notice is given\nthree months before the end."
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -131,8 +131,9 @@ def _request(message: a2a.Message) -> SessionRequest:
 
 
 def _session_id(message: a2a.Message) -> str:
-    """Derive the id from that of the message: one that is sent again starts no second session."""
-    return f"a2a-{hashlib.sha256(message.message_id.encode()).hexdigest()[:32]}"
+    """Derive the id from the message: one that is sent again starts no second session."""
+    named = f"{message.message_id} {_text(message)}"
+    return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
 def _text(message: a2a.Message) -> str:

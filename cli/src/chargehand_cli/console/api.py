@@ -258,7 +258,7 @@ async def interrupt(call: Call) -> Response:
 
 async def raise_limits(call: Call) -> Response:
     """Raise limits."""
-    return answer(await actions.raise_limits(await _session(call), await call.body(RaisedLimits, "new limits")))
+    return answer(await actions.raise_limits(await _session(call), await call.body(RaisedLimits, "request")))
 
 
 async def finish(call: Call) -> Response:

@@ -380,7 +380,7 @@ async def _interrupt(session: Session, form: FormData) -> None:
 
 async def _raise_limits(session: Session, form: FormData) -> None:
     limits = _limits(*(text_of(form, name) for name in ("turns", "budget", "deadline")))
-    raised = validate(RaisedLimits, limits, "limits")
+    raised = validate(RaisedLimits, limits, "request")
     if raised == RaisedLimits():
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Give at least one of turns, budget and time.")
     await actions.raise_limits(session, raised)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -11,10 +12,12 @@ from markupsafe import Markup
 
 from chargehand import (
     Artifact,
+    ChargehandError,
     NotReachable,
     PendingCall,
     Question,
     Report,
+    Session,
     SessionEnded,
     Status,
     SubtaskRecord,
@@ -130,12 +133,20 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
         try:
             return _of_status(await session.status(), web_ui)
         except NotReachable:
-            return SessionView(remark="Waiting: no worker answers.", web_ui=web_ui)
+            goal = await _goal(session)
+            return SessionView(goal=goal, remark="Waiting: no worker answers.", web_ui=web_ui)
     try:
         return _of_report(await session.result(), web_ui)
     except SessionEnded as error:
         state = "cancelled" if type(error).__name__ == "SessionCancelled" else "failed"
-        return SessionView(state=state, remark=str(error), is_open=False, web_ui=web_ui)
+        goal = await _goal(session)
+        return SessionView(goal=goal, state=state, remark=str(error), is_open=False, web_ui=web_ui)
+
+
+async def _goal(session: Session) -> str:
+    with suppress(ChargehandError):
+        return (await session.request()).goal
+    return ""
 
 
 def _of_status(status: Status, web_ui: str | None) -> SessionView:

@@ -62,6 +62,8 @@ class EmbeddedServer:
         self._work: FileLock | None = None
         self._joined = False
         self._keeper: subprocess.Popen[bytes] | None = None
+        self.started_worker = False
+        """Whether the worker runs because of this process."""
 
     def join(self) -> None:
         """Become a user, and start the keeper if there is none; return at once.
@@ -77,7 +79,7 @@ class EmbeddedServer:
         except OSError as error:
             raise EmbeddedServerFailed(
                 f"The state directory {self.state.path} cannot be used: {error.strerror}. "
-                "Name another one with CHARGEHAND_STATE_DIR."
+                "Name another one: --state-dir or CHARGEHAND_STATE_DIR."
             ) from error
         if self._joined and not is_held(self.state.keeper_lock):
             self._start_keeper()
@@ -178,6 +180,7 @@ class EmbeddedServer:
             if code is None:
                 return
             self._keeper = None
+            self.started_worker = False
             if code not in (0, ALREADY_KEPT) and code > 0:
                 raise EmbeddedServerFailed(f"The embedded Temporal server could not be started.{self._log_end()}")
         if not is_held(self.state.keeper_lock):
@@ -186,6 +189,7 @@ class EmbeddedServer:
     def _start_keeper(self) -> None:
         assert self._temporal
         self._detach_keeper()
+        self.started_worker = self._needs_worker
         worker = self._worker or WorkerCommand((), self.state.path)
         worker = replace(worker, directory=worker.directory.absolute())
         order = Order(self.state.path, self._temporal, worker)

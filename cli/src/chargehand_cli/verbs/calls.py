@@ -38,12 +38,13 @@ async def calls(
     as_json: AsJson = False,
 ) -> None:
     """Show the tool calls of a session that wait for approval, or approve, edit or reject one."""
+    from chargehand_cli.resumed_sessions import open_to_steer
     from chargehand_cli.session_status import open_to_query
 
     if sum((approve, edit is not None, reject is not None)) > 1:
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     decision = "approve" if approve else "edit" if edit else None if reject is None else "reject"
-    await (open_to_query(connection, session) if decision is None else connection.open())
+    await (open_to_query if decision is None else open_to_steer)(connection, session)
     status = await connection.session(session).status()
     if decision is None:
         _show(status, call, as_json=as_json)

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from chargehand import AlreadyEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_raised_limits, read_model
+from chargehand_cli.resumed_sessions import open_to_steer
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -40,7 +42,7 @@ async def plan(
         raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
     edited = read_model(Plan, edit, "plan") if edit else None
     if approve or edited or reject is not None:
-        await connection.open()
+        await open_to_steer(connection, session)
     if approve:
         await connection.session(session).approve()
         say(f"Session {session}: the plan was approved.")
@@ -74,7 +76,7 @@ async def answer(
     ] = None,
 ) -> None:
     """Answer a question of a session that was started with --questions."""
-    await connection.open()
+    await open_to_steer(connection, session)
     question = _open_question(await connection.session(session).status(), subtask)
     await connection.session(session).answer(question.subtask, text)
     say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
@@ -97,7 +99,7 @@ async def raise_limits(
     if turns is None and budget is None and deadline is None:
         raise typer.BadParameter("Give at least one of --turns, --budget and --deadline.")
     raised = build_raised_limits(turns, budget, deadline)
-    await connection.open()
+    await open_to_steer(connection, session)
     now = await connection.session(session).raise_limits(
         max_turns=raised.max_turns, budget_usd=raised.budget_usd, deadline=raised.deadline
     )
@@ -108,7 +110,7 @@ async def raise_limits(
 @verb(app)
 async def finish(connection: Connection, session: SessionId) -> None:
     """Stop a session's work and have it write its report from the results so far."""
-    await connection.open()
+    await open_to_steer(connection, session)
     await connection.session(session).finish_now()
     say(f"Session {session} is writing its report from the results so far: `chargehand result {session}`")
 
@@ -116,13 +118,18 @@ async def finish(connection: Connection, session: SessionId) -> None:
 @verb(app)
 async def cancel(connection: Connection, session: SessionId) -> None:
     """Stop a session without a report."""
-    from chargehand.visibility import describe, is_open
+    from chargehand_cli.live_session import ends_soon
 
-    await connection.open()
-    await connection.session(session).cancel()
-    # Temporal accepts the cancellation of a session that has already ended.
-    found = await describe(connection.chargehand.client, session)
-    say(f"Session {session} {'is stopping' if is_open(found.workflow_execution_info) else 'has ended'}.")
+    has_ended = False
+    try:
+        await open_to_steer(connection, session)
+        await connection.session(session).cancel()
+        has_ended = await ends_soon(connection, session)
+    except AlreadyEnded:
+        has_ended = True
+    if has_ended:
+        connection.farewell = ""
+    say(f"Session {session} {'has ended' if has_ended else 'is stopping'}.")
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":

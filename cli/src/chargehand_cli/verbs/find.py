@@ -142,11 +142,11 @@ def read_since(since: str | None) -> datetime | None:
     """
     if since is None:
         return None
-    if age := _AGE.fullmatch(since.strip()):
-        return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
     try:
+        if age := _AGE.fullmatch(since.strip()):
+            return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         return datetime.fromisoformat(since.strip()).astimezone()
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise BadRequest(
             f"--since: '{since}' is neither an age such as 2h or 3d nor a date such as 2026-11-22"
         ) from error

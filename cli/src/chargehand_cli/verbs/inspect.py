@@ -102,10 +102,13 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
 
     A worker reads the documents again. Exits with 1 if a quotation does not occur.
     """
+    from chargehand_cli.resumed_sessions import resumed_lines
     from chargehand_cli.session_files import open_report
 
     report = await open_report(connection, session)
     await connection.open()
+    for line in await resumed_lines(connection, session):
+        say(line)
     found = await connection.session(session).verify()
     if as_json:
         put_json(found.model_dump_json(indent=2))

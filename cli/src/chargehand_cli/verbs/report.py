@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from chargehand import ChargehandError, NotReachable, SessionEnded, SessionFailed, SessionNotFound
+from chargehand import ChargehandError, NotReachable, SessionEnded, SessionNotFound
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -153,6 +153,7 @@ async def _standing(connection: Connection, session_id: str) -> _Standing | None
     """Find out how far a session has come; None if it has a report."""
     from chargehand import Status
     from chargehand_cli.session_files import kept_report
+    from chargehand_cli.session_status import state_at
 
     location = connection.location
     if location.is_embedded and kept_report(location.state, session_id):
@@ -169,9 +170,8 @@ async def _standing(connection: Connection, session_id: str) -> _Standing | None
             return None
         raise
     except SessionEnded as error:
-        state = "failed" if isinstance(error, SessionFailed) else "cancelled"
         goal = (await session.request()).goal
-        return _Standing(Status(session=session_id, goal=goal, state=state), str(error), is_open=False)
+        return _Standing(Status(session=session_id, goal=goal, state=state_at(error)), str(error), is_open=False)
     if connection.has_worker:
         with suppress(NotReachable, TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):

@@ -8,6 +8,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import build_plan_edit, build_user_message
+from chargehand_cli.resumed_sessions import open_to_steer
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import SessionId, verb
 
@@ -25,7 +26,7 @@ async def tell(
 ) -> None:
     """Write to an agent, or to all that run or begin later."""
     message = build_user_message(text or subtask, subtask if text else None)
-    await connection.open()
+    await open_to_steer(connection, session)
     await connection.session(session).tell(message.text, message.subtask)
     readers = one_safe_line(message.subtask) if message.subtask else "every agent"
     say(f"Session {session}: {readers} reads your message at the next turn.")
@@ -40,7 +41,7 @@ async def interrupt(
     ] = None,
 ) -> None:
     """End the tools that agents are using; they go on with their next turn."""
-    await connection.open()
+    await open_to_steer(connection, session)
     await connection.session(session).interrupt(subtask)
     say(f"Session {session}: the tools are ending, and the agents go on.")
 
@@ -77,7 +78,7 @@ async def edit(
     if file is None and not any(typed.values()):
         raise typer.BadParameter(f"Give at least one of {', '.join(f'--{name}' for name in typed)} and --file.")
     changes = build_plan_edit(_edits(typed), file)
-    await connection.open()
+    await open_to_steer(connection, session)
     plan = await connection.session(session).edit_plan(*changes.edits)
     say(f"Session {session}: the plan is now {', '.join(one_safe_line(each.id) for each in plan.subtasks)}.")
 

@@ -40,7 +40,9 @@ async def watch(
     location = connection.location
     if location.is_embedded and not events and (kept := kept_report(location.state, session)):
         return await put_report(connection, kept, as_json=as_json, quiet=quiet)
-    await connection.open()
+    await connection.open(worker=False)
+    if await connection.is_unfinished(session):
+        await connection.open()
     if events:
         return await _put_events(connection, session, after)
     if not quiet:

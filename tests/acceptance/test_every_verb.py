@@ -1,0 +1,105 @@
+"""Every verb, whatever is missing: no output has a traceback or a library's words, every exit code is documented."""
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+from typing import Final
+from unittest.mock import patch
+
+import pytest
+import typer
+from temporalio.client import Client
+from typer.core import TyperGroup
+
+from chargehand_cli.main import app, execute
+from chargehand_cli.session_files import keep
+from chargehand_cli.terminal import Exit
+from tests.acceptance.commands import Ran, command_environment, run_command
+from tests.unit.cli.reports import report, trace
+
+_NOBODY: Final = "127.0.0.1:1"
+_FOREIGN: Final = re.compile(
+    r"Traceback|unexpected error|os error|transport|tcp connect|tonic|panicked|RPCError|Status \{"
+)
+_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "run": ("What is new?",),
+    "start": ("What is new?",),
+    "ask": ("unknown", "What is new?"),
+    "tell": ("unknown", "Hurry."),
+    "edit": ("unknown", "--drop", "T1"),
+    "plan": ("unknown", "--approve"),
+    "answer": ("unknown", "Yes."),
+    "raise": ("unknown", "--turns", "30"),
+    "calls": ("unknown", "--approve"),
+    "report": ("unknown", "--to", "-"),
+    "clean": ("--older-than", "30d"),
+}
+"""What a verb needs; the others take a session, or nothing."""
+_APART: Final = {"up", "codec-server", "init", "crew", "worker", "mcp"}
+"""They use no server of others, or serve until they are interrupted."""
+_GROUP: Final = typer.main.get_command(app)
+assert isinstance(_GROUP, TyperGroup)
+_COMMANDS: Final = {name: each for name, each in _GROUP.commands.items() if name not in _APART}
+
+
+def _arguments(verb: str) -> tuple[str, ...]:
+    return _ARGUMENTS.get(verb) or (("unknown",) if _takes_a_session(verb) else ())
+
+
+def _takes_a_session(verb: str) -> bool:
+    return any(each.name == "session" for each in _COMMANDS[verb].params)
+
+
+def _run(verb: str, *arguments: str | Path) -> Ran:
+    # A known worker program: the tests of `doctor` look at what a real one says.
+    return run_command([verb, *arguments], command_environment(CHARGEHAND_WORKER="true"))
+
+
+def _check(ran: Ran, expected: Sequence[Exit]) -> None:
+    assert not _FOREIGN.search(ran.out + ran.said), ran
+    assert ran.code in expected, ran
+
+
+@pytest.mark.parametrize("verb", _COMMANDS)
+def test_without_a_server_a_verb_says_so(verb: str, tmp_path: Path) -> None:
+    """Exit code 4, and the address at which nobody answers."""
+    ran = _run(verb, *_arguments(verb), "--address", _NOBODY, "--state-dir", tmp_path)
+
+    _check(ran, [Exit.UNREACHABLE])
+    assert f"No Temporal server answers at {_NOBODY}" in ran.out + ran.said
+
+
+@pytest.mark.parametrize("verb", [each for each in _COMMANDS if _takes_a_session(each)])
+def test_an_unknown_session_is_named(verb: str, client: Client, tmp_path: Path) -> None:
+    """Exit code 2 at once, although no worker runs."""
+    address = client.service_client.config.target_host
+    ran = _run(verb, *_arguments(verb), "--address", address, "--state-dir", tmp_path)
+
+    _check(ran, [Exit.BAD_INPUT])
+    assert "There is no session 'unknown' here." in ran.said
+
+
+@pytest.mark.parametrize(
+    "verb", ["status", "result", "advise", "artifacts", "open", "report", "trace", "list", "setup"]
+)
+def test_a_closed_output_is_no_error(verb: str, client: Client, tmp_path: Path) -> None:
+    """A pipe that was closed, as by `head`, ends a command without a word about it."""
+    keep(tmp_path, report(session="unknown"), trace())
+    reading, writing = os.pipe()
+    os.close(reading)
+    said, code = io.StringIO(), Exit.FAILED
+    server = () if _takes_a_session(verb) else ("--address", client.service_client.config.target_host)
+    with (
+        suppress(BrokenPipeError),  # of the pipe itself, when it is closed
+        os.fdopen(writing, "w") as closed,
+        patch.dict(os.environ, command_environment(CHARGEHAND_WORKER="true"), clear=True),
+        redirect_stdout(closed),
+        redirect_stderr(said),
+    ):
+        code = execute([verb, *_arguments(verb), "--state-dir", str(tmp_path), *server])
+
+    _check(Ran(code, "", said.getvalue()), [Exit.DONE, Exit.FAILED])
+    assert "chargehand:" not in said.getvalue()
