@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: all of them, or the ones that are named."""
+"""`python -m benchmarks`: those that need no network, or the ones that are named."""
 
 import argparse
 import asyncio
@@ -31,6 +31,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)
+_NEEDS_THE_NETWORK: Final = "peers"
 
 
 async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
@@ -48,7 +49,9 @@ async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[R
 def main() -> None:
     """Measure, print, and keep if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; by default all but {_NEEDS_THE_NETWORK}"
+    )
     parser.add_argument(
         "--wire", action="store_true", help="main_job: reach the model through OpenAI's SDK on loopback"
     )
@@ -60,7 +63,7 @@ def main() -> None:
     unknown = set(chosen.names) - set(NAMES)
     if unknown:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    for name in chosen.names or NAMES:
+    for name in chosen.names or [name for name in NAMES if name != _NEEDS_THE_NETWORK]:
         wire = chosen.wire and name == "main_job"
         title, rows, notes = asyncio.run(_measure(name, wire=wire, jobs=chosen.jobs))
         command = f"python -m benchmarks {name}{' --wire' if wire else ''}"
