@@ -1,14 +1,12 @@
-"""CrewAI: a flow of three steps with agents, checkpointed after each step."""
+"""CrewAI: a flow of three steps with agents; its state is kept in SQLite after each step."""
 
 import asyncio
 import time
-from pathlib import Path
 
 from crewai import LLM, Agent
-from crewai.flow.flow import Flow, listen, start
-from crewai.state.checkpoint_config import CheckpointConfig
+from crewai.flow.flow import Flow, FlowState, listen, start
+from crewai.flow.persistence import SQLiteFlowPersistence, persist
 from crewai.tools import tool
-from pydantic import BaseModel
 
 from benchmarks.peers.programs.job import GOAL, MODEL, PASSAGE, PLANNER, RESEARCHER, TOOL_SECONDS, WRITER, Plan, serve
 
@@ -24,20 +22,25 @@ def agent(role: str, backstory: str, **options) -> Agent:
     return Agent(role=role, goal=GOAL, backstory=backstory, llm=LLM(model=f"openai/{MODEL}"), **options)
 
 
-class State(BaseModel):
+class State(FlowState):
     questions: list[str] = []
     findings: list[str] = []
     cap: int | None = None
 
 
+@persist(SQLiteFlowPersistence("crewai.db"))
 class Job(Flow[State]):
     @start()
     async def plan(self) -> None:
+        if self.state.questions:
+            return  # done before the restart
         answered = await agent("planner", PLANNER).akickoff(GOAL, response_format=Plan)
         self.state.questions = answered.pydantic.questions
 
     @listen(plan)
     async def research(self) -> None:
+        if self.state.findings:
+            return
         limit = {"max_iter": self.state.cap} if self.state.cap else {}
         researchers = [agent("researcher", RESEARCHER, tools=[search], **limit) for _ in self.state.questions]
         asked = zip(researchers, self.state.questions, strict=True)
@@ -50,12 +53,7 @@ class Job(Flow[State]):
 
 
 async def run(job: str, cap: int | None) -> str:
-    folder = Path("crewai") / job
-    written = sorted(folder.rglob("*.json"), key=lambda file: file.stat().st_mtime)
-    saves = CheckpointConfig(location=str(folder), on_events=["method_execution_finished"])
-    if written:
-        return await Job().akickoff(from_checkpoint=saves.model_copy(update={"restore_from": written[-1]}))
-    return await Job(checkpoint=saves).akickoff(inputs={"cap": cap})
+    return await Job().akickoff(inputs={"id": job, "cap": cap})
 
 
 if __name__ == "__main__":
