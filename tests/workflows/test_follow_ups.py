@@ -108,7 +108,7 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
         _, result = await ask(first, "And in short?", review="never")
         [written] = opened.model.tasks(SynthesisTask)
 
-    assert [given.id for given in written.outcomes] == ["E1", "T1", "T2"]
+    assert [given.id for given in written.outcomes] == ["earlier report", "T1", "T2"]
     assert [[each.text for each in source.quotations] for source in written.sources] == [[READ]]
     assert result.answer == "They agree [S1]."
     assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
@@ -150,7 +150,7 @@ async def test_a_long_follow_up_still_knows(
         last = opened.model.tasks(WorkTask)[-1]
 
     assert len(runs) > 1
-    assert next((given.id, given.outcome.content) for given in last.inputs) == ("E1", CONTENT)
+    assert next((given.id, given.outcome.content) for given in last.inputs) == ("earlier report", CONTENT)
     assert (result.follows, result.reads) == (first.id, ("reads_private",))
 
 

@@ -119,11 +119,11 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
     async with environment(Script().plan(*PLAN)) as opened:
         session = await opened.chargehand.start(request)
         await until_state(session, "awaiting_approval")
-        await session.edit_plan(DropSubtask(edit="drop", subtask="T4"), DropSubtask(edit="drop", subtask="T3"))
+        await session.edit_plan(DropSubtask(subtask="T4"), DropSubtask(subtask="T3"))
         await session.edit_plan(
-            RewordSubtask(edit="reword", subtask="T1", instruction="Find out about the tides only, please."),
-            RerouteSubtask(edit="reroute", subtask="T2", agent="analyst"),
-            ReorderSubtask(edit="reorder", subtask="T5", depends_on=()),
+            RewordSubtask(subtask="T1", instruction="Find out about the tides only, please."),
+            RerouteSubtask(subtask="T2", agent="analyst"),
+            ReorderSubtask(subtask="T5", depends_on=()),
         )
         await session.approve()
         result = await asyncio.wait_for(session.result(), 60)
@@ -147,7 +147,7 @@ async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironmen
         first.released.set()
         await growing.reached.wait()
         with pytest.raises(UpdateRefused, match="'T2' has begun"):
-            await session.edit_plan(DropSubtask(edit="drop", subtask="T2"))
+            await session.edit_plan(DropSubtask(subtask="T2"))
         await session.edit_plan(*PlanEdit.model_validate({"edits": [added("T3", ["T2"])]}).edits)
         growing.released.set()
         await looking.reached.wait()

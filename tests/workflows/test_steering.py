@@ -157,7 +157,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
         session = await opened.chargehand.start(GOAL)
         await first.reached.wait()
         await session.tell("In metres.", "T4")
-        await session.edit_plan(RerouteSubtask(edit="reroute", subtask="T4", agent="analyst"))
+        await session.edit_plan(RerouteSubtask(subtask="T4", agent="analyst"))
         first.released.set()
         result = await asyncio.wait_for(session.result(), 60)
         await until(lambda: _has_runs(opened.chargehand.client, session.id, 2))

@@ -22,8 +22,8 @@ from chargehand.contracts import (
 from workflows.rules.citations import name_refs
 from workflows.rules.claims import is_computed, stands_in, verification_of
 
-EARLIER: Final = "E1"
-"""Id of the outcome that stands for the session that this one follows."""
+EARLIER: Final = "earlier report"
+"""Id of the outcome that stands for the session that this one follows; no subtask can have it."""
 CONTENT_CHARACTERS: Final = 80_000
 """The longest answer of a subtask, more than its turn may write."""
 QUOTE_CHARACTERS: Final = 600
