@@ -2,18 +2,14 @@
 
 import asyncio
 import io
-import os
 import re
-import subprocess
-import sys
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from PIL import Image
 
+from tests.acceptance.test_embedded_cli import process
 from tests.browser.chromium import Tab, open_chromium
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -31,7 +27,9 @@ async def main() -> None:
         state = Path(folder) / "state"
         _run("run", "--state-dir", state, "--id", "engine-faults", "--replay-tape", TAPE)
         taped = state / "sessions" / "engine-faults"
-        with _up(state) as sign_in:
+        with process("up", "--state-dir", state, "--port", "0") as up:
+            assert up.stderr
+            sign_in = next(_found(r"Console: (\S+)", line) for line in up.stderr if "Console: " in line)
             request = ("--id", "ferries", "--docs", DOCUMENTS, "--approve-plan", QUESTION)
             started = _run("start", "--state-dir", state, *request)
             web_ui = _found(r"Session ferries: (\S+)", started).replace("/ferries", f"/{taped.name}")
@@ -66,32 +64,11 @@ def _found(pattern: str, said: str) -> str:
     return found[1]
 
 
-def _command(*arguments: str | Path) -> dict[str, Any]:
-    keep = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG"}}
-    return {
-        "args": [sys.executable, "-m", "chargehand_cli.main", *map(str, arguments)],
-        "env": keep,
-        "stdin": subprocess.DEVNULL,
-        "stderr": subprocess.PIPE,
-        "text": True,
-    }
-
-
 def _run(*arguments: str | Path) -> str:
-    ended = subprocess.run(**_command(*arguments), stdout=subprocess.PIPE, check=False, timeout=120)
-    assert ended.returncode in {0, 3}, ended.stderr
-    return ended.stderr
-
-
-@contextmanager
-def _up(state: Path) -> Generator[str]:
-    """Keep the server, a worker and the console up; yield the link that signs in."""
-    with subprocess.Popen(**_command("up", "--state-dir", state, "--port", "0"), stdout=subprocess.DEVNULL) as process:
-        try:
-            assert process.stderr
-            yield next(_found(r"Console: (\S+)", line) for line in process.stderr if "Console: " in line)
-        finally:
-            process.terminate()
+    with process(*arguments) as running:
+        _, said = running.communicate(timeout=120)
+    assert running.returncode in {0, 3}, said
+    return said
 
 
 if __name__ == "__main__":

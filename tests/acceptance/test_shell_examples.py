@@ -27,7 +27,12 @@ _OTHERS: Final = {
     "test_recipes.py": ("docs/how-to/slack-and-webhooks.md",),
     "what they show is the checkout itself: make": ("README.md", "CONTRIBUTING.md", "docs/how-to/evaluating.md"),
     "they need a container runtime": ("deploy/README.md",),
-    "they need a package registry": ("docs/how-to/installing.md", "docs/how-to/a2a.md", "docs/how-to/mcp-server.md"),
+    "they need a package registry": (
+        "docs/comparison.md",
+        "docs/how-to/installing.md",
+        "docs/how-to/a2a.md",
+        "docs/how-to/mcp-server.md",
+    ),
     "they need a key, a model or a server of your own": (
         "docs/local-models.md",
         "docs/how-to/mcp.md",
