@@ -176,7 +176,22 @@ def test_help_lists_every_command(project: Path) -> None:
 
     listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
     assert listed == [
-        *("help", "run", "test", "check", "docs", "bench", "eval", "replay", "chaos", "nightly", "up", "down", "clean"),
+        *(
+            "help",
+            "run",
+            "test",
+            "check",
+            "docs",
+            "docs-images",
+            "bench",
+            "eval",
+            "replay",
+            "chaos",
+            "nightly",
+            "up",
+            "down",
+            "clean",
+        ),
         *("run", "run", "run", "test", "test", "test", "test", "run"),
     ]
 
