@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from benchmarks import tables
@@ -14,12 +16,13 @@ from benchmarks.growth import growth
 from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
-from benchmarks.speed import speed
+from benchmarks.speed import page, speed
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
 
+_SPEED_PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 Benchmark = Callable[[argparse.Namespace], Awaitable[tuple[Sequence[Row], Sequence[str]]]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
@@ -58,7 +61,10 @@ def main() -> None:
         command = f"python -m benchmarks {name}"
         tables.show(title, command, rows, notes)
         if chosen.save:
-            print(f"  kept in {tables.save(name, command, rows, notes)}")
+            file = tables.save(name, command, rows, notes)
+            print(f"  kept in {file}")
+            if name == "speed":
+                _SPEED_PAGE.write_text(page(rows, notes, json.loads(file.read_text())), encoding="utf-8")
 
 
 async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> tuple[Sequence[Row], Sequence[str]]:
