@@ -6,26 +6,26 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
-from benchmarks import tables
+from benchmarks import pages, tables
+from benchmarks.capacity.measured import capacity
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
 from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
-from benchmarks.speed import page, speed
+from benchmarks.speed import speed
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
 
-_SPEED_PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "speed.md"
 Benchmark = Callable[[argparse.Namespace], Awaitable[tuple[Sequence[Row], Sequence[str]]]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
+    "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
     "overhead": ("Around the work, in seconds", lambda _: overhead()),
     "growth": ("Growth with the number of subtasks and of turns", lambda _: growth()),
     "limits": ("Limits: larger grants, limits that bind, and the books themselves", lambda _: limits()),
@@ -63,8 +63,8 @@ def main() -> None:
         if chosen.save:
             file = tables.save(name, command, rows, notes)
             print(f"  kept in {file}")
-            if name == "speed":
-                _SPEED_PAGE.write_text(page(rows, notes, json.loads(file.read_text())), encoding="utf-8")
+            if page := pages.write(name, json.loads(file.read_text())):
+                print(f"  stated in {page}")
 
 
 async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> tuple[Sequence[Row], Sequence[str]]:

@@ -26,10 +26,10 @@ def threads(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
 
 
-def children(pid: int) -> int:
-    """Count the processes that a process has started."""
-    tasks = Path(f"/proc/{pid}/task")
-    return sum(len((task / "children").read_text().split()) for task in tasks.iterdir())
+def children(pid: int) -> list[int]:
+    """List the processes that a process has started."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def stored_mb(*paths: Path) -> float:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from temporalio.client import Client
 
@@ -34,14 +34,6 @@ _KILLS: Final = 3
 _IN_THE_TOOL: Final = 0.06
 """Seconds from the answers of all agents' first turns until each of them waits for its tool."""
 _BYTES_PER_TOKEN: Final = 4
-_HEAD: Final = """\
-# Speed, measured
-
-Written by `make bench ARGS="speed --save"`; edit `benchmarks/speed.py`, not this page. The job: a plan, five subtasks
-of turn, tool and turn, a report; 200 ms a turn, 100 ms a tool, so 0.9 s at best. The model is scripted, and reached by
-OpenAI's SDK over loopback. Beside Chargehand stands the same job in workflows written by hand, by turns on the same
-embedded server, with a worker process each.
-"""
 
 
 @dataclass(frozen=True)
@@ -243,19 +235,3 @@ def _row(asked: Asked, sides: Sequence[Side]) -> Row:
     row["asked"] = asked.at_most if asked.at_least is None else asked.at_least
     row["verdict"] = asked.verdict(own)
     return row
-
-
-def page(rows: Sequence[Row], notes: Sequence[str], about: Mapping[str, Any]) -> str:
-    """Write the page that states the figures."""
-    columns = list(rows[0])
-    on: Mapping[str, object] = about["machine"]
-    lines = [
-        _HEAD,
-        f"{about['measured_at']}: {', '.join(f'{name} {value}' for name, value in on.items())}.\n",
-        f"| {' | '.join(columns)} |",
-        f"|---|{'--:|' * (len(columns) - 1)}",
-        *(f"| {' | '.join(written(row[name]) for name in columns)} |" for row in rows),
-        "",
-        *(f"- {note[0].upper()}{note[1:]}." for note in notes),
-    ]
-    return "\n".join(lines) + "\n"

@@ -23,7 +23,7 @@ _OVERLOADED: Final = 0.1
 """Share of the model calls that are answered 429 or 529."""
 _CALM_SECONDS: Final = 20.0
 _NORMAL: Final = 1.5
-"""Times the calm median that a session may take to count as normal."""
+"""Times the calm median that sessions may take to count as normal."""
 _IN_A_ROW: Final = 5
 
 
@@ -127,8 +127,8 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
 
 
 def _recovered_at(outcomes: list[Outcome], back_at: float, normal: float) -> float:
-    """Find the start of the first sessions in a row, one a second, that are as fast as before."""
+    """Find the start of the first sessions in a row, one a second, whose median is as before."""
     for number in range(int(back_at) + 1, len(outcomes) - _IN_A_ROW):
-        if all(outcome.seconds <= normal for outcome in outcomes[number : number + _IN_A_ROW]):
+        if statistics.median(outcome.seconds for outcome in outcomes[number : number + _IN_A_ROW]) <= normal:
             return number
     return float("inf")

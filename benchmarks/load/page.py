@@ -20,7 +20,7 @@ Written by `make load` (`python -m benchmarks.load --save`); edit the experiment
 Workers as they ship, the embedded server on its database, and a scripted provider that keeps books, all on one machine.
 Sessions are a plan, two subtasks with a web search each, and a report, unless the experiment says otherwise. In every
 experiment no session may be lost or stuck, and what sessions know to have spent must be what the provider charged.
-`--nightly` runs the sizes of the night. [Capacity](capacity.md) derives what to set from such figures.
+`--nightly` runs the sizes of the night.
 """
 
 

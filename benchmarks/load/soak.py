@@ -107,7 +107,7 @@ async def _sample(harness: Harness, worker: Worker, recording: _Recording, secon
         sources[f"{name}, resident", "MB"] = lambda pid=pid: levels.resident_mb(pid)
         sources[f"{name}, open files and connections", "files"] = lambda pid=pid: levels.descriptors(pid)
         sources[f"{name}, threads", "threads"] = lambda pid=pid: levels.threads(pid)
-    sources["worker, children", "processes"] = lambda: levels.children(pids["worker"])
+    sources["worker, children", "processes"] = lambda: len(levels.children(pids["worker"]))
     sources["state directory", "MB"] = lambda: levels.stored_mb(harness.folder / "state")
     database = [harness.folder / "temporal.db", harness.folder / "temporal.db-wal"]
     sources["server database with its log", "MB"] = lambda: levels.stored_mb(*database)
