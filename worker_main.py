@@ -42,7 +42,7 @@ from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
-from activities.tracing.settings import choose_tracing, schedule_delay
+from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
@@ -213,7 +213,7 @@ def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
         return []
     from activities.tracing.export import start_export
 
-    return [start_export(schedule_delay(settings), closing)]
+    return [start_export(settings, closing)]
 
 
 async def _connected(

@@ -27,7 +27,7 @@ from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
 from activities.model_turn.contracts import TurnResult
 from activities.tracing.activities import Attributes, TracedActivities, error_type, set_error
 from chargehand.contracts import Report
-from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, span_name
+from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
 from chargehand.wire import ActivityType
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
 
@@ -127,19 +127,21 @@ def _begun(started: ExecuteWorkflowInput) -> tuple[str, None, SpanKind, Attribut
     match request:
         case SupervisorRequest():
             kind, agent = "session", SUPERVISOR
-            root = request.delegation.session if request.delegation else info.workflow_id
-            about = {SpanAttribute.CONVERSATION: root, SpanAttribute.CREW: request.crew}
+            about = {SpanAttribute.CREW: request.crew}
         case SubtaskRequest():
             kind, agent = "subtask", request.agent.name
-            task_hash = info.workflow_id.rpartition("/")[2].partition("-")[0]
-            about = {SpanAttribute.CONVERSATION: request.session, SpanAttribute.TASK_HASH: task_hash}
+            about = {SpanAttribute.TASK_HASH: info.workflow_id.rpartition("/")[2].partition("-")[0]}
         case _:
             pass
     if agent:
         about |= {SpanAttribute.AGENT: agent, SpanAttribute.OPERATION: OPERATIONS[kind]}
-    where: Attributes = {SpanAttribute.TEMPORAL_ID: info.workflow_id, SpanAttribute.TEMPORAL_RUN: info.run_id}
-    name = span_name(kind, agent) if agent else info.workflow_type
-    return name, None, SpanKind.INTERNAL, {SpanAttribute.STEP_KIND: kind, **where, **about}
+    where: Attributes = {
+        SpanAttribute.STEP_KIND: kind,
+        SpanAttribute.CONVERSATION: root_session(info.workflow_id),
+        SpanAttribute.TEMPORAL_ID: info.workflow_id,
+        SpanAttribute.TEMPORAL_RUN: info.run_id,
+    }
+    return span_name(kind, agent) if agent else info.workflow_type, None, SpanKind.INTERNAL, {**where, **about}
 
 
 def _ended(result: object) -> Attributes:

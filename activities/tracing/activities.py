@@ -13,7 +13,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from activities.contracts import ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnRequest, TurnResult
-from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, span_name
+from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
 
 Attributes = dict[str, str | int | float | bool]
 
@@ -77,6 +77,7 @@ def _name(request: object) -> str:
 def _where() -> Attributes:
     info = activity.info()
     return {
+        SpanAttribute.CONVERSATION: root_session(info.workflow_id or ""),
         SpanAttribute.ATTEMPT: info.attempt,
         SpanAttribute.TEMPORAL_ID: f"{info.workflow_id}#{info.activity_id}",
         SpanAttribute.TEMPORAL_RUN: info.workflow_run_id or "",
@@ -88,7 +89,6 @@ def _begun(request: object) -> Attributes:
         case TurnRequest():
             return {
                 SpanAttribute.OPERATION: OPERATIONS["turn"],
-                SpanAttribute.CONVERSATION: request.session,
                 SpanAttribute.AGENT: request.agent,
                 SpanAttribute.PURPOSE: request.task.kind,
                 SpanAttribute.REQUEST_TOKENS: request.max_output_tokens,
@@ -96,7 +96,6 @@ def _begun(request: object) -> Attributes:
         case ToolRequest():
             return {
                 SpanAttribute.OPERATION: OPERATIONS["tool"],
-                SpanAttribute.CONVERSATION: request.session,
                 SpanAttribute.AGENT: request.agent,
                 SpanAttribute.TOOL: request.call.tool,
             }

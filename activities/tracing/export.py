@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
 
+from activities.tracing.settings import TracingSettings, schedule_delay
 from chargehand.spans import SCOPE, SpanAttribute
 
 _FLUSH_SECONDS: Final = 5.0
@@ -49,18 +50,16 @@ class OwnSpans(BatchSpanProcessor):
         super().on_end(span)
 
 
-def start_export(delay_milliseconds: int, closing: AsyncExitStack) -> OpenTelemetryPlugin:
+def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTelemetryPlugin:
     """Export the spans of this process from now on, and return what a client needs to trace.
 
-    The rest of the settings is read by OpenTelemetry: its variables are in docs/how-to/opentelemetry.md.
+    The other settings, which are checked before, OpenTelemetry reads by itself.
     """
-    resource = Resource.create()
+    resource = Resource.create({"service.version": version("chargehand")})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": SCOPE}))
-    provider = create_tracer_provider(
-        resource=resource.merge(Resource({"service.version": version("chargehand")})), shutdown_on_exit=False
-    )
-    provider.add_span_processor(OwnSpans(OTLPSpanExporter(), delay_milliseconds))
+    provider = create_tracer_provider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(OwnSpans(OTLPSpanExporter(), schedule_delay(settings)))
     trace.set_tracer_provider(provider)
     # Libraries send no trace to providers and other strangers. Temporal's plugin has a propagator of its own.
     propagate.set_global_textmap(CompositePropagator([]))

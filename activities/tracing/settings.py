@@ -29,12 +29,14 @@ class TracingSettings(BaseSettings):
     exporter is set."""
     otel_traces_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
     """The whole address instead, with its path."""
+    otel_service_name: str = Field(default="", validation_alias="OTEL_SERVICE_NAME")
+    """The service that spans belong to; `chargehand` by default."""
     otel_headers: SecretStr | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
     """HTTP headers for the receiver, such as a key: `name=value,name=value`, values percent-encoded."""
     otel_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
     """`http/protobuf`, the only one there is here."""
     otel_traces_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
-    """The same."""
+    """The same, for spans alone."""
     otel_sampler: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER")
     """Which sessions are traced: `parentbased_always_on` by default, or `parentbased_traceidratio` with a share."""
     otel_sampler_arg: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER_ARG")
@@ -96,7 +98,7 @@ def _problems(settings: TracingSettings) -> list[str]:
         ),
         (
             {settings.otel_protocol, settings.otel_traces_protocol} <= {"", "http/protobuf"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL: only http/protobuf is supported, which receivers take at port 4318.",
+            "OTEL_EXPORTER_OTLP_PROTOCOL or OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: write http/protobuf.",
         ),
         (
             not (headers := secret(settings.otel_headers)) or bool(_HEADERS.fullmatch(headers)),
@@ -121,7 +123,12 @@ def _problems(settings: TracingSettings) -> list[str]:
 def _is_address(value: str) -> bool:
     try:
         address = urlsplit(value)
-        return not value or (address.scheme in {"http", "https"} and bool(address.hostname) and address.port != 0)
+        return not value or (
+            value == value.strip()
+            and address.scheme in {"http", "https"}
+            and bool(address.hostname)
+            and address.port != 0
+        )
     except ValueError:
         return False
 

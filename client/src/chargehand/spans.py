@@ -3,6 +3,7 @@
 Workers export spans while a session runs, `chargehand trace --format otlp` writes them afterwards: in the same words.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
@@ -17,6 +18,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "tool": "execute_tool",
 }
 """The operation of a step, by its kind."""
+_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+/[0-9a-f]{16}(-[a-z]+)?)+$")
 
 
 class SpanAttribute(StrEnum):
@@ -68,3 +70,8 @@ class SpanAttribute(StrEnum):
 def span_name(kind: str, about: str) -> str:
     """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
     return f"{OPERATIONS.get(kind, kind)} {about}".strip()
+
+
+def root_session(workflow_id: str) -> str:
+    """Return the id of the session at the root of the tree: ids below it are `<session>/<run>/<agent>/<hash>`."""
+    return _BELOW.sub("", workflow_id)
