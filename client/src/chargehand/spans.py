@@ -18,7 +18,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "tool": "execute_tool",
 }
 """The operation of a step, by its kind."""
-_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+/[0-9a-f]{16}(-[a-z]+)?)+$")
+_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+(/[0-9a-f]{16}(-\w+)?)?)+$")
 
 
 class SpanAttribute(StrEnum):
@@ -73,5 +73,5 @@ def span_name(kind: str, about: str) -> str:
 
 
 def root_session(workflow_id: str) -> str:
-    """Return the id of the session at the root of the tree: ids below it are `<session>/<run>/<agent>/<hash>`."""
+    """Return the id of the session at the root of the tree: ids below it begin with `<session>/<run>/`."""
     return _BELOW.sub("", workflow_id)
