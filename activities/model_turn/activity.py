@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
-from activities.crews import Crew
+from activities.crews import Agent, Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.model_turn.breaker import Breakers
@@ -127,7 +127,7 @@ class TurnActivities:
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
             catalog=library.catalog,
             system=task.system_text(crew, request.agent),
-            messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
+            messages=task.messages(self._known_catalog(library.catalog, agent), request.today),
             tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
@@ -176,6 +176,12 @@ class TurnActivities:
                     "a person approve the plan"
                 )
         return ""
+
+    def _known_catalog(self, catalog: Catalog, agent: Agent | None) -> Catalog | None:
+        """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
+        if agent is not None and (not agent.tools or self._reaches_out(agent.tools)):
+            return None
+        return catalog
 
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
