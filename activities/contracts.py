@@ -17,7 +17,6 @@ from chargehand.contracts import (
     EarlierSession,
     Effort,
     Finding,
-    Issue,
     JsonSchema,
     Limits,
     Obligation,
@@ -380,39 +379,6 @@ class Backlog(Contract):
 
     age: timedelta
     """How long its oldest task waits."""
-
-
-# --- the review of a change ------------------------------------------------------------------------------------------
-
-
-class FoundIssue(Contract):
-    """A finding of a reviewer."""
-
-    agent: str
-    issue: Issue
-
-
-class CodeReviewRequest(Contract):
-    """Check findings against the change that they are about, and write the review."""
-
-    documents: tuple[str, ...]
-    found: tuple[FoundIssue, ...]
-    confirmed: tuple[Issue, ...]
-    """What the second look found to be right."""
-    was_checked: bool
-    """Whether the second look took place."""
-    threshold: int
-    added_lines_only: bool
-
-
-class CodeReview(Contract):
-    """A review."""
-
-    answer: str
-    """Markdown."""
-    issues: tuple[Issue, ...] = ()
-    """Those that are reported."""
-    artifacts: tuple[Artifact, ...] = ()
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

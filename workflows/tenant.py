@@ -89,14 +89,11 @@ class TenantWorkflow:
     @workflow.signal(name=SignalName.SET_LIMITS, description="The operator has set other limits.")
     def set_limits(self, limits: TenantLimits) -> None:
         """Follow other limits."""
-        self._messages.append(lambda: self._use(limits))
-
-    def _use(self, limits: TenantLimits) -> None:
-        self._ledger.limits = limits
+        self._messages.append(lambda: self._ledger.use(limits))
 
     def _ask(self, asked: AdmissionRequest, entry: Entry) -> None:
         if asked.limits is not None:
-            self._use(asked.limits)
+            self._ledger.use(asked.limits)
         if asked.is_larger:
             self._answers.append((entry, self._ledger.enlarge(entry.key, entry.usd)))
         else:

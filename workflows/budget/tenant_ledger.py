@@ -63,6 +63,10 @@ class TenantLedger:
         if today > self.day:
             self.day, self.spent = today, Decimal(0)
 
+    def use(self, limits: TenantLimits) -> None:
+        """Follow other limits from now on."""
+        self.limits = limits
+
     def ask(self, entry: Entry) -> None:
         """Put a session at the end of the queue, unless it runs or waits already."""
         if entry.key not in self.running:

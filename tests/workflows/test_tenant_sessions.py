@@ -126,6 +126,7 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
     held = _held()
     async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
         first = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
         second = await opened.chargehand.start(_asking("1"))
         await until_state(second, "queued")
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
