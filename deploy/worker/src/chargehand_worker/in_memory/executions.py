@@ -13,7 +13,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
-from temporalio.common import Priority, SearchAttributes, TypedSearchAttributes
+from temporalio.common import MetricMeter, Priority, SearchAttributes, TypedSearchAttributes
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     WorkflowInstance,
@@ -262,7 +262,10 @@ class Execution:
             defn=_DEFINITIONS[self.workflow_type],
             info=info,
             randomness_seed=crc32(self.workflow_id.encode()),
-            extern_functions={"__temporal_assert_local_activity_valid": _any_activity_is_valid},
+            extern_functions={
+                "__temporal_assert_local_activity_valid": _any_activity_is_valid,
+                "__temporal_get_metric_meter": lambda: MetricMeter.noop,
+            },
             disable_eager_activity_execution=False,
             worker_level_failure_exception_types=[],
             patch_activation_callback=None,
