@@ -19,36 +19,40 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pydantic import ValidationError
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.composition import choose, compose, crew_folders, encryption, open_tools, turns_queue
+from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
-from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
+from activities.logs import SDK_LOGGING, configure_logging, disable_core_dumps, writes_json
 from activities.mcp.registry import examine
+from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
-from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.metrics import SessionMetrics
+from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
 
@@ -76,7 +80,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -95,12 +99,18 @@ def build_worker(
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=WORKFLOWS,
+        workflows=versioned(WORKFLOWS) if settings.deployment else WORKFLOWS,
         activities=activities,
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[
+            *_tracing(client),
+            SessionMetrics(),
+            RefuseBadInput(),
+            Heartbeats(slots),
+            CallerCheck(settings.task_queue),
+        ],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -112,6 +122,15 @@ def build_worker(
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
+
+
+def _tracing(client: Client) -> list[Interceptor]:
+    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
+        return []
+    from workflows.tracing import Traced
+
+    return [Traced()]
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
@@ -133,14 +152,18 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    runtime = _runtime(settings)
+    runtime = build_runtime(settings)
     async with AsyncExitStack() as closing:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime)
+        client = await _connected(settings, stop, runtime, _plugins(settings, closing))
         if client is None:
             return
+        if settings.metrics_address:
+            queues = [settings.task_queue, *filter(None, [turns_queue(settings)])]
+            measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
+            closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
             await stop.wait()
 
@@ -153,6 +176,9 @@ async def polling(
     workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
         await _warn_if_unlisted(client)
+        if settings.tenants is not None:
+            with suppress(RPCError):  # sessions that begin bring the limits, too
+                await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
@@ -181,11 +207,19 @@ async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
             yield
 
 
-def _runtime(settings: Settings) -> Runtime:
-    address = settings.metrics_address
-    metrics = PrometheusConfig(bind_address=address, durations_as_seconds=True) if address else None
+def build_runtime(settings: Settings) -> Runtime:
+    """Build the SDK's runtime, which keeps its metrics and logs.
+
+    Raises:
+        SettingsError: the address of the metrics cannot be used.
+    """
+    prometheus = None
+    if settings.metrics_address:
+        prometheus = PrometheusConfig(
+            bind_address=settings.metrics_address, durations_as_seconds=True, histogram_bucket_overrides=BUCKETS
+        )
     try:
-        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=metrics))
+        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=prometheus))
     except (ValueError, RuntimeError) as error:
         raise SettingsError(
             f"CHARGEHAND_METRICS_ADDRESS: {settings.metrics_address} cannot be used: {error}"
@@ -197,14 +231,25 @@ def _converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
+def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    if choose_tracing(settings).adapter == "none":
+        return []
+    from activities.tracing.export import start_export
+
+    return [start_export(settings, closing)]
+
+
+async def _connected(
+    settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
+) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime)
+            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
@@ -269,11 +314,16 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     try:
         return _run_verb(settings or Settings(), *arguments)
     except ValidationError as error:
-        sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
+        problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except HistoriesError as error:
-        sys.stderr.write(f"Nothing can be replayed: {error}\n")
+        problem = f"Nothing can be replayed: {error}"
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
-        sys.stderr.write(f"The worker cannot start: {error}\n")
+        problem = f"The worker cannot start: {error}"
+    if not arguments and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
+        configure_logging("INFO", "json")
+        _logger.critical(problem)
+    else:
+        sys.stderr.write(f"{problem}\n")
     return 2
 
 
@@ -281,6 +331,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     if verb == "--check-settings":
         choose(settings)
         encryption(settings)
+        ledgers(settings)
         return 0
     if verb == "--explain":
         return asyncio.run(explain(settings))
@@ -289,7 +340,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         # The runtime would otherwise write its log among the results.
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
         return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):
         _logger.warning(warning)

@@ -1,16 +1,18 @@
 """The caller check: activities run only for sessions that workers of this installation carry out.
 
-An activity spends what its caller says it may, so the caller has to be our own workflow code. The server is asked once
-per workflow run; it knows the type, the task queue, whose workers decide what the workflow does, and the parent.
+An activity spends what its caller says it may, so the caller has to be our own workflow code. Of a run that a worker of
+this process carries out, that is known. About any other the server is asked once; it knows the type, the task queue,
+whose workers decide what the workflow does, and the parent.
 """
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from temporalio import activity
+from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -19,9 +21,13 @@ from activities.contracts import OpenSessionRequest
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 
-_OURS: Final = frozenset(WorkflowType) - {WorkflowType.VERIFICATION}
-_VERIFYING: Final = frozenset({WorkflowType.VERIFICATION})
-_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION})
+_CALLERS: Final[Mapping[str, frozenset[str]]] = {
+    ActivityType.VERIFY_REPORT: frozenset({WorkflowType.VERIFICATION}),
+    ActivityType.FIND_ENDED: frozenset({WorkflowType.TENANT}),
+}
+"""Activities that belong to one type of workflow."""
+_OURS: Final[frozenset[str]] = frozenset(WorkflowType) - frozenset[str]().union(*_CALLERS.values())
+_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION, WorkflowType.TENANT})
 _PATIENCE: Final = timedelta(seconds=3)
 """Shorter than a missed heartbeat takes to be noticed."""
 _MOST_RUNS: Final = 10_000
@@ -36,6 +42,23 @@ class _Caller:
     type: str = ""
     task_queue: str = ""
     parent: _Run | None = None
+
+
+_carried_out: Final = OrderedDict[_Run, _Caller]()
+"""The latest runs that workers of this process have begun or taken over."""
+
+
+def recognise(info: workflow.Info) -> None:
+    """Note a run that a worker of this process carries out, so that the server need not be asked about it.
+
+    What continues another run is left to the server, which knows what the first one was.
+    """
+    if info.first_execution_run_id != info.run_id or info.continued_run_id is not None:
+        return
+    parent = (info.parent.workflow_id, info.parent.run_id) if info.parent else None
+    _carried_out[info.workflow_id, info.run_id] = _Caller(info.workflow_type, info.task_queue, parent)
+    if len(_carried_out) > _MOST_RUNS:
+        _carried_out.popitem(last=False)
 
 
 class CallerCheck(Interceptor):
@@ -58,7 +81,7 @@ class CallerCheck(Interceptor):
             ApplicationError: `NotStandalone`.
         """
         info = activity.info()
-        caller, ours = _Caller(), _VERIFYING if info.activity_type == ActivityType.VERIFY_REPORT else _OURS
+        caller, ours = _Caller(), _CALLERS.get(info.activity_type, _OURS)
         if info.workflow_type in ours and info.workflow_id and info.workflow_run_id:
             caller = await self._look_up((info.workflow_id, info.workflow_run_id))
         is_ours = caller.type in ours and caller.task_queue == self._task_queue
@@ -74,7 +97,9 @@ class CallerCheck(Interceptor):
             )
 
     async def _look_up(self, run: _Run) -> _Caller:
-        """Return what the server knows of a run, which never changes; side by side activities ask once."""
+        """Return what is known of a run, which never changes; side by side activities ask the server once."""
+        if run in _carried_out:
+            return _carried_out[run]
         asking = self._known.get(run)
         if asking is None:
             asking = self._known[run] = asyncio.create_task(_ask_server(run))

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -14,9 +15,11 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from activities.backends import ENVIRONMENT_PREFIX, secret
 from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
+from activities.logs import LogFormat
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
+from activities.tracing.settings import TracingSettings
 from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
@@ -27,7 +30,7 @@ _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.
@@ -53,6 +56,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    tenants: Path | None = None
+    """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     webhook_hosts: frozenset[str] = frozenset()
@@ -78,6 +83,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
+    log_format: LogFormat = "auto"
+    """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level that is logged; at DEBUG the log has text of users, models and documents."""
 

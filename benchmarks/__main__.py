@@ -16,6 +16,7 @@ from benchmarks.growth import growth
 from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
+from benchmarks.prompts import prompts
 from benchmarks.speed import speed
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
@@ -34,6 +35,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
         lambda _: extractive(),
     ),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", lambda _: documents()),
+    "prompts": ("What the main job sends, in tokens by part", lambda _: prompts()),
     "tokens": (
         "Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web",
         lambda _: tokens(),

@@ -18,6 +18,8 @@ A crashed worker's calls go on so much later. A server that is starved of proces
 """
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
+_OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
+"""Well below the ten seconds after which the server gives a workflow task to another worker."""
 # It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
@@ -60,6 +62,7 @@ _WEBHOOK_RETRIES: Final = RetryPolicy(
 )
 
 _BACKLOG_TIMEOUT: Final = timedelta(seconds=10)
+_FIND_ENDED_TIMEOUT: Final = timedelta(minutes=2)
 
 REPORT_TIME: Final = timedelta(minutes=2)
 """The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
@@ -71,6 +74,8 @@ STOP_TIMEOUT: Final = timedelta(seconds=5)
 """How long a subtask that is asked to stop may take to return what it has."""
 HANDLER_TIMEOUT: Final = timedelta(seconds=1)
 """How long a session that failed waits for its message handlers before it closes."""
+QUEUE_MARGIN: Final = timedelta(minutes=10)
+"""How long before the server would end it a session gives up waiting to begin."""
 NEXT_TASK: Final = timedelta(milliseconds=1)
 """A timer that ends in the next workflow task."""
 
@@ -83,6 +88,13 @@ class ActivityLimits(TypedDict, total=False):
     heartbeat_timeout: timedelta
     retry_policy: RetryPolicy
     cancellation_type: workflow.ActivityCancellationType
+
+
+class LocalActivityLimits(TypedDict):
+    """The options of a local activity that limit its time and its attempts."""
+
+    schedule_to_close_timeout: timedelta
+    retry_policy: RetryPolicy
 
 
 class ChildLimits(TypedDict):
@@ -100,6 +112,13 @@ def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
         schedule_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
+def open_at_once() -> LocalActivityLimits:
+    """Build the limits of the same activity within a workflow task, for a session without documents."""
+    return LocalActivityLimits(
+        schedule_to_close_timeout=_OPEN_AT_ONCE_TIMEOUT, retry_policy=RetryPolicy(maximum_attempts=1)
     )
 
 
@@ -180,6 +199,16 @@ def backlog() -> ActivityLimits:
     return ActivityLimits(
         schedule_to_close_timeout=_BACKLOG_TIMEOUT,
         start_to_close_timeout=_BACKLOG_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
+def find_ended() -> ActivityLimits:
+    """Build the limits of the activity that looks for ended sessions, which is called again anyway."""
+    return ActivityLimits(
+        schedule_to_close_timeout=_FIND_ENDED_TIMEOUT,
+        start_to_close_timeout=_FIND_ENDED_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
     )
 

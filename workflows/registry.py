@@ -23,6 +23,7 @@ from temporalio.worker._command_aware_visitor import CommandInfo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
+from activities.caller_check import recognise
 from activities.contracts import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
@@ -30,11 +31,18 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
+from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
 from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
-WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, VerificationWorkflow, WebhookWorkflow)
+WORKFLOWS: Final[Sequence[type]] = (
+    SupervisorWorkflow,
+    SubtaskWorkflow,
+    VerificationWorkflow,
+    WebhookWorkflow,
+    TenantWorkflow,
+)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (
@@ -45,6 +53,11 @@ _SHARED_MODULES: Final = (
     # `activities` and `workflows` in a checkout, one package in the wheel.
     *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
+
+
+def versioned(workflows: Sequence[type]) -> Sequence[type]:
+    """List the workflows of a worker with Worker Versioning: only it may say that one of them changes its build."""
+    return [UpgradingTenantWorkflow if each is TenantWorkflow else each for each in workflows]
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:
@@ -62,6 +75,7 @@ class _Sandbox(SandboxedWorkflowRunner):
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         info = det.info
+        recognise(info)
         storing = StorageDriverWorkflowInfo(
             namespace=info.namespace, id=info.workflow_id, run_id=info.run_id, type=info.workflow_type
         )

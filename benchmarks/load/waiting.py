@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from activities.watchdog import LAG_METRIC
+from activities.metrics import EVENT_LOOP_LAG
 from benchmarks import levels
 from chaos.harness import brief, open_harness
 from chaos.resources import start_at_once
@@ -23,7 +23,7 @@ _MOST_LAG_SECONDS: Final = 0.05
 _WATCH_SECONDS: Final = 15.0
 _SLOTS: Final = 1_000
 """The most that a worker may be given."""
-_BUCKET: Final = re.compile(LAG_METRIC + r'\w*_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)')
+_BUCKET: Final = re.compile(EVENT_LOOP_LAG.name + r'\w*_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)')
 
 
 async def queued(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
@@ -102,5 +102,5 @@ def _share_within(before: dict[float, int], after: dict[float, int], seconds: fl
     within = max((limit for limit in grown if limit <= seconds), default=None)
     total = grown.get(float("inf"), 0)
     if within is None or not total:
-        raise RuntimeError(f"no metric {LAG_METRIC} with a bucket of at most {seconds} s")
+        raise RuntimeError(f"no metric {EVENT_LOOP_LAG.name} with a bucket of at most {seconds} s")
     return grown[within] / total

@@ -7,15 +7,17 @@ from typing import Final
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
+from activities.tenant_contracts import LEDGER_PREFIX
 from chargehand.contracts import Capability, Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.admission import Place
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
@@ -33,25 +35,33 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+async def open_session(
+    asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient, place: Place
+) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
-        ApplicationError: `InvalidInput` or `LimitTooSmall`.
+        ApplicationError: `InvalidInput`, `LimitTooSmall` or `TenantLimit`.
     """
     _check(asked)
     progress.set_goal(asked.goal)
     if not asked.state and asked.delegation is None:
         _show_in_lists(asked)
     if asked.state:
-        return _resume(asked.model_copy(update={"state": ""}), _read(asked.state), progress, budget_client)
+        state = _read(asked.state)
+        place.take(state.facts.admission)
+        return _resume(asked.model_copy(update={"state": ""}), state, progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
     facts = _within_authority(await _read_facts(asked), delegation)
+    place.take(facts.admission)
     request = _on_terms(asked, facts)
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve, output_reserve = _reserve_report(ledger, facts, request)
+    if facts.admission is not None:
+        await place.wait(facts, asked, progress)
+        now = workflow.now()
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
@@ -174,7 +184,7 @@ def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, t
         today=today,
         urgency=request.urgency,
         queue=facts.turns_queue,
-        priority=priority_of(request),
+        priority=priority_of(request, facts.weight),
     )
 
 
@@ -191,6 +201,8 @@ def _check(request: SupervisorRequest) -> None:
         raise invalid_input("SessionRequest", ["state: is set by a session that continues as new; leave it out"])
     if request.delegation is not None and info.parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
+    if info.workflow_id.startswith(LEDGER_PREFIX):
+        raise invalid_input("id", [f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers; use another id"])
     length = len(info.workflow_id)
     if request.delegation is None and length > _LONGEST_ID:
         problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"
@@ -226,12 +238,15 @@ def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSch
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
+    opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
+    if not (request.documents or request.follows):
+        facts = await _facts_at_once(opening)
+        if facts is not None:
+            return facts
     try:
-        # Not a local activity: next to a small workflow cache, the SDK can leave the first task of a workflow that
-        # starts with one unanswered until the server gives it up after ten seconds.
         return await workflow.execute_activity_method(
             SessionActivities.open_session,
-            OpenSessionRequest(session=workflow.info().workflow_id, request=request),
+            opening,
             activity_id="open",
             summary="look up crew, models and ceilings; index documents",
             priority=priority_of(request),
@@ -241,3 +256,19 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
         if isinstance(error.cause, ApplicationError):
             raise error.cause from error
         raise
+
+
+async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
+    """Read the facts within the first workflow task; None if that failed, so that it is tried again outside of it."""
+    try:
+        return await workflow.execute_local_activity_method(
+            SessionActivities.open_session, opening, activity_id="open-at-once", **options.open_at_once()
+        )
+    except FailureError as error:
+        # The SDK wraps only some failures of a local activity in an `ActivityError`.
+        cause = error.cause if isinstance(error, ActivityError) else error
+        if is_cancelled_exception(error):
+            raise
+        if isinstance(cause, ApplicationError) and cause.non_retryable:
+            raise cause from None
+        return None

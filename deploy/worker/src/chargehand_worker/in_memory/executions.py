@@ -13,7 +13,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
-from temporalio.common import Priority, SearchAttributes, TypedSearchAttributes
+from temporalio.common import MetricMeter, Priority, SearchAttributes, TypedSearchAttributes
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     WorkflowInstance,
@@ -36,6 +36,10 @@ _INTERCEPTORS: Final = [
 ]
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
+
+
+def _any_activity_is_valid(_: str) -> None:
+    """Accept any local activity, as the SDK's replayer does."""
 
 
 class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement of fact
@@ -258,7 +262,10 @@ class Execution:
             defn=_DEFINITIONS[self.workflow_type],
             info=info,
             randomness_seed=crc32(self.workflow_id.encode()),
-            extern_functions={},
+            extern_functions={
+                "__temporal_assert_local_activity_valid": _any_activity_is_valid,
+                "__temporal_get_metric_meter": lambda: MetricMeter.noop,
+            },
             disable_eager_activity_execution=False,
             worker_level_failure_exception_types=[],
             patch_activation_callback=None,
