@@ -30,7 +30,7 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.composition import choose, compose, crew_folders, encryption, open_tools, turns_queue
+from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
@@ -51,7 +51,7 @@ from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
 from workflows.metrics import SessionMetrics
-from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
 
@@ -98,7 +98,7 @@ def build_worker(
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=WORKFLOWS,
+        workflows=versioned(WORKFLOWS) if settings.deployment else WORKFLOWS,
         activities=activities,
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
@@ -160,6 +160,9 @@ async def polling(
     workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
         await _warn_if_unlisted(client)
+        if settings.tenants is not None:
+            with suppress(RPCError):  # sessions that begin bring the limits, too
+                await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
@@ -301,6 +304,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     if verb == "--check-settings":
         choose(settings)
         encryption(settings)
+        ledgers(settings)
         return 0
     if verb == "--explain":
         return asyncio.run(explain(settings))

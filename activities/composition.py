@@ -38,6 +38,7 @@ from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from activities.tape.registry import Traffic, choose_tape, with_tape
+from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
@@ -137,6 +138,7 @@ async def compose(
         stores_payloads=settings.storage not in {None, "off"},
         webhooks=(webhooks := webhook_rules(settings)),
         listing=Listing(),
+        ledgers=ledgers(settings),
     )
     return [
         sessions.open_session,
@@ -149,6 +151,7 @@ async def compose(
         VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
         CodeReviewActivities(changes, store).write_review,
         WebhookActivities(webhooks).call_webhook,
+        TenantActivities().find_ended,
     ]
 
 
@@ -190,6 +193,15 @@ def webhook_rules(settings: Settings) -> WebhookRules:
         return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
     except ValueError as error:
         raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
+
+
+def ledgers(settings: Settings) -> Ledgers:
+    """Read the tenants' limits, which their ledgers keep.
+
+    Raises:
+        SettingsError: the file is missing or wrong.
+    """
+    return Ledgers(load_tenants(settings.tenants), settings.task_queue)
 
 
 def turns_queue(settings: Settings) -> str | None:

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -54,6 +55,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    tenants: Path | None = None
+    """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     webhook_hosts: frozenset[str] = frozenset()
