@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pydantic import ValidationError
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
@@ -44,6 +44,7 @@ from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
@@ -79,7 +80,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -103,7 +104,13 @@ def build_worker(
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[SessionMetrics(), RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[
+            *_tracing(client),
+            SessionMetrics(),
+            RefuseBadInput(),
+            Heartbeats(slots),
+            CallerCheck(settings.task_queue),
+        ],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -115,6 +122,15 @@ def build_worker(
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
+
+
+def _tracing(client: Client) -> list[Interceptor]:
+    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
+        return []
+    from workflows.tracing import Traced
+
+    return [Traced()]
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
@@ -141,7 +157,7 @@ async def run(settings: Settings) -> None:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime)
+        client = await _connected(settings, stop, runtime, _plugins(settings, closing))
         if client is None:
             return
         if settings.metrics_address:
@@ -215,14 +231,25 @@ def _converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
+def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    if choose_tracing(settings).adapter == "none":
+        return []
+    from activities.tracing.export import start_export
+
+    return [start_export(settings, closing)]
+
+
+async def _connected(
+    settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
+) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime)
+            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):

@@ -42,6 +42,7 @@ from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
@@ -55,10 +56,11 @@ def choose(settings: Settings) -> dict[str, Choice]:
     Raises:
         SettingsError: some cannot be chosen; the message names all of their settings.
     """
-    model, search, code = _choose_each(
+    model, search, code, spans = _choose_each(
         lambda: model_backend(settings).choose(settings),
         lambda: SEARCH.choose(settings),
         lambda: CODE.choose(settings),
+        lambda: choose_tracing(settings),
     )
     choices = (
         model,
@@ -75,6 +77,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        spans,
         *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
