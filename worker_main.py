@@ -25,7 +25,7 @@ from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
@@ -40,6 +40,7 @@ from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
+from activities.takeover import RunningActivities, take_over
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
@@ -62,7 +63,11 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 def build_turns_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker | None:
     """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
 
@@ -76,7 +81,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*interceptors, Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -88,7 +93,12 @@ def build_turns_worker(
 
 
 def build_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], *, cached_workflows: int = 1_000
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    cached_workflows: int = 1_000,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker:
     """Build the worker of a connected client."""
     slots = PacedSlots(settings.max_activities)
@@ -100,7 +110,7 @@ def build_worker(
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*interceptors, RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -150,13 +160,29 @@ async def polling(
     client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
 ) -> AsyncGenerator[None]:
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
-    workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
+        await take_over(client, settings.state_dir)
+        listed = _list_activities(settings, running)
+        workers = [
+            build_worker(client, settings, activities, interceptors=listed),
+            build_turns_worker(client, settings, activities, interceptors=listed),
+        ]
         await _warn_if_unlisted(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
+
+
+def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[Interceptor]:
+    """List what runs for the next worker of this host, where the state directory can hold that."""
+    try:
+        listed = RunningActivities(settings.state_dir)
+    except OSError as error:
+        _logger.warning("running activities cannot be listed", extra={"problem": error.strerror})
+        return ()
+    closing.callback(listed.close)
+    return (listed,)
 
 
 async def _warn_if_unlisted(client: Client) -> None:
