@@ -117,8 +117,9 @@ def build_worker(
         tuner=paced_tuner(slots),
         max_concurrent_activity_task_polls=POLLS,
         graceful_shutdown_timeout=_GRACE,
-        # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
+        # With one second, a worker that is merely busy replays whole histories.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
