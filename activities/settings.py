@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from activities.backends import ENVIRONMENT_PREFIX, secret
 from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
+from activities.logs import LogFormat
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
@@ -78,6 +79,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
+    log_format: LogFormat = "auto"
+    """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """Least level that is logged; at DEBUG the log has text of users, models and documents."""
 

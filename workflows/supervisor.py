@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
+    from workflows.metrics import count_refusal
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
@@ -84,7 +85,7 @@ class SupervisorWorkflow:
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
-            if self._session is not None and workflow.in_workflow():
+            if self._session is not None:
                 self._session.list_state()
             if self._session is None or request.delegation is None:
                 await self._announce_failure(error)
@@ -343,6 +344,7 @@ class SupervisorWorkflow:
         """Wait for a person's decision on the plan; returns the plan, as edited."""
         await workflow.wait_condition(lambda: self._decision is not None)
         if self._decision is not None and self._decision.decision == "reject":
+            count_refusal("approval")
             raise ApplicationError(
                 f"The plan was rejected. {self._decision.reason}".strip(),
                 type=ErrorType.PLAN_REJECTED,
@@ -351,14 +353,12 @@ class SupervisorWorkflow:
         return self._progress.plan
 
     async def _announce_failure(self, error: BaseException) -> None:
-        if self._session is not None and workflow.in_workflow():
+        if self._session is not None:
             kind = error.type if isinstance(error, ApplicationError) else None
             await announce_end(self._session, error=kind or "")
 
     async def _finish_handlers(self) -> None:
         """Let update and signal handlers answer before the workflow closes."""
-        if not workflow.in_workflow():  # the coroutine is thrown away, with its worker
-            return
         if self._session is not None:
             self._session.clock.stop()
         if workflow.all_handlers_finished():

@@ -19,11 +19,13 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.afterwards import afterwards
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
+from workflows.metrics import count_spend
 from workflows.rules.report_content import merged_spend
 
 _REASONS: Final[dict[str, FailureReason]] = {
@@ -199,11 +201,9 @@ class MeteredModelCalls:
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         self._turns += 1
         turn.change(step=f"turn-{self._turns}")
-        try:
+        # What a repeated call has not settled was never answered: nothing better than its worst case is known.
+        with afterwards(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
-        finally:
-            # What a repeated call has not settled was never answered: nothing better than its worst case is known.
-            self._settle_doubts(turn, Decimal(0), Decimal(0))
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
@@ -334,6 +334,7 @@ class MeteredModelCalls:
             self.wasted += usage
         agent, purpose = turn.request.agent, turn.request.task.kind
         self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
+        count_spend(usage, model, self.priority.fairness_key or workflow.info().priority.fairness_key)
 
 
 @dataclass
