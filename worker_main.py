@@ -48,6 +48,7 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.documents.verification import VerificationActivities
+from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
@@ -327,6 +328,7 @@ async def polling(
         await _warn_if_unlisted(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
+        await running.enter_async_context(health_file(settings.health_file))
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
 
