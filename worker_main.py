@@ -27,59 +27,32 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
-from activities.backends import Choice, SettingsError, secret
-from activities.backlogs import BacklogActivities
+from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.code_review.activity import CodeReviewActivities
-from activities.code_review.change import ChangeReader
-from activities.crew_files import CrewError, check_crews, load_crews, mcp_declarations
-from activities.crew_versions import CrewVersions
-from activities.documents.artifacts import Artifacts
-from activities.documents.cleanup import sweep
-from activities.documents.library import DocumentLibrary
-from activities.documents.registry import (
-    CACHES,
-    artifact_store,
-    conversation_store,
-    crew_store,
-    document_downloads,
-    document_library,
-    require_writable,
-)
-from activities.documents.verification import VerificationActivities
+from activities.composition import choose, compose, crew_folders, encryption, open_tools, turns_queue
+from activities.crew_files import CrewError, check_crews, mcp_declarations
+from activities.documents.registry import artifact_store, document_library
 from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
-from activities.listing import Listing
 from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
-from activities.mcp.registry import examine, mcp_tools
+from activities.mcp.registry import examine
 from activities.model_turn.activity import TurnActivities
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.resets import RunningDuplicateActivities
-from activities.models.registry import build_models, model_backend, name_models
 from activities.nexus import SessionOperations
-from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
-from activities.search.registry import SEARCH
-from activities.session_facts import SessionActivities
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
-from activities.tape.registry import Traffic, choose_tape, with_tape
-from activities.tool_use import ToolActivities
-from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
-from activities.tools import Tool, acting_tools, tool_capabilities
+from activities.toolbox import absent_tools
+from activities.tools import acting_tools, tool_capabilities
 from activities.watchdog import watch_event_loop
-from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
-from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.payloads.settings import encryption_from, storage_from
+from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
 from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
 
-_HERE: Final = Path(__file__).resolve().parent
 _GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
 _THROTTLE: Final = timedelta(seconds=LIVE_SECONDS)
@@ -87,151 +60,6 @@ _THROTTLE: Final = timedelta(seconds=LIVE_SECONDS)
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
-
-
-def choose(settings: Settings) -> dict[str, Choice]:
-    """Choose the adapter of each backend, by the name of the backend.
-
-    Raises:
-        SettingsError: some cannot be chosen; the message names all of their settings.
-    """
-    model, search, code = _choose_each(
-        lambda: model_backend(settings).choose(settings),
-        lambda: SEARCH.choose(settings),
-        lambda: CODE.choose(settings),
-    )
-    choices = (
-        model,
-        search,
-        code,
-        choose_pages(search),
-        choose_own_tools(settings.tools, TOOL_NAMES),
-        choose_charts(),
-        Choice("documents", "embedded parsers", "always"),
-        Choice("data", "duckdb", "always"),
-        Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
-        if settings.encryption_key_id
-        else Choice("encryption", "none", "no CHARGEHAND_ENCRYPTION_KEY_ID: Temporal stores payloads as they are"),
-        Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
-        if settings.storage and settings.storage != "off"
-        else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
-        *choose_tape(settings),
-    )
-    return {choice.backend: choice for choice in choices}
-
-
-def _choose_each(*choosing: Callable[[], Choice]) -> list[Choice]:
-    chosen: list[Choice] = []
-    problems: list[str] = []
-    for choose_one in choosing:
-        try:
-            chosen.append(choose_one())
-        except SettingsError as error:
-            problems.append(str(error))
-    if problems:
-        raise SettingsError(" ".join(problems))
-    return chosen
-
-
-async def compose(
-    settings: Settings, closing: AsyncExitStack, wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic
-) -> Sequence[Callable[..., object]]:
-    """Build the adapters that the settings choose, and the activities on top of them.
-
-    `wrap` puts something between the two: evaluations count what passes, and let others answer.
-    """
-    require_writable(settings.state_dir)
-    chosen = choose(settings)
-    keys = encryption(settings)
-    store = artifact_store(settings, keys)
-    library = document_library(settings, store)
-    conversations = Conversations(conversation_store(settings, store, keys))
-    caches = [settings.state_dir / name for name in CACHES]
-    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
-    closing.callback(sweeping.cancel)
-    tools = await _tools(settings, chosen, library, store, closing)
-    folders = _crew_folders(settings)
-    mcp = await mcp_tools(
-        mcp_declarations(folders), os.environ, closing, taken=tools, start=settings.tape_replay is None
-    )
-    tools |= mcp
-    models = build_models(settings, chosen["model"].adapter, closing)
-    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
-    models, tools = traffic.models, traffic.tools
-    shared = {name: tool for name, tool in tools.items() if name not in mcp}
-    loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
-    models = name_models(models, loaded.values())
-    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
-    changes = ChangeReader(library)
-    closing.push_async_callback(changes.close)
-    sessions = SessionActivities(
-        crews,
-        tools,
-        settings.ceilings,
-        turns_queue(settings),
-        library,
-        settings.output_tokens,
-        stores_payloads=settings.storage not in {None, "off"},
-        webhooks=(webhooks := webhook_rules(settings)),
-        listing=Listing(),
-    )
-    return [
-        sessions.open_session,
-        sessions.add_agents,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools, library).use_tool,
-        ToolActivities(crews, tools, library).check_call,
-        RunningDuplicateActivities().await_duplicate,
-        BacklogActivities().read_backlog,
-        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
-        CodeReviewActivities(changes, store).write_review,
-        WebhookActivities(webhooks).call_webhook,
-    ]
-
-
-async def _tools(
-    settings: Settings,
-    chosen: Mapping[str, Choice],
-    library: DocumentLibrary,
-    store: Artifacts,
-    closing: AsyncExitStack,
-) -> dict[str, Tool]:
-    tools = build_tools(
-        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
-        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
-        library=library,
-        artifacts=store,
-        page_hosts=settings.page_hosts,
-        closing=closing,
-    )
-    return tools | await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
-
-
-def _crew_folders(settings: Settings) -> list[Path]:
-    return [_HERE / "crews", *([settings.crews] if settings.crews else [])]
-
-
-def encryption(settings: Settings) -> Encryption | None:
-    """Build the encryption of payloads, documents and conversations; None if it is off."""
-    keys = secret(settings.encryption_keys) or None
-    return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
-
-
-def webhook_rules(settings: Settings) -> WebhookRules:
-    """Build the rules of webhooks.
-
-    Raises:
-        SettingsError: the secret is not what it says it is.
-    """
-    try:
-        return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
-    except ValueError as error:
-        raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
-
-
-def turns_queue(settings: Settings) -> str | None:
-    """Return the task queue of rate-limited model turns: their own, since a rate limit applies to a whole queue."""
-    return f"{settings.task_queue}-models" if settings.requests_per_second else None
 
 
 def build_turns_worker(
@@ -310,7 +138,7 @@ async def run(settings: Settings) -> None:
     async with AsyncExitStack() as closing:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
-        activities = await compose(settings, closing)
+        activities = await compose(settings, os.environ, closing)
         client = await _connected(settings, stop, runtime)
         if client is None:
             return
@@ -348,7 +176,7 @@ async def _warn_if_unlisted(client: Client) -> None:
 async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
     """Run a worker on a client of another program's, whose payloads it converts as Chargehand does."""
     async with AsyncExitStack() as closing:
-        activities = await compose(settings, closing)
+        activities = await compose(settings, os.environ, closing)
         config = client.config()
         config["data_converter"] = _converter(settings, client.namespace)
         async with polling(Client(**config), settings, activities):
@@ -390,7 +218,7 @@ async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) 
 async def explain(settings: Settings) -> int:
     """Print the chosen adapters, and why, as JSON."""
     chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
-    servers = await examine(mcp_declarations(_crew_folders(settings)), os.environ)
+    servers = await examine(mcp_declarations(crew_folders(settings)), os.environ)
     active = [vars(choice) for choice in (*chosen, *servers)]
     report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
@@ -425,9 +253,9 @@ async def crews(settings: Settings, file: Path) -> int:
     chosen = choose(settings)
     store = artifact_store(settings, encryption(settings))
     async with AsyncExitStack() as closing:
-        tools = await _tools(settings, chosen, document_library(settings, store), store, closing)
+        tools = await open_tools(settings, chosen, document_library(settings, store), store, closing)
         known = tool_capabilities(tools), absent_tools(chosen), acting_tools(tools)
-        checks = list(check_crews(_crew_folders(settings), None if file == Path() else file, *known))
+        checks = list(check_crews(crew_folders(settings), None if file == Path() else file, *known))
     sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
     return 1 if any(check.problem for check in checks) else 0
 

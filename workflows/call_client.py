@@ -9,6 +9,7 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from activities.contracts import ToolCall, ToolResult
 from chargehand.wire import SignalName
+from workflows.afterwards import afterwards
 from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import CallReply, CallReport, CallRequest, SubtaskRequest
 from workflows.rules.policy import acting_hash, success_key
@@ -69,15 +70,16 @@ class CallClient:
         )
         waiting = self._open[asking.number] = _Open(asking.token)
         self._waiting_since = self._waiting_since or workflow.now()
-        try:
+        with afterwards(lambda: self._close(asking.number)):
             if not await _signal(request.session, SignalName.REQUEST_CALL, asking):
                 return _unanswered(asking)
             await workflow.wait_condition(lambda: waiting.reply is not None)
             return waiting.reply
-        finally:
-            del self._open[asking.number]
-            if not self._open:
-                self._waited, self._waiting_since = self.waited, None
+
+    def _close(self, number: int) -> None:
+        del self._open[number]
+        if not self._open:
+            self._waited, self._waiting_since = self.waited, None
 
     async def report(self, request: SubtaskRequest, call: ToolCall, result: ToolResult) -> None:
         """Tell the session what became of a call, if a rule waits for that or if it acts."""

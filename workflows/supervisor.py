@@ -84,7 +84,7 @@ class SupervisorWorkflow:
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
-            if self._session is not None and workflow.in_workflow():
+            if self._session is not None:
                 self._session.list_state()
             if self._session is None or request.delegation is None:
                 await self._announce_failure(error)
@@ -351,14 +351,12 @@ class SupervisorWorkflow:
         return self._progress.plan
 
     async def _announce_failure(self, error: BaseException) -> None:
-        if self._session is not None and workflow.in_workflow():
+        if self._session is not None:
             kind = error.type if isinstance(error, ApplicationError) else None
             await announce_end(self._session, error=kind or "")
 
     async def _finish_handlers(self) -> None:
         """Let update and signal handlers answer before the workflow closes."""
-        if not workflow.in_workflow():  # the coroutine is thrown away, with its worker
-            return
         if self._session is not None:
             self._session.clock.stop()
         if workflow.all_handlers_finished():

@@ -17,6 +17,7 @@ from activities.recall import RECALL
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from workflows import options
+from workflows.afterwards import afterwards
 from workflows.call_client import CallClient
 from workflows.calls import ALLOWED
 from workflows.contracts import CallReply, SubtaskRequest
@@ -138,11 +139,8 @@ class _Maker:
                 summary=_summary(call),
                 **options.tool(self.left()),
             )
-            try:
+            with afterwards(lambda: using.done() or using.cancel()):
                 await workflow.wait_condition(lambda: using.done() or inbox.is_interrupted > was_interrupted)
-            finally:
-                if not using.done() and workflow.in_workflow():
-                    using.cancel()
             return await using
         except (asyncio.CancelledError, ActivityError) as error:
             if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):

@@ -44,8 +44,6 @@ async def announce_end(session: Session, *, stop_reason: str = "", error: str = 
     try:
         await workflow.wait([starting])
     except asyncio.CancelledError:
-        if not workflow.in_workflow():  # the coroutine is thrown away, with its worker
-            raise
         # The session has ended: its report stays, and this is announced.
         await workflow.wait([starting])
     await starting

@@ -1,6 +1,7 @@
 """Run cases as sessions on a real server, in a worker of this process, and score them."""
 
 import asyncio
+import os
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -13,6 +14,7 @@ from uuid import uuid4
 from temporalio import activity
 from temporalio.client import Client
 
+from activities.composition import compose
 from activities.settings import Settings
 from activities.tape.contracts import Line
 from activities.tape.registry import Traffic, recorded
@@ -24,7 +26,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.contracts.request import PROFILES
 from chargehand.errors import SessionEnded
 from chargehand.upload import store_documents
-from worker_main import build_worker, compose
+from worker_main import build_worker
 
 _CEILINGS: Final = PROFILES["deep"].model_copy(update={"max_parallel": 50})
 """The largest profile is allowed, and cases may run more at once."""
@@ -98,7 +100,7 @@ async def _worker(
     traces = Traces()
     async with AsyncExitStack() as closing:
         activities = await compose(
-            settings, closing, lambda traffic: recorded(traces, wrap(traffic) if wrap else traffic)
+            settings, os.environ, closing, lambda traffic: recorded(traces, wrap(traffic) if wrap else traffic)
         )
         async with build_worker(client, settings, activities):
             yield Runner(Chargehand(client, settings.task_queue), traces, folder, has_tools=not (wrap or tape))

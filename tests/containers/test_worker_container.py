@@ -40,7 +40,9 @@ def engine() -> Engine:
     """A container runtime with the image."""
     found = find_engine()
     if found is None:
-        pytest.fail("CONTAINER=1 needs Docker, or podman and runc (Debian: apt install podman runc catatonit debootstrap)")
+        pytest.fail(
+            "CONTAINER=1 needs Docker, or podman and runc (Debian: apt install podman runc catatonit debootstrap)"
+        )
     found.build()
     return found
 

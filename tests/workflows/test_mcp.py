@@ -1,6 +1,7 @@
 """Sessions whose agents use MCP servers: the crew of the how-to, and a server that repeats its credential."""
 
 import asyncio
+import os
 import re
 import sys
 from collections.abc import AsyncGenerator
@@ -13,6 +14,7 @@ import pytest
 from pydantic import BaseModel, JsonValue
 from temporalio.client import Client
 
+from activities.composition import compose
 from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall
 from activities.models.registry import Models
@@ -22,7 +24,7 @@ from chargehand.contracts import Report, SessionRequest
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, subtask, use, work_task
 from tests.waiting import until
-from worker_main import build_worker, compose
+from worker_main import build_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "canary-token-1234"
@@ -37,7 +39,7 @@ async def worker(client: Client, folder: Path, crew: str, respond: ScriptedModel
     settings = Settings(state_dir=folder, crews=crews, task_queue=f"mcp-{uuid4().hex[:8]}")
     async with AsyncExitStack() as closing:
         models = Models(respond, scripted_cards())
-        activities = await compose(settings, closing, lambda traffic: replace(traffic, models=models))
+        activities = await compose(settings, os.environ, closing, lambda traffic: replace(traffic, models=models))
         async with build_worker(client, settings, activities):
             yield Chargehand(client, settings.task_queue)
 

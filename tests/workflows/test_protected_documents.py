@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from uuid import uuid4
@@ -9,12 +10,13 @@ from uuid import uuid4
 from pydantic import SecretStr
 from temporalio.client import Client
 
+from activities.composition import compose, encryption
 from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
-from worker_main import build_worker, compose, encryption
+from worker_main import build_worker
 
 CANARY = "canary-90ce"
 DOCUMENT = "# The aviary\n\n" + "\n\n".join(
@@ -37,7 +39,7 @@ async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path
     connected = await Client.connect(client.service_client.config.target_host, data_converter=data_converter(sealing))
 
     async with AsyncExitStack() as closing:
-        activities = await compose(settings, closing)
+        activities = await compose(settings, os.environ, closing)
         async with build_worker(connected, settings, activities):
             session = await Chargehand(connected, settings.task_queue).start(
                 SessionRequest(goal="How many hours a day does the bird in cage 7 of the aviary sing?", documents=uris)

@@ -1,6 +1,7 @@
 """Recorded sessions, replayed on the real server by the activities that recorded them."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
+from activities.composition import compose
 from activities.models.protocol import Model, ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.settings import Settings
@@ -24,7 +26,7 @@ from chargehand.errors import SessionTerminated
 from chargehand_cli.tape import read_request
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, subtask, use, work_task
-from worker_main import build_worker, compose
+from worker_main import build_worker
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 TAPES = Path(__file__).resolve().parents[2] / "examples" / "tapes"
@@ -37,7 +39,7 @@ async def worker(
     """Run a worker as `worker_main` composes it."""
     settings = Settings(state_dir=folder, task_queue=f"tape-{uuid4().hex[:8]}", tape_replay=tape)
     async with AsyncExitStack() as closing:
-        activities = await compose(settings, closing, wrap)
+        activities = await compose(settings, os.environ, closing, wrap)
         async with build_worker(client, settings, activities):
             yield Chargehand(client, settings.task_queue)
 

@@ -19,6 +19,7 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.afterwards import afterwards
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
@@ -199,11 +200,9 @@ class MeteredModelCalls:
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         self._turns += 1
         turn.change(step=f"turn-{self._turns}")
-        try:
+        # What a repeated call has not settled was never answered: nothing better than its worst case is known.
+        with afterwards(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
-        finally:
-            # What a repeated call has not settled was never answered: nothing better than its worst case is known.
-            self._settle_doubts(turn, Decimal(0), Decimal(0))
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):

@@ -1,6 +1,7 @@
 """The attempts at one subtask, each with its own grant, until the recovery table accepts an outcome or gives up."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -12,6 +13,7 @@ from activities.contracts import InputOutcome, Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
+from workflows.afterwards import afterwards
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
 from workflows.rules.authority import in_place_of
@@ -148,11 +150,9 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     session.provenance.record_attempt(subtask.id, reads, own)
     way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
-    try:
+    with afterwards(lambda: session.progress.steering.close(way, read)):
         ended = await _run(session, trying, inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
         read = ended.messages_read
-    finally:
-        session.progress.steering.close(way, read)
     own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if not is_granted:
@@ -294,22 +294,28 @@ async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
         return None
     session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=now + left))
     session.enter("awaiting_answer")
-    answer: str | None = None
     try:
-        await workflow.wait_condition(
-            lambda: subtask.id in session.progress.answers or session.clock.work_is_over,
-            timeout=left,
-            timeout_summary=f"until {subtask.id} goes on without an answer",
-        )
-    except TimeoutError:
-        return None
-    finally:
-        answer = session.progress.close_question(subtask.id)
-        if session.progress.state == "awaiting_answer" and workflow.in_workflow():
-            session.resume()
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: subtask.id in session.progress.answers or session.clock.work_is_over,
+                timeout=left,
+                timeout_summary=f"until {subtask.id} goes on without an answer",
+            )
+    except asyncio.CancelledError:
+        _close_question(session, subtask)
+        raise
+    answer = _close_question(session, subtask)
     if answer is None:
         return None
     return f"{subtask.instruction}\n\nA person was asked: {question}\nThe answer, which decides: {answer}"
+
+
+def _close_question(session: Session, subtask: Subtask) -> str | None:
+    """Go on; returns the answer, if there is one."""
+    answer = session.progress.close_question(subtask.id)
+    if session.progress.state == "awaiting_answer":
+        session.resume()
+    return answer
 
 
 async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:

@@ -301,10 +301,8 @@ async def _end_of(child: workflow.ChildWorkflowHandle[Any, _Result]) -> _Result:
     except asyncio.CancelledError:
         # By its id alone: the SDK would cancel the child's first run, and it may have continued as new.
         stopping = asyncio.create_task(_cancel(child.id))
-        try:
-            return await child
-        finally:
-            await stopping
+        await workflow.wait([child, stopping])
+        return await child
 
 
 async def _cancel(workflow_id: str) -> None:

@@ -26,20 +26,25 @@ async def execute(session: Session) -> None:
         session.report_reserve.release()
     running: _Running = {}
     try:
-        while not session.clock.work_is_over:
-            if not session.must_continue_as_new:
-                _start_ready(session, running)
-            if running:
-                await _wait_for_change(session, running)
-                _collect(session, running)
-            elif session.must_continue_as_new:
-                await continue_as_new(session)
-            elif not await _wait_for_budget(session):
-                return
-        session.clock.interrupt()
-    finally:
-        if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
-            await _stop(session, running)
+        await _run_until_done(session, running)
+    except (asyncio.CancelledError, Exception):  # not `finally`: see `afterwards`
+        await _stop(session, running)
+        raise
+    await _stop(session, running)
+
+
+async def _run_until_done(session: Session, running: _Running) -> None:
+    while not session.clock.work_is_over:
+        if not session.must_continue_as_new:
+            _start_ready(session, running)
+        if running:
+            await _wait_for_change(session, running)
+            _collect(session, running)
+        elif session.must_continue_as_new:
+            await continue_as_new(session)
+        elif not await _wait_for_budget(session):
+            return
+    session.clock.interrupt()
 
 
 def _start_ready(session: Session, running: _Running) -> None:

@@ -1,6 +1,7 @@
 """Where the tasks are played: real workers with the vendors' SDKs, a scripted provider and a web, all on loopback."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from uuid import uuid4
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+from activities.composition import compose
 from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.models.prices import price_card
 from activities.settings import Settings
@@ -23,7 +25,7 @@ from tests.acceptance.played.model import CompetentModel
 from tests.acceptance.played.tasks import TASKS, Provider, Task
 from tests.acceptance.played.web import Web, serve_web
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest
-from worker_main import build_worker, compose
+from worker_main import build_worker
 from workflows.budget.estimates import worst_case
 from workflows.budget.purposes import purpose_of
 
@@ -182,7 +184,7 @@ async def open_stage(client: Client, folder: Path) -> AsyncGenerator[Stage]:
                     **own,
                 }
             )
-            activities = await compose(settings, closing)
+            activities = await compose(settings, os.environ, closing)
             await closing.enter_async_context(build_worker(client, settings, activities))
             stage.queues[name] = settings.task_queue
         yield stage

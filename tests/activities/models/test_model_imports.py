@@ -51,11 +51,11 @@ import asyncio, json, sys, tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 from activities.settings import Settings
-from worker_main import compose
+from activities.composition import compose
 
 async def main():
     async with AsyncExitStack() as closing:
-        await compose(Settings(state_dir=Path(tempfile.mkdtemp())), closing)
+        await compose(Settings(state_dir=Path(tempfile.mkdtemp())), {}, closing)
 
 asyncio.run(main())
 print(json.dumps(sorted(sys.modules)))

@@ -1,6 +1,7 @@
 """Models of the operator's own: a provider by entry point, and a model by name for one agent."""
 
 import json
+import os
 import sys
 from contextlib import AsyncExitStack
 from importlib.metadata import EntryPoint, EntryPoints
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from activities.backends import SettingsError
+from activities.composition import compose
 from activities.models import registry
 from activities.models.registry import build_models, name_models
 from activities.settings import Settings
@@ -19,7 +21,6 @@ from chargehand.wire import WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.unit.deployment.test_how_to_pages import files_of
-from worker_main import compose
 
 MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
 PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}
@@ -111,7 +112,7 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
     request = SessionRequest(goal="What do the contracts say?", crew="law", review="never")
 
     async with AsyncExitStack() as closing:
-        activities = await compose(settings(tmp_path / "state", crews=tmp_path), closing)
+        activities = await compose(settings(tmp_path / "state", crews=tmp_path), os.environ, closing)
         ended = await run_workflow("session-1", WorkflowType.SUPERVISOR, request, activities)
     assert ended.result is not None
     [report] = PAYLOADS.from_payloads([ended.result], [Report])
@@ -154,7 +155,7 @@ async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> Non
         with pytest.raises(
             SettingsError, match=r"Crew 'law', agents\.lawyer\.model: the price of 'house-xxl' is unknown"
         ):
-            await compose(settings(tmp_path / "state", crews=tmp_path), closing)
+            await compose(settings(tmp_path / "state", crews=tmp_path), os.environ, closing)
 
 
 @pytest.mark.usefixtures("gateway")

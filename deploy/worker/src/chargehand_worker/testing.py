@@ -1,6 +1,7 @@
 """What `chargehand.testing` loads to run a session: the worker's own parts, with a scripted model, in memory."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -14,6 +15,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from activities.backends import SettingsError
+from activities.composition import compose
 from activities.contracts import ModelCard, PriceStep, ToolCall
 from activities.crew_files import CrewError
 from activities.models.protocol import ModelCall, ModelReply
@@ -43,7 +45,6 @@ from chargehand.wire import QueryName, UpdateName, WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS, error_of
 from chargehand_worker.in_memory.server import Server
-from worker_main import compose
 
 _SESSION: Final = "session-1"
 _PROVIDER: Final = "scripted"
@@ -175,7 +176,7 @@ async def run_session(
                 return replace(traffic, models=Models(model, cards), tools=watched)
 
             try:
-                activities = await compose(_settings(Path(folder), crews), closing, wrap)
+                activities = await compose(_settings(Path(folder), crews), os.environ, closing, wrap)
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
             ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities, _Person(approve).decide)

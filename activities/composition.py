@@ -1,0 +1,197 @@
+"""From settings to activities: the settings choose adapters, and the activities are built on top of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from activities.backends import Choice, SettingsError, secret
+from activities.backlogs import BacklogActivities
+from activities.code.registry import CODE
+from activities.code_review.activity import CodeReviewActivities
+from activities.code_review.change import ChangeReader
+from activities.crew_files import load_crews, mcp_declarations
+from activities.crew_versions import CrewVersions
+from activities.documents.artifacts import Artifacts
+from activities.documents.cleanup import sweep
+from activities.documents.library import DocumentLibrary
+from activities.documents.registry import (
+    CACHES,
+    artifact_store,
+    conversation_store,
+    crew_store,
+    document_downloads,
+    document_library,
+    require_writable,
+)
+from activities.documents.verification import VerificationActivities
+from activities.listing import Listing
+from activities.mcp.registry import mcp_tools
+from activities.model_turn.activity import TurnActivities
+from activities.model_turn.conversations import Conversations
+from activities.model_turn.resets import RunningDuplicateActivities
+from activities.models.registry import build_models, model_backend, name_models
+from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
+from activities.search.registry import SEARCH
+from activities.session_facts import SessionActivities
+from activities.settings import Settings
+from activities.tape.registry import Traffic, choose_tape, with_tape
+from activities.tool_use import ToolActivities
+from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
+from activities.tools import Tool, acting_tools, tool_capabilities
+from activities.webhooks import WebhookActivities, WebhookRules, read_secret
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.settings import encryption_from
+
+_SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
+
+
+def choose(settings: Settings) -> dict[str, Choice]:
+    """Choose the adapter of each backend, by the name of the backend.
+
+    Raises:
+        SettingsError: some cannot be chosen; the message names all of their settings.
+    """
+    model, search, code = _choose_each(
+        lambda: model_backend(settings).choose(settings),
+        lambda: SEARCH.choose(settings),
+        lambda: CODE.choose(settings),
+    )
+    choices = (
+        model,
+        search,
+        code,
+        choose_pages(search),
+        choose_own_tools(settings.tools, TOOL_NAMES),
+        choose_charts(),
+        Choice("documents", "embedded parsers", "always"),
+        Choice("data", "duckdb", "always"),
+        Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
+        if settings.encryption_key_id
+        else Choice("encryption", "none", "no CHARGEHAND_ENCRYPTION_KEY_ID: Temporal stores payloads as they are"),
+        Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
+        if settings.storage and settings.storage != "off"
+        else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        *choose_tape(settings),
+    )
+    return {choice.backend: choice for choice in choices}
+
+
+def _choose_each(*choosing: Callable[[], Choice]) -> list[Choice]:
+    chosen: list[Choice] = []
+    problems: list[str] = []
+    for choose_one in choosing:
+        try:
+            chosen.append(choose_one())
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError(" ".join(problems))
+    return chosen
+
+
+async def compose(
+    settings: Settings,
+    environment: Mapping[str, str],
+    closing: AsyncExitStack,
+    wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> Sequence[Callable[..., object]]:
+    """Build the adapters that the settings choose, and the activities on top of them.
+
+    MCP servers get their variables from `environment`. `wrap` puts something between adapters and activities:
+    evaluations count what passes, and let others answer.
+    """
+    require_writable(settings.state_dir)
+    chosen = choose(settings)
+    keys = encryption(settings)
+    store = artifact_store(settings, keys)
+    library = document_library(settings, store)
+    conversations = Conversations(conversation_store(settings, store, keys))
+    caches = [settings.state_dir / name for name in CACHES]
+    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
+    closing.callback(sweeping.cancel)
+    tools = await open_tools(settings, chosen, library, store, closing)
+    folders = crew_folders(settings)
+    mcp = await mcp_tools(
+        mcp_declarations(folders), environment, closing, taken=tools, start=settings.tape_replay is None
+    )
+    tools |= mcp
+    models = build_models(settings, chosen["model"].adapter, closing)
+    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
+    models, tools = traffic.models, traffic.tools
+    shared = {name: tool for name, tool in tools.items() if name not in mcp}
+    loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    models = name_models(models, loaded.values())
+    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
+    changes = ChangeReader(library)
+    closing.push_async_callback(changes.close)
+    sessions = SessionActivities(
+        crews,
+        tools,
+        settings.ceilings,
+        turns_queue(settings),
+        library,
+        settings.output_tokens,
+        stores_payloads=settings.storage not in {None, "off"},
+        webhooks=(webhooks := webhook_rules(settings)),
+        listing=Listing(),
+    )
+    return [
+        sessions.open_session,
+        sessions.add_agents,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
+        ToolActivities(crews, tools, library).use_tool,
+        ToolActivities(crews, tools, library).check_call,
+        RunningDuplicateActivities().await_duplicate,
+        BacklogActivities().read_backlog,
+        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
+        CodeReviewActivities(changes, store).write_review,
+        WebhookActivities(webhooks).call_webhook,
+    ]
+
+
+async def open_tools(
+    settings: Settings,
+    chosen: Mapping[str, Choice],
+    library: DocumentLibrary,
+    store: Artifacts,
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    tools = build_tools(
+        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
+    )
+    return tools | await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
+
+
+def crew_folders(settings: Settings) -> list[Path]:
+    return [_SHIPPED_CREWS, *([settings.crews] if settings.crews else [])]
+
+
+def encryption(settings: Settings) -> Encryption | None:
+    """Build the encryption of payloads, documents and conversations; None if it is off."""
+    keys = secret(settings.encryption_keys) or None
+    return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
+
+
+def webhook_rules(settings: Settings) -> WebhookRules:
+    """Build the rules of webhooks.
+
+    Raises:
+        SettingsError: the secret is not what it says it is.
+    """
+    try:
+        return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
+    except ValueError as error:
+        raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
+
+
+def turns_queue(settings: Settings) -> str | None:
+    """Return the task queue of rate-limited model turns: their own, since a rate limit applies to a whole queue."""
+    return f"{settings.task_queue}-models" if settings.requests_per_second else None
