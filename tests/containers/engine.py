@@ -107,10 +107,10 @@ class Engine:
             await self.call("volume", "rm", "--force", name)
 
     @asynccontextmanager
-    async def container(self, options: Sequence[str]) -> AsyncGenerator[str]:
-        """Start the image's own command; it is gone afterwards, however it was stopped."""
+    async def container(self, options: Sequence[str], *command: str) -> AsyncGenerator[str]:
+        """Start the image's own command or another; the container is gone afterwards, however it was stopped."""
         name = f"chargehand-check-{uuid4().hex[:8]}"
-        started = await self.call("run", "--detach", "--name", name, *self.limits, *options, IMAGE)
+        started = await self.call("run", "--detach", "--name", name, *self.limits, *options, IMAGE, *command)
         try:
             assert started.code == 0, started.err
             yield name
@@ -142,7 +142,8 @@ def options_of(composed: Mapping[str, Any], volume: str, settings: Mapping[str, 
     `volume` stands for the named volume, and `settings` come after those of the file. A key that this does not know
     is an error: nothing that the file says is left out without a reason.
     """
-    environment = {name: value for name, value in composed["environment"].items() if value is not None} | settings
+    written = cast("dict[str, str | None]", composed["environment"])
+    environment = {name: value for name, value in {**written, **settings}.items() if value is not None}
     options = ["--network=host", *[f"--env={name}={value}" for name, value in environment.items()]]
     for key, value in composed.items():
         match key:

@@ -5,12 +5,20 @@ Needs Docker, or podman with runc: `make test CONTAINER=1`.
 
 import asyncio
 import json
+import re
+import socket
+import ssl
+import subprocess
 from collections import Counter
 from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
+import httpx2
 import pytest
+import yaml
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
@@ -21,6 +29,7 @@ from tests.waiting import until
 
 pytestmark = [pytest.mark.container, pytest.mark.timeout(1_500)]
 WORKER = service("worker")
+GRACE_SECONDS = str(60 * int(WORKER["stop_grace_period"].removesuffix("m")))
 _STATE = WORKER["environment"]["CHARGEHAND_STATE_DIR"]
 _UNDER_TEST = """
 import os, pathlib, re
@@ -31,7 +40,8 @@ def may_write(folder):
         return False
     return True
 status = dict(re.findall(r"^(\\w+):\\s*(.*)$", pathlib.Path("/proc/self/status").read_text(), re.M))
-print(os.getuid(), int(status["CapBnd"], 16), status["NoNewPrivs"], *map(may_write, ["/", "/app", "/run", "/tmp", STATE]))
+folders = ["/", "/app", "/run", "/tmp", STATE]
+print(os.getuid(), int(status["CapBnd"], 16), status["NoNewPrivs"], *map(may_write, folders))
 """.replace("STATE", repr(_STATE))
 
 
@@ -96,8 +106,7 @@ async def test_a_worker_stopped_in_a_call_finishes_it_and_the_next_one_goes_on(
             await until(lambda: is_healthy(engine, first), 60)
             session = await chargehand.start(GOAL)
             await asyncio.wait_for(held.wait(), 60)
-            grace = WORKER["stop_grace_period"].replace("2m", "120")
-            stopping = asyncio.create_task(engine.call("stop", "--time", grace, first, seconds=180))
+            stopping = asyncio.create_task(engine.call("stop", "--time", GRACE_SECONDS, first, seconds=180))
             await until(lambda: is_unhealthy(engine, first), 60)
             answered.set()
             await stopping
@@ -135,5 +144,65 @@ async def test_documents_reach_the_worker_by_the_shared_volume(engine: Engine, v
         asked = [*command, "At what wind does the Island route stop?"]
         ran = await engine.run([*options, documents], *asked, seconds=120)
 
-    assert ran.code == 0, ran.out + ran.err
-    assert "knots" in ran.out
+    assert "a mean wind of 26 knots" in ran.out, ran.err
+
+
+async def test_the_console_serves_with_the_arguments_of_kubernetes(
+    engine: Engine, volume: str, client: Client, tmp_path: Path
+) -> None:
+    """Confined like the worker, it answers health checks over TLS by the name that browsers use."""
+    container = read_manifest("console")["spec"]["template"]["spec"]["containers"][0]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    arguments = [re.sub(r"--port=\d+", f"--port={port}", each) for each in container["args"]]
+    arguments = [each.replace("$(CONSOLE_HOST)", "chargehand.example.com") for each in arguments]
+    make_certificate(tmp_path, "chargehand.example.com")
+    settings = {
+        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
+        "CHARGEHAND_CONSOLE_TOKEN": uuid4().hex,
+    }
+    options = [*worker_options(engine, volume, settings), f"--volume={tmp_path}:/tls:ro"]
+    check = container["livenessProbe"]["httpGet"]
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "tls.crt"))
+
+    async with (
+        engine.container(options, *container["command"], *arguments) as name,
+        httpx2.AsyncClient(verify=trusted) as http,
+    ):
+
+        async def is_healthy() -> bool:
+            try:
+                answer = await http.get(
+                    f"https://127.0.0.1:{port}{check['path']}",
+                    headers={each["name"]: each["value"] for each in check["httpHeaders"]},
+                    extensions={"sni_hostname": "chargehand.example.com"},
+                )
+            except httpx2.TransportError:
+                return False
+            return answer.status_code == HTTPStatus.OK
+
+        try:
+            await until(is_healthy, 60)
+        except TimeoutError:
+            pytest.fail((await engine.call("logs", name)).err)
+
+
+def read_manifest(name: str) -> dict[str, Any]:
+    file = ROOT / "deploy" / "kubernetes" / name / "deployment.yaml"
+    return cast("dict[str, Any]", yaml.safe_load(file.read_text("utf-8")))
+
+
+def make_certificate(folder: Path, name: str) -> None:
+    """Write `tls.crt` and `tls.key`, as the user of the container can read them."""
+    subject = ["-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}"]
+    files = ["-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")]
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject, *files],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    for file in folder.iterdir():
+        file.chmod(0o644)
+    folder.chmod(0o755)
