@@ -35,10 +35,12 @@ from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
 from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
-from activities.log_redaction import SDK_LOGGING, configure_logging, disable_core_dumps
+from activities.logs import SDK_LOGGING, configure_logging, disable_core_dumps, writes_json
 from activities.mcp.registry import examine
+from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.toolbox import absent_tools
@@ -49,6 +51,7 @@ from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
+from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
@@ -101,7 +104,7 @@ def build_worker(
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[SessionMetrics(), RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -134,7 +137,7 @@ async def run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    runtime = _runtime(settings)
+    runtime = build_runtime(settings)
     async with AsyncExitStack() as closing:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
@@ -142,6 +145,10 @@ async def run(settings: Settings) -> None:
         client = await _connected(settings, stop, runtime)
         if client is None:
             return
+        if settings.metrics_address:
+            queues = [settings.task_queue, *filter(None, [turns_queue(settings)])]
+            measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
+            closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
             await stop.wait()
 
@@ -183,11 +190,19 @@ async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
             yield
 
 
-def _runtime(settings: Settings) -> Runtime:
-    address = settings.metrics_address
-    metrics = PrometheusConfig(bind_address=address, durations_as_seconds=True) if address else None
+def build_runtime(settings: Settings) -> Runtime:
+    """Build the SDK's runtime, which keeps its metrics and logs.
+
+    Raises:
+        SettingsError: the address of the metrics cannot be used.
+    """
+    prometheus = None
+    if settings.metrics_address:
+        prometheus = PrometheusConfig(
+            bind_address=settings.metrics_address, durations_as_seconds=True, histogram_bucket_overrides=BUCKETS
+        )
     try:
-        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=metrics))
+        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=prometheus))
     except (ValueError, RuntimeError) as error:
         raise SettingsError(
             f"CHARGEHAND_METRICS_ADDRESS: {settings.metrics_address} cannot be used: {error}"
@@ -271,11 +286,16 @@ def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     try:
         return _run_verb(settings or Settings(), *arguments)
     except ValidationError as error:
-        sys.stderr.write(f"The worker's settings cannot be used: {describe_unusable(error)}\n")
+        problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except HistoriesError as error:
-        sys.stderr.write(f"Nothing can be replayed: {error}\n")
+        problem = f"Nothing can be replayed: {error}"
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
-        sys.stderr.write(f"The worker cannot start: {error}\n")
+        problem = f"The worker cannot start: {error}"
+    if not arguments and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
+        configure_logging("INFO", "json")
+        _logger.critical(problem)
+    else:
+        sys.stderr.write(f"{problem}\n")
     return 2
 
 
@@ -291,7 +311,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         # The runtime would otherwise write its log among the results.
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
         return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
-    configure_logging(settings.log_level)
+    configure_logging(settings.log_level, settings.log_format)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):
         _logger.warning(warning)

@@ -15,6 +15,7 @@ from activities.contracts import CallCheck, CallProblems, ToolRequest, ToolResul
 from activities.crew_versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import value_problems
+from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.pages.leak_check import carries, hides, repeats
 from activities.recall import RecallContext
 from activities.silence import tool_silence_limit
@@ -85,7 +86,8 @@ class ToolActivities:
                 time = asyncio.timeout(limit)
                 try:
                     async with time:
-                        return await tool.use(arguments, context)
+                        with time_tool(request.call.tool):
+                            return await tool.use(arguments, context)
                 except TimeoutError as error:
                     if not time.expired():
                         raise
@@ -120,6 +122,7 @@ class ToolActivities:
         sent = {name: value for name, value in request.call.arguments.items() if name not in kept}
         if not await asyncio.to_thread(_takes_out, request, sent, described):
             return None
+        count_in_activity(REFUSALS, kind="leak_check")
         return failed(
             "This carries text from the user's own documents, which must not leave. Leave out their names, headings "
             "and contents. Open only addresses that were found, exactly as they were found."

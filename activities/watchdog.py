@@ -13,7 +13,8 @@ from typing import Final
 
 from temporalio.common import MetricMeter
 
-LAG_METRIC: Final = "chargehand_event_loop_lag"
+from activities.metrics import EVENT_LOOP_LAG
+
 _LOOK: Final = timedelta(milliseconds=50)
 _WARN_ABOVE: Final = timedelta(milliseconds=250)
 _WARN_EVERY: Final = timedelta(seconds=10)
@@ -24,7 +25,7 @@ async def watch_event_loop(
     meter: MetricMeter = MetricMeter.noop, *, clock: Callable[[], float] = time.monotonic
 ) -> None:
     """Measure the loop's lag until cancelled; warn when it is too long, but not too often."""
-    lags = meter.create_histogram_timedelta(LAG_METRIC, "Lag of the worker's event loop.", "duration")
+    lags = meter.create_histogram_timedelta(*EVENT_LOOP_LAG)
     quiet_until = -math.inf
     long_lags: list[float] = []
     while True:

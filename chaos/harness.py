@@ -302,6 +302,7 @@ async def open_harness(folder: Path, respond: Respond | None = None) -> AsyncGen
         settings = {
             "TEMPORAL_ADDRESS": server.address,
             "CHARGEHAND_TASK_QUEUE": QUEUE,
+            "CHARGEHAND_LOG_FORMAT": "text",
             "CHARGEHAND_STATE_DIR": str(folder / "state"),
             "OPENAI_BASE_URL": provider.openai_url,
             "CHARGEHAND_MODELS": json.dumps(_MODELS),

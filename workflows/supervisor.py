@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
+    from workflows.metrics import count_refusal
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
@@ -343,6 +344,7 @@ class SupervisorWorkflow:
         """Wait for a person's decision on the plan; returns the plan, as edited."""
         await workflow.wait_condition(lambda: self._decision is not None)
         if self._decision is not None and self._decision.decision == "reject":
+            count_refusal("approval")
             raise ApplicationError(
                 f"The plan was rejected. {self._decision.reason}".strip(),
                 type=ErrorType.PLAN_REJECTED,

@@ -20,12 +20,20 @@ from workflows import options
 from workflows.afterwards import afterwards
 from workflows.call_client import CallClient
 from workflows.calls import ALLOWED
-from workflows.contracts import CallReply, SubtaskRequest
+from workflows.contracts import CallReply, SubtaskRequest, Verdict
 from workflows.conversation import Conversation
 from workflows.inbox import Inbox
+from workflows.metrics import Refusal, count_refusal
 from workflows.rules.repetition import executed, refuse_repetition
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
+_REFUSALS: Final[Mapping[Verdict, Refusal]] = {
+    "rejected": "approval",
+    "expired": "approval",
+    "applied_before": "loop_guard",
+    "unknown_before": "loop_guard",
+}
+"""What refuses a call, by the verdict about it; the policy otherwise."""
 _INTERRUPTED: Final = "Interrupted by the user."
 MOST_CALLS: Final = 8
 """Tool calls of one round; the model is told to ask for the others again."""
@@ -178,13 +186,16 @@ def _refusal(
 ) -> ToolResult | None:
     """Refuse a call that is not to be made; `before` are those that stand before it in its round."""
     if call.tool not in request.agent.tools:
+        count_refusal("permission")
         return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
     if repetition is not None:
+        count_refusal("loop_guard")
         return repetition
     if call.tool in request.agent.acting:
         repetition = refuse_repetition(call, [*conversation.rounds, Round(calls=tuple(before))], MOST_CALLS)
         if repetition is not None:
+            count_refusal("loop_guard")
             # The first of them may turn out not to be made.
             return repetition.model_copy(update={"may_be_repeated": True})
     if call.malformed:
@@ -194,6 +205,7 @@ def _refusal(
 
 def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
     """Tell the agent why a call is not made."""
+    count_refusal(_REFUSALS.get(reply.verdict, "policy"))
     match reply.verdict:
         case "too_early":
             refused = _refused(call, f"Not yet: {reply.reason}. Then make this call again.")

@@ -17,6 +17,7 @@ from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.metrics import REFUSALS, count_in_activity
 from activities.model_turn.breaker import Breakers
 from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
 from activities.model_turn.conversations import Conversations
@@ -94,6 +95,7 @@ class TurnActivities:
                 crew = (await self.crews.find(request.crew)).crew
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
+                    count_in_activity(REFUSALS, kind="leak_check")
                     result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
             result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:

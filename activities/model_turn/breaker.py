@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from activities.contracts import ModelCard
+from activities.metrics import BREAKER_OPENINGS, MODELS, PROVIDER_ERRORS, count_in_activity
 from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.failures import ProviderError
 
@@ -70,6 +71,7 @@ class Breaker:
         try:
             yield
         except ProviderError as failure:
+            count_in_activity(PROVIDER_ERRORS, model=MODELS.of(self.card.name), kind=failure.kind)
             has_answered = failure.is_final
             if not failure.is_final:
                 self._on_failure(failure)
@@ -96,6 +98,7 @@ class Breaker:
             return
         if not is_open:
             # Calls that were made before it opened fail together, and count once.
+            count_in_activity(BREAKER_OPENINGS, model=MODELS.of(self.card.name))
             self._openings += 1
             self._opened += 1
             self._calls = 0

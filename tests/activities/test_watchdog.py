@@ -12,8 +12,9 @@ import pytest
 from pydantic import ValidationError
 from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
 
+from activities.metrics import EVENT_LOOP_LAG
 from activities.settings import Settings
-from activities.watchdog import LAG_METRIC, watch_event_loop
+from activities.watchdog import watch_event_loop
 from tests.waiting import until
 
 
@@ -31,7 +32,7 @@ async def _watched() -> AsyncGenerator[MetricBuffer]:
 
 
 def _lags(buffer: MetricBuffer) -> list[float]:
-    return [update.value for update in buffer.retrieve_updates() if update.metric.name == LAG_METRIC]
+    return [update.value for update in buffer.retrieve_updates() if update.metric.name == EVENT_LOOP_LAG.name]
 
 
 async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,8 @@
 """Keys and words of users, models, documents and providers stay where they belong, whatever goes wrong."""
 
 import asyncio
+import json
+import re
 import resource
 import socket
 import sys
@@ -93,6 +95,7 @@ async def seen(keys_at_hand: None, tmp_path_factory: pytest.TempPathFactory) -> 
         worker = await harness.worker(
             **_KEYS,
             CHARGEHAND_METRICS_ADDRESS=metrics,
+            CHARGEHAND_LOG_FORMAT="json",
             CHARGEHAND_LOG_LEVEL="INFO",
             CHARGEHAND_PROVIDER="openai_compatible",
             CHARGEHAND_CODE="monty",
@@ -134,11 +137,23 @@ def test_what_was_provoked_did_happen(seen: Seen) -> None:
 
 def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
     """Neither the worker's log, with every exception in it, nor the server's, nor any metric."""
-    assert "INFO chargehand.worker: worker polls" in seen.worker.log
+    assert '"level": "INFO", "logger": "chargehand.worker", "message": "worker polls"' in seen.worker.log
     assert CANARY not in seen.worker.log
     assert CANARY not in (seen.harness.folder / "server.log").read_text()
     assert "temporal_activity_execution_failed" in seen.metrics
     assert CANARY not in seen.metrics
+
+
+def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
+    """Every line is JSON, the SDK's and its core's too; what failed in an activity says of which session and where."""
+    records = [json.loads(line) for line in seen.worker.log.splitlines()]
+    failed = [each for each in records if each["message"] == "Completing activity as failed"]
+
+    assert all({"time", "level", "logger", "message", "worker"} <= each.keys() for each in records)
+    assert len(failed) >= 4
+    assert all(re.fullmatch(r"session-[0-9a-f]{12}", each["session"]) for each in failed)
+    belongs = {"session", "workflow_id", "run_id", "workflow_type", "activity", "activity_id", "attempt", "exception"}
+    assert all(belongs <= each.keys() for each in failed)
 
 
 async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:

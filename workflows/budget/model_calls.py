@@ -25,6 +25,7 @@ from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
+from workflows.metrics import count_spend
 from workflows.rules.report_content import merged_spend
 
 _REASONS: Final[dict[str, FailureReason]] = {
@@ -333,6 +334,7 @@ class MeteredModelCalls:
             self.wasted += usage
         agent, purpose = turn.request.agent, turn.request.task.kind
         self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
+        count_spend(usage, model, self.priority.fairness_key or workflow.info().priority.fairness_key)
 
 
 @dataclass

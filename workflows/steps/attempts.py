@@ -16,6 +16,7 @@ from chargehand.contracts import Capability, Escalation, Failure, Outcome, Quest
 from workflows.afterwards import afterwards
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
+from workflows.metrics import count_outcome
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
@@ -157,8 +158,10 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
     if not is_granted:
         session.grants.release(reservation)
-        return ended
-    return replace(ended, outcome=session.grants.close(child, subtask.agent, ended.outcome))
+    else:
+        ended = replace(ended, outcome=session.grants.close(child, subtask.agent, ended.outcome))
+    count_outcome(ended.outcome)
+    return ended
 
 
 async def _run(

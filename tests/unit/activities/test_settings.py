@@ -133,6 +133,7 @@ BAD = {
     "CHARGEHAND_BUILD_ID": ("", "a b"),
     "CHARGEHAND_METRICS_ADDRESS": ("9464", "host"),
     "CHARGEHAND_LOG_LEVEL": ("", "loud"),
+    "CHARGEHAND_LOG_FORMAT": ("", "xml"),
     "CHARGEHAND_PROVIDER": ("nobody",),
     "CHARGEHAND_SEARCH": ("nobody",),
     "CHARGEHAND_CODE": ("nobody",),

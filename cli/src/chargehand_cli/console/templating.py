@@ -1,15 +1,14 @@
-"""The templates of the pages: every value is escaped, and made visible where it could mislead."""
+"""The templates of the console's pages."""
 
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
-from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import dollars, duration, size
 
 _STATES: Final = {"canceled": "cancelled", "timed_out": "timed out"}
@@ -22,27 +21,8 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("chargehand_cli.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters: dict[str, Callable[..., object]] = {
-        "dollars": _dollars,
-        "duration": duration,
-        "size": size,
-        "words": _words,
-        "moment": _moment,
-    }
-    environment.filters.update(filters)
-    return environment
-
-
-def _visible(value: object) -> object:
-    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    filters = {"dollars": _dollars, "duration": duration, "size": size, "words": _words, "moment": _moment}
+    return templates("chargehand_cli.console", filters)
 
 
 def _dollars(amount: Decimal) -> str:

@@ -138,7 +138,8 @@ class Keeper:
             return
         kept = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
         ours = {"TEMPORAL_ADDRESS": self._worker_address, "TEMPORAL_CONFIG_FILE": os.devnull}
-        environment = kept | self._order.worker.environment | ours
+        # Commands show the end of its log to people.
+        environment = {"CHARGEHAND_LOG_FORMAT": "text"} | kept | self._order.worker.environment | ours
         self._worker_started_at = time.monotonic()
         worker = spawn(
             list(self._order.worker.command),

@@ -9,16 +9,17 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
 from chargehand.contracts import Verification
 from chargehand_cli.enclosures import Enclosures, Passage
-from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
+from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.svg import plan_graph, timeline
+from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import (
     STOP_WORDS,
     answer_below_notice,
@@ -222,14 +223,6 @@ def render(template: str, **values: Any) -> Markup:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("chargehand_cli.rendering"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_harmless,
-    )
     filters: dict[str, Callable[..., object]] = {
         "count": count,
         "exact": _exact,
@@ -239,13 +232,7 @@ def _environment() -> Environment:
         "size": size,
         "title": title,
     }
-    for name, function in filters.items():
-        environment.filters[name] = function
-    return environment
-
-
-def _harmless(value: object) -> object:
-    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return templates("chargehand_cli.rendering", filters)
 
 
 def _exact(amount: Decimal) -> str:

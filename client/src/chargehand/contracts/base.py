@@ -1,7 +1,12 @@
 """The two kinds of contract: what our own processes exchange, and what people write."""
 
+import ast
+import inspect
 import re
 from decimal import ROUND_UP, Decimal
+from functools import cache
+from itertools import pairwise
+from textwrap import dedent
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import (
@@ -10,11 +15,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     JsonValue,
     PlainSerializer,
     StringConstraints,
 )
-from pydantic_core import to_json
+from pydantic_core import CoreSchema, to_json
 
 _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
@@ -26,7 +32,43 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 class Contract(BaseModel):
     """A frozen value that crosses a boundary; unknown fields are ignored, so an old reader survives a new writer."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Describe the fields by their docstrings.
+
+        `use_attribute_docstrings` does so for every class when it is imported, a third of the time of all imports.
+        """
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in _docstrings(cls).items():
+            if name in properties:
+                properties[name].setdefault("description", text)
+        return schema
+
+
+@cache
+def _docstrings(contract: type[BaseModel]) -> dict[str, str]:
+    """Read the docstrings below the fields of a class, its bases' included."""
+    inherited = {
+        name: text
+        for base in reversed(contract.__bases__)
+        if issubclass(base, BaseModel) and base is not BaseModel
+        for name, text in _docstrings(base).items()
+    }
+    try:
+        definition: Any = ast.parse(dedent(inspect.getsource(contract))).body[0]
+    except (OSError, TypeError):  # made at run time
+        return inherited
+    own = {}
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                own[name] = inspect.cleandoc(text)
+            case _:
+                pass
+    return inherited | own
 
 
 class Message(Contract):

@@ -13,7 +13,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 from temporalio.bridge.proto.workflow_commands import WorkflowCommand
-from temporalio.common import Priority, SearchAttributes, TypedSearchAttributes
+from temporalio.common import MetricMeter, Priority, SearchAttributes, TypedSearchAttributes
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
     WorkflowInstance,
@@ -258,7 +258,7 @@ class Execution:
             defn=_DEFINITIONS[self.workflow_type],
             info=info,
             randomness_seed=crc32(self.workflow_id.encode()),
-            extern_functions={},
+            extern_functions={"__temporal_get_metric_meter": lambda: MetricMeter.noop},
             disable_eager_activity_execution=False,
             worker_level_failure_exception_types=[],
             patch_activation_callback=None,

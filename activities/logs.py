@@ -1,0 +1,184 @@
+"""Logs of a worker: one record a line, without keys or the text of users, models and documents.
+
+Exception messages may contain them: an SDK's error holds the body of the provider's answer, which may quote the prompt
+or the key. The messages are in the session's history and, at DEBUG, in the log.
+"""
+
+import json
+import logging
+import re
+import resource
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, Literal
+
+from temporalio import activity, workflow
+from temporalio.exceptions import ApplicationError
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
+
+LogFormat = Literal["auto", "json", "text"]
+"""`auto` is text on a terminal, and JSON anywhere else."""
+SDK_LOGGING: Final = LoggingConfig(
+    filter=f"{TelemetryFilter('WARN', 'ERROR').formatted()},temporalio_sdk_core::worker::workflow=ERROR",
+    forwarding=LogForwardingConfig(
+        logging.getLogger("temporalio.core"), append_target_to_name=False, prepend_target_on_message=False
+    ),
+)
+"""The default, except for failed workflow tasks: the SDK logs them too, and its core includes the message."""
+
+_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_NAME_ADDRESSES: Final = ("httpx", "httpx2")
+"""Loggers that write each address at INFO, which may have a search in it."""
+_LONGEST: Final = 8_000
+"""Characters of a text in a record: what collects logs cuts lines of 16 KiB."""
+_CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(?:/[0-9a-f]{16}(?:-\w+)?)?")
+"""The id of a workflow below a session: the session's, its run, the agent or the workflow's purpose, the task."""
+_STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+_HOST: Final = socket.gethostname()
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+def configure_logging(level: str, form: LogFormat = "auto") -> None:
+    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks."""
+    is_json = writes_json(form)
+    logging.basicConfig(level=level)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter((JsonFormatter if is_json else TextFormatter)(_LINE, redacts=level != "DEBUG"))
+    if level != "DEBUG":
+        for name in _NAME_ADDRESSES:
+            logging.getLogger(name).setLevel(logging.WARNING)
+    if is_json:  # where each record has the fields anyway
+        workflow.logger.workflow_info_on_message = activity.logger.activity_info_on_message = False
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda thread: _log_uncaught(
+        thread.exc_type, thread.exc_value or thread.exc_type(), thread.exc_traceback
+    )
+
+
+def writes_json(form: str) -> bool:
+    """Whether records are written as JSON."""
+    return form == "json" or (form != "text" and not sys.stderr.isatty())
+
+
+def disable_core_dumps() -> None:
+    """Disable core dumps, since the memory of the process contains keys."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+class TextFormatter(logging.Formatter):
+    """Formats records for people: a line each, with the traceback of an exception below it."""
+
+    def __init__(self, line: str = _LINE, *, redacts: bool = True) -> None:
+        """Format records by a pattern; if it redacts, exceptions without their messages."""
+        super().__init__(line)
+        self._redacts = redacts
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
+        """Escape control characters, and drop the task that asyncio appends, with its exception."""
+        record.message = _escaped(self._told(record))
+        return super().formatMessage(record)
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
+        """Format types and tracebacks, the first cause first."""
+        if not self._redacts:
+            return super().formatException(ei)
+        return "\n".join(_traceback_lines(ei[1])) if ei[1] else ""
+
+    def _told(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        if record.name == "asyncio" and self._redacts:
+            message = message.partition("\n")[0]
+        return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
+
+
+class JsonFormatter(TextFormatter):
+    """Formats each record as one JSON object on one line, with what it belongs to."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record; JSON in ASCII has no control characters, whatever the message holds."""
+        given = {name: value for name, value in vars(record).items() if name not in _STANDARD and _is_plain(value)}
+        fields = {
+            **given,
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": self._told(record),
+            "worker": f"{record.process}@{_HOST}",
+            **correlation(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)[-_LONGEST:]
+        return json.dumps(fields)
+
+
+def correlation() -> dict[str, Any]:
+    """Return the session, workflow and activity that run here, and the trace, as far as there are any."""
+    fields: dict[str, Any] = {}
+    if activity.in_activity():
+        doing = activity.info()
+        fields = {
+            **_of_workflow(doing.workflow_id or "", doing.workflow_run_id or "", doing.workflow_type or ""),
+            "activity": doing.activity_type,
+            "activity_id": doing.activity_id,
+            "attempt": doing.attempt,
+            "tenant": doing.priority.fairness_key,
+        }
+    elif workflow.in_workflow():
+        info = workflow.info()
+        fields = {
+            **_of_workflow(info.workflow_id, info.run_id, info.workflow_type),
+            "attempt": info.attempt,
+            "tenant": info.priority.fairness_key,
+        }
+    if trace := _trace_id():
+        fields["trace_id"] = trace
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _of_workflow(workflow_id: str, run_id: str, workflow_type: str) -> dict[str, str]:
+    child = _CHILD.fullmatch(workflow_id)
+    session = {"session": child[1], "agent": child[2]} if child else {"session": workflow_id}
+    return {**session, "workflow_id": workflow_id, "run_id": run_id, "workflow_type": workflow_type}
+
+
+def _trace_id() -> str:
+    """Return the id of the trace that is being recorded, if tracing is on."""
+    if tracing := sys.modules.get("opentelemetry.trace"):
+        context = tracing.get_current_span().get_span_context()
+        return f"{context.trace_id:032x}" if context.is_valid else ""
+    return ""
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(isinstance(each, str | int | float) for each in value)  # pyright: ignore[reportUnknownVariableType]  # of any log record
+    return value is None or isinstance(value, str | int | float)
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+    logging.getLogger("chargehand.worker").critical("uncaught exception", exc_info=(kind, error, place))
+
+
+def _traceback_lines(error: BaseException) -> Iterator[str]:
+    chain = [error]
+    while (before := _before(chain[-1])) is not None and before not in chain:
+        chain.append(before)
+    for each in reversed(chain):
+        kind = f" {each.type}" if isinstance(each, ApplicationError) and each.type else ""
+        yield f"{''.join(traceback.format_tb(each.__traceback__))}{type(each).__qualname__}{kind}"
+
+
+def _before(error: BaseException) -> BaseException | None:
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)

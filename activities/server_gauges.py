@@ -1,0 +1,59 @@
+"""Gauges of what only the server knows: the sessions that are open, and the tasks that wait for a worker."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.common import MetricMeter
+from temporalio.service import RPCError
+
+from activities.metrics import ACTIVITY_SLOTS, BACKLOG_AGE, BACKLOG_TASKS, SESSIONS_OPEN
+from chargehand.listing import WAITING_STATES
+from chargehand.wire import SearchAttribute, WorkflowType
+
+EVERY: Final = timedelta(seconds=15)
+_OPEN: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running'"
+_KINDS: Final = {
+    "workflow": TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    "activity": TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+}
+
+
+async def measure_server(client: Client, task_queues: Sequence[str], meter: MetricMeter, slots: int) -> None:
+    """Measure until cancelled, and say how many slots this worker has. Of the server every worker says the same."""
+    meter.create_gauge(*ACTIVITY_SLOTS).set(slots)
+    while True:
+        # A server that is away, or that lacks the search attributes of sessions, leaves the last values.
+        with suppress(RPCError):
+            for queue in task_queues:
+                await _measure_backlog(client, queue, meter)
+            await _measure_sessions(client, meter)
+        await asyncio.sleep(EVERY.total_seconds())
+
+
+async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> None:
+    for kind, number in _KINDS.items():
+        asked = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=number, report_stats=True
+        )
+        stats = (await client.workflow_service.describe_task_queue(asked)).stats
+        labels = {"queue": queue, "kind": kind}
+        meter.create_gauge(*BACKLOG_TASKS).set(stats.approximate_backlog_count, labels)
+        age = stats.approximate_backlog_age.ToTimedelta().total_seconds()
+        meter.create_gauge_float(*BACKLOG_AGE).set(age, labels)
+
+
+async def _measure_sessions(client: Client, meter: MetricMeter) -> None:
+    sessions = meter.create_gauge(*SESSIONS_OPEN)
+    waiting = 0
+    for state in WAITING_STATES:
+        found = (await client.count_workflows(f"{_OPEN} AND {SearchAttribute.STATE} = '{state}'")).count
+        sessions.set(found, {"state": state})
+        waiting += found
+    sessions.set(max((await client.count_workflows(_OPEN)).count - waiting, 0), {"state": "running"})

@@ -1,0 +1,124 @@
+"""What the worker's log keeps of an exception."""
+
+import asyncio
+import dataclasses
+import json
+import logging
+import os
+import re
+import socket
+
+import pytest
+from temporalio.common import Priority
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.logs import JsonFormatter, TextFormatter
+from chargehand.wire import ErrorType
+
+CANARY = "-".join(["canary", "7f3a"])
+"""Not as it stands in a line of code, which the log may quote."""
+
+
+def _refuse() -> None:
+    try:
+        int(CANARY)
+    except ValueError as error:
+        raise ApplicationError(CANARY, CANARY, type=ErrorType.PROVIDER_REFUSED) from error
+
+
+def _formatted(name: str, message: str, error: BaseException | None = None) -> str:
+    told = (type(error), error, error.__traceback__) if error else None
+    record = logging.LogRecord(name, logging.WARNING, __file__, 1, message, (), told)
+    return TextFormatter("%(levelname)s %(name)s: %(message)s").format(record)
+
+
+def test_an_exception_is_told_without_its_words() -> None:
+    """Types and places of it and of its causes, the first cause first; a type of ours with its name on the wire."""
+    with pytest.raises(ApplicationError) as caught:
+        _refuse()
+
+    told = _formatted("temporalio.activity", "Completing activity as failed", caught.value)
+
+    assert told.startswith("WARNING temporalio.activity: Completing activity as failed\n")
+    assert re.findall(r"^(\w+)(?: (\w+))?$", told, re.MULTILINE) == [
+        ("ValueError", ""),
+        ("ApplicationError", "ProviderRefused"),
+    ]
+    assert told.count(f'File "{__file__}", line ') == 3
+    assert CANARY not in told
+
+
+def test_a_forgotten_task_is_told_without_its_words() -> None:
+    """What asyncio writes below its first line is the task as a whole, exception included."""
+    message = "Task exception was never retrieved\nfuture: <Task finished exception=ValueError('words')>"
+
+    told = _formatted("asyncio", message)
+
+    assert told == "WARNING asyncio: Task exception was never retrieved"
+
+
+HOSTILE = (
+    "ok\n2026-11-22 CRITICAL chargehand.worker: forged\r\x1b[31m red \x1b]8;;http://evil\x07 \u202egnp.exe \u2028"
+    ' {"level": "CRITICAL"}'
+)
+"""A message that would be several lines, or colours and links in a terminal, or text in another order."""
+
+
+def _record(message: str, **extra: object) -> logging.LogRecord:
+    return logging.getLogger("library").makeRecord(
+        "library", logging.INFO, __file__, 1, message, (), None, extra={"queue": "q", **extra}
+    )
+
+
+def test_a_message_cannot_forge_records() -> None:
+    """Whatever a message holds, a record is one line of JSON, or one of text, and nothing of it is lost."""
+    record = _record(HOSTILE, forged=HOSTILE, secret=object())
+
+    line = JsonFormatter().format(record)
+    told = json.loads(line)
+
+    assert line.isprintable()
+    assert line.isascii()
+    assert (told["level"], told["logger"], told["message"]) == ("INFO", "library", HOSTILE)
+    assert (told["queue"], told["forged"]) == ("q", HOSTILE)
+    assert "secret" not in told
+    assert TextFormatter().format(record).isprintable()
+
+
+async def test_records_say_what_they_belong_to() -> None:
+    """Session, workflow, run, agent, activity, attempt and tenant, in a thread of the activity too."""
+    environment = ActivityEnvironment()
+    environment.info = dataclasses.replace(
+        environment.info,
+        workflow_id="a/b/0123456789ab/reader/0123456789abcdef-large",
+        workflow_run_id="run",
+        workflow_type="Subtask",
+        activity_type="take_turn",
+        activity_id="turn-3",
+        attempt=2,
+        priority=Priority(fairness_key="acme"),
+    )
+
+    async def log() -> str:
+        return await asyncio.to_thread(JsonFormatter().format, _record("said"))
+
+    told = json.loads(await environment.run(log))
+
+    del told["time"]
+    assert told == {
+        "level": "INFO",
+        "logger": "library",
+        "message": "said",
+        "queue": "q",
+        "worker": f"{os.getpid()}@{socket.gethostname()}",
+        "session": "a/b",
+        "agent": "reader",
+        "workflow_id": "a/b/0123456789ab/reader/0123456789abcdef-large",
+        "run_id": "run",
+        "workflow_type": "Subtask",
+        "activity": "take_turn",
+        "activity_id": "turn-3",
+        "attempt": 2,
+        "tenant": "acme",
+    }

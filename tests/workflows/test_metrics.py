@@ -1,0 +1,251 @@
+"""A worker's metrics, read as Prometheus reads them: they say of sessions what the sessions' reports say."""
+
+import asyncio
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from temporalio.client import Client
+
+from activities import metrics
+from activities.metrics import OTHER, BoundedLabel, Metric
+from activities.models.failures import ProviderError, ProviderFault
+from activities.models.protocol import ModelCall
+from activities.server_gauges import measure_server
+from activities.settings import Settings
+from activities.watchdog import watch_event_loop
+from chargehand.contracts import Limits, Report, SessionRequest, Usage
+from chargehand.converter import data_converter
+from chargehand.errors import SessionFailed
+from chargehand.wire import ErrorType
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Script, Turn, answer, keep_using, reply, report, subtask, usage, use
+from tests.waiting import until, until_state
+from worker_main import build_runtime
+
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
+DASHBOARD = ROOT / "deploy" / "grafana" / "chargehand.json"
+GUIDE = ROOT / "docs" / "how-to" / "watching-workers.md"
+QUESTION = SessionRequest(goal="What do the documents say about the topics?", review="never")
+OURS = {value.name for value in vars(metrics).values() if isinstance(value, Metric)}
+_SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_NAME = re.compile(r"\b(?:chargehand|temporal)_[a-z_]+\b")
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """What the endpoint says."""
+
+    samples: tuple[tuple[str, dict[str, str], float], ...]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name, _, _ in self.samples}
+
+    def sum(self, metric: Metric | str, **labels: str) -> float:
+        """Add up the series of a metric that have these labels."""
+        wanted = metric if isinstance(metric, str) else metric.name
+        return sum(value for name, has, value in self.samples if name == wanted and labels.items() <= has.items())
+
+    def by(self, metric: Metric, label: str) -> dict[str, float]:
+        """Add up the series of a metric by a label; what was never counted is left out."""
+        values = {has[label] for name, has, _ in self.samples if name == metric.name}
+        return {value: total for value in values if (total := self.sum(metric, **{label: value}))}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A worker that is scraped, and the reports of its sessions."""
+
+    address: str
+    reports: tuple[Report, ...]
+
+    async def scrape(self) -> Scrape:
+        text = await asyncio.to_thread(lambda: urllib.request.urlopen(f"http://{self.address}/metrics").read().decode())
+        samples = ((name, dict(_LABEL.findall(labels)), float(value)) for name, labels, value in _SAMPLE.findall(text))
+        return Scrape(tuple(samples))
+
+
+def _script() -> Callable[[ModelCall], Turn]:
+    """Let a provider fail once, agents repeat themselves, and one prompt be read from the cache."""
+    fault = ProviderFault(provider="scripted")
+    failing: list[Exception] = [
+        ProviderError("busy", fault, ErrorType.RATE_LIMITED, retry_after=timedelta(milliseconds=10))
+    ]
+    cached = usage().model_copy(update={"cached_input_tokens": 60})
+    script = (
+        Script()
+        .plan(subtask("T1"), subtask("T2"))
+        .work("topic T1", use("search_documents"), use("search_documents"), answer("Known."))
+        .synthesis(reply(report("All of it.")).model_copy(update={"usage": cached}))
+        .plan(*(subtask(f"T{number}", instruction=f"Dig for ever at {number}.") for number in (1, 2)), goal="dig")
+        .work("Dig", keep_using("search_documents"))
+    )
+    return lambda call: failing.pop() if failing else script(call)
+
+
+@pytest.fixture(scope="module")
+async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Watched]:
+    """Run sessions on a worker that replays every workflow from the start in each of its tasks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    runtime = build_runtime(Settings(metrics_address=address))
+    connected = await Client.connect(
+        client.service_client.config.target_host, data_converter=data_converter(), runtime=runtime
+    )
+    folder, queue = tmp_path_factory.mktemp("metrics"), "watched"
+    watching = [
+        asyncio.create_task(watch_event_loop(runtime.metric_meter)),
+        asyncio.create_task(measure_server(connected, [queue], runtime.metric_meter, 100)),
+    ]
+    async with open_environment(connected, folder, _script(), cached_workflows=0, task_queue=queue) as opened:
+        reports = await _sessions(opened)
+        await _nonsense(opened, queue)
+        watched = Watched(address, tuple(reports))
+
+        async def is_measured() -> bool:
+            names = (await watched.scrape()).names
+            return {metrics.SESSIONS_OPEN.name, "temporal_workflow_task_execution_failed"} <= names
+
+        await until(is_measured)
+        yield watched
+    for each in watching:
+        each.cancel()
+
+
+async def _sessions(opened: SessionEnvironment) -> list[Report]:
+    whole = await opened.run(QUESTION.model_copy(update={"tenant": "acme"}))
+    digging = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
+    dug = await opened.run(digging)
+    await _reject(opened)
+    return [whole, dug]
+
+
+async def _reject(opened: SessionEnvironment) -> None:
+    """Have a person reject a plan, which ends the session without a report."""
+    session = await opened.chargehand.start(QUESTION.model_copy(update={"approval": "plan"}))
+    await until_state(session, "awaiting_approval")
+    await session.reject("Too broad.")
+    with pytest.raises(SessionFailed):
+        await session.result()
+
+
+async def _nonsense(opened: SessionEnvironment, queue: str) -> None:
+    """Start a workflow that no worker knows, whose tasks fail."""
+    await opened.chargehand.client.start_workflow(
+        "Nobody", id="nobody", task_queue=queue, run_timeout=timedelta(minutes=1)
+    )
+
+
+async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
+    """Turns, tokens, dollars and ends equal what the sessions report, although every step was replayed many times."""
+    scrape = await watched.scrape()
+    used = sum((each.usage for each in watched.reports), Usage())
+    acme = watched.reports[0].usage
+
+    # The plan that was rejected has no report, and cost one turn like every other.
+    assert scrape.sum(metrics.TURNS) == used.turns + 1
+    assert scrape.sum(metrics.TURNS, tenant="acme") == acme.turns
+    assert scrape.sum(metrics.COST, tenant="acme") == acme.cost_usd * 10**9
+    assert scrape.sum(metrics.COST) == (used.cost_usd + usage().cost_usd) * 10**9
+    tokens = scrape.by(metrics.TOKENS, "kind")
+    assert tokens["cached_input"] == used.cached_input_tokens == 60
+    assert tokens["uncached_input"] + 60 == used.input_tokens + usage().input_tokens
+    assert tokens["output"] == used.output_tokens + usage().output_tokens
+    assert scrape.by(metrics.CACHE_HITS, "model") == {"scripted-1": 1}
+    assert scrape.sum("chargehand_tool_duration_count") == used.tool_calls
+    ends = Counter([*(each.stop_reason for each in watched.reports), "refused"])
+    assert scrape.by(metrics.SESSIONS_ENDED, "end") == ends
+    assert scrape.sum(metrics.SESSIONS_STARTED) == ends.total()
+    assert scrape.sum("chargehand_session_duration_count") == len(watched.reports)
+
+
+async def test_what_went_wrong_is_counted(watched: Watched) -> None:
+    """A provider's failure, the breaker that it opened, a limit, a repeated call and a rejected plan: each once."""
+    scrape = await watched.scrape()
+
+    assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"RateLimited": 1}
+    assert scrape.sum(metrics.BREAKER_OPENINGS) == 1
+    assert scrape.by(metrics.REFUSALS, "kind") == {"loop_guard": 1, "approval": 1}
+    assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2}
+    assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 2}
+
+
+async def test_labels_are_few(watched: Watched) -> None:
+    """No label holds an id or a word of a session, so that the number of series does not grow with them."""
+    scrape = await watched.scrape()
+
+    labels = {label for name, has, _ in scrape.samples if name.startswith("chargehand") for label in has}
+    values = {value for name, has, _ in scrape.samples if name.startswith("chargehand") for value in has.values()}
+    assert labels <= {
+        *("namespace", "service_name", "task_queue", "workflow_type", "activity_type", "le"),
+        *("tenant", "model", "kind", "end", "limit", "scope", "tool", "state", "queue"),
+    }
+    assert not any(each.session in value for each in watched.reports for value in values)
+
+
+def test_a_label_with_too_many_values_gets_no_more() -> None:
+    """Beyond its bound, and for a name that nobody would give, the value is `other`; known ones stay."""
+    label = BoundedLabel(2)
+
+    values = [label.of(each) for each in ("a", "b\n", "b", "c", "a", "x" * 200)]
+
+    assert values == ["a", OTHER, "b", OTHER, "a", OTHER]
+
+
+async def test_every_metric_in_use_exists(watched: Watched) -> None:
+    """Panels and alerts ask for what a worker really says; all that is ours is said, and documented."""
+    names = (await watched.scrape()).names
+    page = GUIDE.read_text(encoding="utf-8")
+    asked = set(_NAME.findall(DASHBOARD.read_text(encoding="utf-8") + ALERTS.read_text(encoding="utf-8")))
+    documented = set(_NAME.findall(page))
+
+    assert asked - names == set()
+    assert {name for name in documented if name.removesuffix("_sum") not in names | _families(names)} == set()
+    assert OURS - _families(names) == set()
+    assert OURS - documented == set()
+
+
+def _families(names: set[str]) -> set[str]:
+    return names | {name.removesuffix("_bucket") for name in names}
+
+
+def test_alerts_are_explained() -> None:
+    """Each alert is one of Prometheus's, and says where to read what to do."""
+    rules = YAML(typ="safe").load(ALERTS)["groups"][0]["rules"]  # pyright: ignore[reportUnknownMemberType]  # as in test_compose
+    headings = re.findall(r"^#+ (.+)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert [each["annotations"]["runbook"] for each in rules] == [
+        f"docs/how-to/{GUIDE.name}#{each['alert'].lower()}" for each in rules
+    ]
+    assert {each["alert"] for each in rules} <= set(headings)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
+def test_prometheus_reads_its_files() -> None:
+    """Prometheus's own tool finds no mistake in the scrape file and the rules."""
+    subprocess.run(["promtool", "check", "config", ALERTS.with_name("prometheus.yml")], check=True, timeout=60)
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    """Panels have ids and places of their own, and ask whatever Prometheus is chosen."""
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    panels = dashboard["panels"]
+
+    assert len({each["id"] for each in panels}) == len(panels)
+    places = [tuple(each["gridPos"][side] for side in "xy") for each in panels]
+    assert len(set(places)) == len(places)
+    assert {each["datasource"]["uid"] for each in panels if each["type"] != "row"} == {"${datasource}"}

@@ -1,0 +1,116 @@
+"""What workflows count. Nothing is counted again in a replay."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from activities import metrics
+from activities.metrics import MODELS, TENANTS, Metric
+from chargehand.contracts import Outcome, Report, SessionRequest, Usage
+from chargehand.wire import ErrorType, WorkflowType
+
+_NANODOLLARS: Final = 10**9
+_LIMITS: Final[Mapping[str, str]] = {
+    "out_of_turns": "max_turns",
+    "out_of_budget": "budget_usd",
+    "overcharged": "budget_usd",
+    "out_of_rounds": "max_rounds",
+    "deadline": "deadline",
+    "timeout": "deadline",
+}
+"""Limits of `Limits`, by the reason that a session or an outcome gives."""
+DEFAULT: Final = "default"
+"""The tenant of a request that names none."""
+_REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.PLAN_REJECTED}
+"""Errors that end a session because of its request, or of what a person decided."""
+Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
+
+
+class SessionMetrics(Interceptor):
+    """Counts the sessions that begin and end, without nested ones."""
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of workflows."""
+        return _SessionMetrics
+
+
+class _SessionMetrics(WorkflowInboundInterceptor):
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # as above
+        info = workflow.info()
+        if info.workflow_type != WorkflowType.SUPERVISOR or info.parent is not None:
+            return await super().execute_workflow(input)
+        asked: object = input.args[0] if input.args else None
+        tenant = TENANTS.of(asked.tenant if isinstance(asked, SessionRequest) else DEFAULT)
+        if info.continued_run_id is None or info.cron_schedule:
+            _count(metrics.SESSIONS_STARTED, tenant=tenant)
+        try:
+            report: Report = await super().execute_workflow(input)
+        except (asyncio.CancelledError, Exception) as error:
+            if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
+                _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=tenant)
+            raise
+        _count(metrics.SESSIONS_ENDED, end=report.stop_reason, tenant=tenant)
+        _count_limit(report.stop_reason, "session")
+        duration = workflow.metric_meter().create_histogram_timedelta(*metrics.SESSION_DURATION)
+        duration.record(report.timing.wall)
+        return report
+
+
+def _end_of(error: BaseException) -> str:
+    """Say how a session ended that has no report."""
+    if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+        return "cancelled"
+    return "refused" if isinstance(error, ApplicationError) and error.type in _REFUSED else "failed"
+
+
+def count_outcome(outcome: Outcome) -> None:
+    """Count an attempt at a subtask that ended."""
+    _count(metrics.SUBTASKS_ENDED, end=outcome.kind)
+    if outcome.kind != "success":
+        _count_limit(outcome.reason, "subtask")
+        if outcome.reason == "duplicate":
+            count_refusal("loop_guard")
+
+
+def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
+    """Count what one call of a model was settled with."""
+    model, tenant = MODELS.of(model), TENANTS.of(tenant or DEFAULT)
+    _count(metrics.TURNS, usage.turns, model=model, tenant=tenant)
+    _count(metrics.COST, int(usage.cost_usd * _NANODOLLARS), model=model, tenant=tenant)
+    cached = usage.cached_input_tokens
+    for kind, tokens in {
+        "uncached_input": usage.input_tokens - cached,
+        "cached_input": cached,
+        "output": usage.output_tokens,
+    }.items():
+        _count(metrics.TOKENS, max(tokens, 0), model=model, kind=kind)
+    _count(metrics.CACHE_HITS, int(cached > 0), model=model)
+    doubtful = usage.possibly_billed_twice_usd
+    _count(metrics.DOUBTFUL_CALLS, int(usage.possibly_billed_twice_at_most_usd > 0), model=model)
+    _count(metrics.DOUBTFUL_COST, int(doubtful * _NANODOLLARS), model=model)
+
+
+def count_refusal(kind: Refusal) -> None:
+    """Count something that was refused."""
+    _count(metrics.REFUSALS, kind=kind)
+
+
+def _count_limit(reason: str, scope: Literal["session", "subtask"]) -> None:
+    if reason in _LIMITS:
+        _count(metrics.LIMITS_REACHED, limit=_LIMITS[reason], scope=scope)
+
+
+def _count(metric: Metric, number: int = 1, **labels: str) -> None:
+    metrics.count(workflow.metric_meter(), metric, number, **labels)
