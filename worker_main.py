@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pydantic import ValidationError
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.composition import choose, compose, crew_folders, encryption, open_tools, turns_queue
+from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
 from activities.health import health_file
@@ -45,6 +45,7 @@ from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
@@ -52,7 +53,7 @@ from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
 from workflows.metrics import SessionMetrics
-from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
 
@@ -80,7 +81,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -99,12 +100,18 @@ def build_worker(
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=WORKFLOWS,
+        workflows=versioned(WORKFLOWS) if settings.deployment else WORKFLOWS,
         activities=activities,
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[SessionMetrics(), RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[
+            *_tracing(client),
+            SessionMetrics(),
+            RefuseBadInput(),
+            Heartbeats(slots),
+            CallerCheck(settings.task_queue),
+        ],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
@@ -116,6 +123,15 @@ def build_worker(
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
+
+
+def _tracing(client: Client) -> list[Interceptor]:
+    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
+        return []
+    from workflows.tracing import Traced
+
+    return [Traced()]
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
@@ -142,7 +158,7 @@ async def run(settings: Settings) -> None:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime)
+        client = await _connected(settings, stop, runtime, _plugins(settings, closing))
         if client is None:
             return
         if settings.metrics_address:
@@ -161,6 +177,9 @@ async def polling(
     workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
         await _warn_if_unlisted(client)
+        if settings.tenants is not None:
+            with suppress(RPCError):  # sessions that begin bring the limits, too
+                await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         await running.enter_async_context(health_file(settings.health_file))
@@ -214,14 +233,25 @@ def _converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
+def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    if choose_tracing(settings).adapter == "none":
+        return []
+    from activities.tracing.export import start_export
+
+    return [start_export(settings, closing)]
+
+
+async def _connected(
+    settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
+) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime)
+            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):
@@ -303,6 +333,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     if verb == "--check-settings":
         choose(settings)
         encryption(settings)
+        ledgers(settings)
         return 0
     if verb == "--explain":
         return asyncio.run(explain(settings))

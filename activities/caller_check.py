@@ -6,6 +6,7 @@ per workflow run; it knows the type, the task queue, whose workers decide what t
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -19,9 +20,13 @@ from activities.contracts import OpenSessionRequest
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 
-_OURS: Final = frozenset(WorkflowType) - {WorkflowType.VERIFICATION}
-_VERIFYING: Final = frozenset({WorkflowType.VERIFICATION})
-_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION})
+_CALLERS: Final[Mapping[str, frozenset[str]]] = {
+    ActivityType.VERIFY_REPORT: frozenset({WorkflowType.VERIFICATION}),
+    ActivityType.FIND_ENDED: frozenset({WorkflowType.TENANT}),
+}
+"""Activities that belong to one type of workflow."""
+_OURS: Final[frozenset[str]] = frozenset(WorkflowType) - frozenset[str]().union(*_CALLERS.values())
+_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION, WorkflowType.TENANT})
 _PATIENCE: Final = timedelta(seconds=3)
 """Shorter than a missed heartbeat takes to be noticed."""
 _MOST_RUNS: Final = 10_000
@@ -58,7 +63,7 @@ class CallerCheck(Interceptor):
             ApplicationError: `NotStandalone`.
         """
         info = activity.info()
-        caller, ours = _Caller(), _VERIFYING if info.activity_type == ActivityType.VERIFY_REPORT else _OURS
+        caller, ours = _Caller(), _CALLERS.get(info.activity_type, _OURS)
         if info.workflow_type in ours and info.workflow_id and info.workflow_run_id:
             caller = await self._look_up((info.workflow_id, info.workflow_run_id))
         is_ours = caller.type in ours and caller.task_queue == self._task_queue

@@ -38,9 +38,11 @@ from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
 from activities.tape.registry import Traffic, choose_tape, with_tape
+from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
@@ -54,10 +56,11 @@ def choose(settings: Settings) -> dict[str, Choice]:
     Raises:
         SettingsError: some cannot be chosen; the message names all of their settings.
     """
-    model, search, code = _choose_each(
+    model, search, code, spans = _choose_each(
         lambda: model_backend(settings).choose(settings),
         lambda: SEARCH.choose(settings),
         lambda: CODE.choose(settings),
+        lambda: choose_tracing(settings),
     )
     choices = (
         model,
@@ -74,6 +77,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        spans,
         *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
@@ -137,6 +141,7 @@ async def compose(
         stores_payloads=settings.storage not in {None, "off"},
         webhooks=(webhooks := webhook_rules(settings)),
         listing=Listing(),
+        ledgers=ledgers(settings),
     )
     return [
         sessions.open_session,
@@ -149,6 +154,7 @@ async def compose(
         VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
         CodeReviewActivities(changes, store).write_review,
         WebhookActivities(webhooks).call_webhook,
+        TenantActivities().find_ended,
     ]
 
 
@@ -190,6 +196,15 @@ def webhook_rules(settings: Settings) -> WebhookRules:
         return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
     except ValueError as error:
         raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
+
+
+def ledgers(settings: Settings) -> Ledgers:
+    """Read the tenants' limits, which their ledgers keep.
+
+    Raises:
+        SettingsError: the file is missing or wrong.
+    """
+    return Ledgers(load_tenants(settings.tenants), settings.task_queue)
 
 
 def turns_queue(settings: Settings) -> str | None:

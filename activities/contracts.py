@@ -8,6 +8,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from activities.crews import CodeReviewRules, Routing, SlowQueue
+from activities.tenant_contracts import AdmissionTerms
 from chargehand.contracts import (
     Artifact,
     Capability,
@@ -16,7 +17,6 @@ from chargehand.contracts import (
     EarlierSession,
     Effort,
     Finding,
-    Issue,
     JsonSchema,
     Limits,
     Obligation,
@@ -200,6 +200,10 @@ class SessionFacts(Contract):
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
+    weight: float = left_out(1.0)
+    """The tenant's share of a backlog."""
+    admission: AdmissionTerms | None = left_out(None)
+    """Where the session waits to be admitted, if its tenant has limits."""
 
     def model_of(self, agent: AgentCard) -> ModelCard:
         """Return the model that an agent uses."""
@@ -375,39 +379,6 @@ class Backlog(Contract):
 
     age: timedelta
     """How long its oldest task waits."""
-
-
-# --- the review of a change ------------------------------------------------------------------------------------------
-
-
-class FoundIssue(Contract):
-    """A finding of a reviewer."""
-
-    agent: str
-    issue: Issue
-
-
-class CodeReviewRequest(Contract):
-    """Check findings against the change that they are about, and write the review."""
-
-    documents: tuple[str, ...]
-    found: tuple[FoundIssue, ...]
-    confirmed: tuple[Issue, ...]
-    """What the second look found to be right."""
-    was_checked: bool
-    """Whether the second look took place."""
-    threshold: int
-    added_lines_only: bool
-
-
-class CodeReview(Contract):
-    """A review."""
-
-    answer: str
-    """Markdown."""
-    issues: tuple[Issue, ...] = ()
-    """Those that are reported."""
-    artifacts: tuple[Artifact, ...] = ()
 
 
 # --- a tool call -------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from activities.earlier_sessions import read_earlier_work
 from activities.json_schema import schema_problems
 from activities.listing import Listing
 from activities.notes import NOTE
+from activities.tenants import Ledgers
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
@@ -60,6 +61,8 @@ class SessionActivities:
     webhooks: WebhookRules = NO_WEBHOOKS
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
+    ledgers: Ledgers | None = None
+    """Admit sessions within the limits of their tenants; without them there are none."""
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -76,6 +79,7 @@ class SessionActivities:
         terms = settle_terms(request, crew)
         problems = [
             *self._ceiling_problems(terms.limits),
+            *(self.ledgers.tenants.problems(request.tenant) if self.ledgers else ()),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
             *self.webhooks.problems(request.webhook),
@@ -83,7 +87,7 @@ class SessionActivities:
         ]
         if problems:
             raise invalid_input("SessionRequest", problems)
-        return SessionFacts(
+        facts = SessionFacts(
             crew=self._card(pinned, request, terms.profile),
             models=dict(pinned.models),
             terms=terms,
@@ -95,6 +99,15 @@ class SessionActivities:
             is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
         )
+        return await self._admitted(request, facts)
+
+    async def _admitted(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
+        """Have the session's tenant asked whether it may begin, unless the request is refused anyway."""
+        if self.ledgers is None:
+            return facts
+        weight = self.ledgers.tenants.limits_of(request.tenant).weight
+        admission = await self.ledgers.ask(request, facts.terms.limits.budget_usd)
+        return facts.model_copy(update={"weight": weight, "admission": admission})
 
     @activity.defn(name=ActivityType.ADD_AGENTS)
     async def add_agents(self, asked: AddAgentsRequest) -> AddedAgents:

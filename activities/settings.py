@@ -19,6 +19,7 @@ from activities.logs import LogFormat
 from activities.models.registry import ModelSettings
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
+from activities.tracing.settings import TracingSettings
 from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
@@ -29,7 +30,7 @@ _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.
@@ -55,6 +56,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    tenants: Path | None = None
+    """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     webhook_hosts: frozenset[str] = frozenset()

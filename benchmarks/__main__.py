@@ -16,6 +16,7 @@ from benchmarks.limits import limits
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
+from benchmarks.prompts import prompts
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
@@ -26,6 +27,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "limits": ("Limits: larger grants, limits that bind, and the books themselves", limits),
     "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
+    "prompts": ("What the main job sends, in tokens by part", prompts),
     "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
     "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
     "peers": ("The main job in other frameworks, each in an environment of its own", peers),

@@ -33,6 +33,7 @@ from activities.models.registry import Models
 from activities.recall import RECALL, Recall
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
+from activities.tenants import Ledgers, TenantActivities, Tenants
 from activities.tool_use import ToolActivities
 from activities.tools import READS_DOCUMENTS, Tool, tool_capabilities
 from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
@@ -67,6 +68,7 @@ class Backends:
     fallback: Models | None = None
     own_crews: tuple[Path, ...] = ()
     webhooks: WebhookRules = NO_WEBHOOKS
+    ledgers: Ledgers | None = None
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
@@ -97,6 +99,7 @@ class Backends:
             stores_payloads=True,
             webhooks=self.webhooks,
             listing=Listing(),
+            ledgers=self.ledgers,
         )
         return [
             sessions.open_session,
@@ -109,6 +112,7 @@ class Backends:
             VerificationActivities(store, self.document_roots).verify_report,
             CodeReviewActivities(changes, store).write_review,
             WebhookActivities(self.webhooks).call_webhook,
+            TenantActivities().find_ended,
         ]
 
 
@@ -140,6 +144,7 @@ async def open_environment(
     document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
     webhooks: WebhookRules = NO_WEBHOOKS,
+    tenants: Tenants | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -156,7 +161,13 @@ async def open_environment(
     model = ScriptedModel(respond)
     tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
     backends = Backends(
-        model, tools, cards or scripted_cards(), own_crews=own_crews, document_roots=document_roots, webhooks=webhooks
+        model,
+        tools,
+        cards or scripted_cards(),
+        own_crews=own_crews,
+        document_roots=document_roots,
+        webhooks=webhooks,
+        ledgers=Ledgers(tenants, task_queue) if tenants else None,
     )
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)

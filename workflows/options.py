@@ -60,6 +60,7 @@ _WEBHOOK_RETRIES: Final = RetryPolicy(
 )
 
 _BACKLOG_TIMEOUT: Final = timedelta(seconds=10)
+_FIND_ENDED_TIMEOUT: Final = timedelta(minutes=2)
 
 REPORT_TIME: Final = timedelta(minutes=2)
 """The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
@@ -71,6 +72,8 @@ STOP_TIMEOUT: Final = timedelta(seconds=5)
 """How long a subtask that is asked to stop may take to return what it has."""
 HANDLER_TIMEOUT: Final = timedelta(seconds=1)
 """How long a session that failed waits for its message handlers before it closes."""
+QUEUE_MARGIN: Final = timedelta(minutes=10)
+"""How long before the server would end it a session gives up waiting to begin."""
 NEXT_TASK: Final = timedelta(milliseconds=1)
 """A timer that ends in the next workflow task."""
 
@@ -180,6 +183,16 @@ def backlog() -> ActivityLimits:
     return ActivityLimits(
         schedule_to_close_timeout=_BACKLOG_TIMEOUT,
         start_to_close_timeout=_BACKLOG_TIMEOUT,
+        retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
+def find_ended() -> ActivityLimits:
+    """Build the limits of the activity that looks for ended sessions, which is called again anyway."""
+    return ActivityLimits(
+        schedule_to_close_timeout=_FIND_ENDED_TIMEOUT,
+        start_to_close_timeout=_FIND_ENDED_TIMEOUT,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
     )
 

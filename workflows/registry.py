@@ -30,11 +30,18 @@ from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
+from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
 from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
-WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, SubtaskWorkflow, VerificationWorkflow, WebhookWorkflow)
+WORKFLOWS: Final[Sequence[type]] = (
+    SupervisorWorkflow,
+    SubtaskWorkflow,
+    VerificationWorkflow,
+    WebhookWorkflow,
+    TenantWorkflow,
+)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (
@@ -45,6 +52,11 @@ _SHARED_MODULES: Final = (
     # `activities` and `workflows` in a checkout, one package in the wheel.
     *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
+
+
+def versioned(workflows: Sequence[type]) -> Sequence[type]:
+    """List the workflows of a worker with Worker Versioning: only it may say that one of them changes its build."""
+    return [UpgradingTenantWorkflow if each is TenantWorkflow else each for each in workflows]
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:

@@ -51,9 +51,13 @@ _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "fini
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
 
-def priority_of(request: SessionRequest) -> Priority:
+def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
     """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
-    return Priority(priority_key=request.priority, fairness_key=request.tenant)
+    return Priority(
+        priority_key=request.priority,
+        fairness_key=request.tenant,
+        fairness_weight=None if weight == 1 else weight,  # the server's default, which histories need not repeat
+    )
 
 
 def _without_stop_reason(listed: TypedSearchAttributes) -> list[SearchAttributeUpdate[Any]]:
@@ -137,7 +141,7 @@ class Session:
     @property
     def priority(self) -> Priority:
         """Where the session's work stands in a backlog, whoever started it and however."""
-        return priority_of(self.request)
+        return priority_of(self.request, self.facts.weight)
 
     @property
     def was_reset(self) -> bool:
@@ -214,6 +218,16 @@ class Session:
             self.clock.stop_overcharged()
             charged = f"${excess:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
             self.progress.add_gaps([f"Model providers charged {charged}; nothing more was started."])
+
+    def close_ledger(self) -> Decimal:
+        """Free what was set aside for the report, and return what the session has cost at most.
+
+        Subtasks that have not ended may still spend what they were granted.
+        """
+        for reserve in (self.report_reserve, self.output_reserve):
+            if reserve is not None:
+                reserve.release()
+        return self.ledger.spent.usd + self.ledger.reserved.usd
 
     def enter(self, state: SessionState) -> None:
         """Change to another state."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -10,6 +11,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities.tenant_contracts import Admission
     from chargehand.contracts import (
         Answer,
         CallDecision,
@@ -25,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.converter import join_problems
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
+    from workflows.admission import Place
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
@@ -64,12 +67,13 @@ class SupervisorWorkflow:
         self._answered: set[str] = set()
         """Subtasks whose question has received an answer, in the same sense."""
         self._budget_client = BudgetClient()
+        self._place = Place()
 
     @workflow.run
     async def run(self, request: SupervisorRequest) -> Report:
         """Plan, execute, review, write the report."""
         try:
-            session = self._session = await open_session(request, self._progress, self._budget_client)
+            session = self._session = await open_session(request, self._progress, self._budget_client, self._place)
             plan = self._progress.plan or await self._plan(session)
             while plan is not None:
                 session.enter("executing")
@@ -81,12 +85,15 @@ class SupervisorWorkflow:
             report = with_late_messages(session, report)
             session.enter("finished")
             session.list_state(report)
+            await self._place.leave(session.close_ledger())
             await announce_end(session, stop_reason=report.stop_reason)
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
             if self._session is not None:
                 self._session.list_state()
+            if workflow.in_workflow():
+                await self._place.leave(self._session.close_ledger() if self._session else Decimal(0))
             if self._session is None or request.delegation is None:
                 await self._announce_failure(error)
                 raise
@@ -145,6 +152,7 @@ class SupervisorWorkflow:
         """Apply higher limits; a paused session continues."""
         await _next_task()
         self._refuse_problems(raised)
+        await self._place.enlarge(raised.budget_usd)
         self._open.raise_limits(raised)
         return self._progress.status()
 
@@ -286,6 +294,11 @@ class SupervisorWorkflow:
     def receive_grant(self, grant: Grant) -> None:
         """Keep the answer."""
         self._budget_client.receive(grant)
+
+    @workflow.signal(name=SignalName.ADMISSION, description="Whether the tenant's limits let the session begin.")
+    def receive_admission(self, admission: Admission) -> None:
+        """Keep the ledger's answer."""
+        self._place.receive(admission)
 
     @property
     def _open(self) -> Session:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from temporalio import activity
 
 from activities.code_review.change import ChangeReader, NoChangeError
+from activities.code_review.contracts import CodeReview, CodeReviewRequest
 from activities.code_review.documents import dismissed_in, markdown_of, sarif_of
 from activities.code_review.findings import sift
-from activities.contracts import CodeReview, CodeReviewRequest
 from activities.tool_outputs import FileStore, ToolOutput, store_outputs
 from chargehand.wire import ActivityType
 

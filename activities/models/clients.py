@@ -18,7 +18,7 @@ from activities.models.failures import ReportedError, UnreadableReply, redacted,
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.prices import load as load_prices
 from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
-from activities.models.replies import Content, model_name, returnable, within
+from activities.models.replies import Content, is_small, model_name, returnable, within
 from activities.models.streaming import STEADY, Fold, Patience, Response, receive
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class ProviderModel(ABC, Generic[ClientType]):
                 body = await self._send_with_effort(client, call)
             except UnreadableReply as error:
                 return self._unusable(call, error.body, error)
+            if is_small(body):
+                return self._understand(call, body)
             return await asyncio.to_thread(self._understand, call, body)
 
     def _with_possible_effort(self, call: ModelCall) -> ModelCall:
@@ -188,12 +190,13 @@ class ProviderModel(ABC, Generic[ClientType]):
 async def _posted(client: Client, path: str, body: Mapping[str, Any], call: ModelCall) -> AsyncGenerator[Response]:
     """Post by the SDK's low-level request: address, key and typed errors are its own, body and reply are left alone.
 
-    Its `create` methods walk the body by its types, which costs more than all the rest of a call.
+    Its `create` methods walk the body by its types, which costs more than all the rest of a call. The stream is read
+    as the network client bounds and decodes it, without the layers above it that each piece would pass.
     """
     options = {"headers": {**call.headers, **_STREAMED}, "timeout": make_timeout(call.timeout_seconds)}
     response = await client.post(path, cast_to=object, body=body, options=options)
     try:
-        yield response
+        yield response.http_response
     finally:
         await response.close()
 

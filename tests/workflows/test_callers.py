@@ -106,6 +106,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
         case ActivityType.VERIFY_REPORT:
             return [{"session": "s"}]
+        case ActivityType.FIND_ENDED:
+            return [{"sessions": []}]
         case ActivityType.OPEN_SESSION:
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
 

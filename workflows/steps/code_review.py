@@ -7,7 +7,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.code_review.activity import CodeReviewActivities
-from activities.contracts import CodeReview, CodeReviewRequest, FoundIssue, InputOutcome
+from activities.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
+from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from workflows import options
 from workflows.rules.report_content import USABLE

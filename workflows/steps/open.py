@@ -11,11 +11,13 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
+from activities.tenant_contracts import LEDGER_PREFIX
 from chargehand.contracts import Capability, Delegation, JsonSchema, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
+from workflows.admission import Place
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
@@ -33,25 +35,33 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient) -> Session:
+async def open_session(
+    asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient, place: Place
+) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
-        ApplicationError: `InvalidInput` or `LimitTooSmall`.
+        ApplicationError: `InvalidInput`, `LimitTooSmall` or `TenantLimit`.
     """
     _check(asked)
     progress.set_goal(asked.goal)
     if not asked.state and asked.delegation is None:
         _show_in_lists(asked)
     if asked.state:
-        return _resume(asked.model_copy(update={"state": ""}), _read(asked.state), progress, budget_client)
+        state = _read(asked.state)
+        place.take(state.facts.admission)
+        return _resume(asked.model_copy(update={"state": ""}), state, progress, budget_client)
     delegation, now = asked.delegation, workflow.now()
     facts = _within_authority(await _read_facts(asked), delegation)
+    place.take(facts.admission)
     request = _on_terms(asked, facts)
     limits = request.limits
     progress.add_gaps(facts.unread)
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve, output_reserve = _reserve_report(ledger, facts, request)
+    if facts.admission is not None:
+        await place.wait(facts, asked, progress)
+        now = workflow.now()
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
     clock.start()
@@ -174,7 +184,7 @@ def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, t
         today=today,
         urgency=request.urgency,
         queue=facts.turns_queue,
-        priority=priority_of(request),
+        priority=priority_of(request, facts.weight),
     )
 
 
@@ -191,6 +201,8 @@ def _check(request: SupervisorRequest) -> None:
         raise invalid_input("SessionRequest", ["state: is set by a session that continues as new; leave it out"])
     if request.delegation is not None and info.parent is None:
         raise invalid_input("SessionRequest", ["delegation: is set by a supervisor only; leave it out"])
+    if info.workflow_id.startswith(LEDGER_PREFIX):
+        raise invalid_input("id", [f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers; use another id"])
     length = len(info.workflow_id)
     if request.delegation is None and length > _LONGEST_ID:
         problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"

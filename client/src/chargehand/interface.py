@@ -13,6 +13,7 @@ from chargehand.contracts import (
     Report,
     SessionRequest,
     Status,
+    TenantUsage,
     UserMessage,
     VerificationReport,
     VerificationRequest,
@@ -88,3 +89,18 @@ class Supervisor:
     def edit_plan(self, edit: PlanEdit) -> Plan:
         """Change what has not begun of the plan; return the plan."""
         raise NotImplementedError(edit)
+
+
+@workflow.defn(name=WorkflowType.TENANT)
+class Tenant:
+    """The query of a tenant's ledger, which only sessions start."""
+
+    @workflow.run
+    async def run(self, request: object) -> None:
+        """Keep the ledger."""
+        raise NotImplementedError(request)
+
+    @workflow.query(name=QueryName.USAGE)
+    def usage(self) -> TenantUsage:
+        """Return how much of its limits the tenant uses."""
+        raise NotImplementedError

@@ -19,6 +19,7 @@ from chargehand.contracts import (
     Report,
     SessionRequest,
     Status,
+    TenantUsage,
     Trace,
     VerificationReport,
 )
@@ -332,6 +333,13 @@ class Chargehand:
 
         Raises:
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
+        """
+
+    def tenants(self) -> tuple[TenantUsage, ...]:
+        """Read how much of their limits tenants use, by name: those with limits of which a session has run today.
+
+        Raises:
+            NotReachable: no worker answers.
         """
 
     def schedule(

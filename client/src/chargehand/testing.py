@@ -34,6 +34,7 @@ from chargehand.contracts import (
     SessionRequest,
     SessionState,
     Status,
+    TenantUsage,
     Timing,
     Trace,
     UserMessage,
@@ -387,6 +388,10 @@ class StandInChargehand(Chargehand):
             is_in_time = since is None or since <= found.started_at
             if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
                 yield found
+
+    async def tenants(self) -> tuple[TenantUsage, ...]:
+        """No tenant has limits."""
+        return ()
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         """None are missing."""

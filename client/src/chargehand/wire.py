@@ -19,6 +19,7 @@ class WorkflowType(StrEnum):
     SUBTASK = "Subtask"
     VERIFICATION = "Verification"
     WEBHOOK = "Webhook"
+    TENANT = "Tenant"
 
 
 class ActivityType(StrEnum):
@@ -34,13 +35,15 @@ class ActivityType(StrEnum):
     WRITE_REVIEW = "write_review"
     VERIFY_REPORT = "verify_report"
     CALL_WEBHOOK = "call_webhook"
+    FIND_ENDED = "find_ended"
 
 
 class QueryName(StrEnum):
-    """Queries of a session."""
+    """Queries of a session, and of a tenant's ledger."""
 
     STATUS = "status"
     PLAN = "plan"
+    USAGE = "usage"
 
 
 class UpdateName(StrEnum):
@@ -57,7 +60,7 @@ class UpdateName(StrEnum):
 
 
 class SignalName(StrEnum):
-    """Signals between a supervisor and what runs below it."""
+    """Signals between a supervisor and what runs below it, or its tenant's ledger."""
 
     REQUEST_GRANT = "request_grant"
     GRANT = "receive_grant"
@@ -65,6 +68,10 @@ class SignalName(StrEnum):
     CALL_REPLY = "receive_call_reply"
     REPORT_CALL = "report_call"
     STEER = "receive_steering"
+    REQUEST_ADMISSION = "request_admission"
+    ADMISSION = "receive_admission"
+    LEAVE = "leave"
+    SET_LIMITS = "set_limits"
 
 
 class SearchAttribute(StrEnum):
@@ -100,6 +107,7 @@ class ErrorType(StrEnum):
     UPDATE_REFUSED = "UpdateRefused"
     NOT_STANDALONE = "NotStandalone"
     LIMIT_TOO_SMALL = "LimitTooSmall"
+    TENANT_LIMIT = "TenantLimit"
     RESERVE_TOO_SMALL = "ReserveTooSmall"
     PROVIDER_UNAVAILABLE = "ProviderUnavailable"
     PROVIDER_REFUSED = "ProviderRefused"

@@ -11,6 +11,7 @@ from chargehand_cli.rendering.page import Facts, page, plan_parts, render
 from chargehand_cli.rendering.svg import timeline
 
 _WORDS: Final[dict[SessionState, tuple[str, str]]] = {
+    "queued": ("queued", "it waits for its turn among the sessions of its tenant."),
     "planning": ("planning", "the session is still planning its work."),
     "awaiting_approval": ("awaiting approval", "its plan awaits approval."),
     "executing": ("running", "its subtasks are still running."),

@@ -16,6 +16,7 @@ from chargehand_cli.verbs import (
     serve,
     setup,
     steer,
+    tenants,
     trace,
     watch,
 )
@@ -24,7 +25,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
-    "Operate": (serve.app, operate.app, setup.app, mcp.app, doctor.app),
+    "Operate": (serve.app, operate.app, tenants.app, setup.app, mcp.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

@@ -84,6 +84,7 @@ from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
 from chargehand.contracts.steering import Interruption, UserMessage
+from chargehand.contracts.tenant import QueuedSession, TenantLimits, TenantUsage
 from chargehand.contracts.trace import Recorded as Recorded
 from chargehand.contracts.trace import Step, Trace
 from chargehand.contracts.verification import ClaimCheck, QuoteCheck, VerificationReport, VerificationRequest
@@ -120,6 +121,7 @@ __all__ = [
     "PlannedSubtask",
     "Question",
     "QuestionEvent",
+    "QueuedSession",
     "QuoteCheck",
     "RaisedLimits",
     "ReorderSubtask",
@@ -138,6 +140,8 @@ __all__ = [
     "SubtaskEvent",
     "SubtaskRecord",
     "Success",
+    "TenantLimits",
+    "TenantUsage",
     "TextEvent",
     "Tier",
     "Tiers",

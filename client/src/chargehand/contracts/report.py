@@ -276,6 +276,7 @@ class Report(Contract):
 
 
 SessionState = Literal[
+    "queued",
     "planning",
     "awaiting_approval",
     "executing",

@@ -1,0 +1,171 @@
+"""Tenants: the operator's file of their limits, and the activities that speak with their ledgers."""
+
+import asyncio
+import tomllib
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.backends import SettingsError
+from activities.tenant_contracts import (
+    AdmissionRequest,
+    AdmissionTerms,
+    EndedQuery,
+    EndedSessions,
+    EntryState,
+    Leaving,
+    LedgerRequest,
+    ledger_id,
+)
+from chargehand.contracts import SessionRequest, Step, TenantLimits, TypedByPeople
+from chargehand.contracts.base import Dollars, Name
+from chargehand.converter import describe_problems, join_problems
+from chargehand.trace_reader import read_trace
+from chargehand.visibility import describe, is_open, list_executions
+from chargehand.wire import ActivityType, SignalName, WorkflowType
+
+_LARGEST_FILE_BYTES: Final = 1_000_000
+_MOST_AT_ONCE: Final = 8
+_WORKFLOWS: Final = frozenset({"session", "subtask"})
+_SUMMARY: Final = "ledger of a tenant"
+_RUNNING_LEDGERS: Final = f"WorkflowType = '{WorkflowType.TENANT}' AND CloseTime IS NULL"
+
+
+class Tenants(TypedByPeople):
+    """The file of tenants, written by the operator."""
+
+    refuse_unknown: bool = False
+    """Whether sessions of tenants that have no table of their own are refused."""
+    default: TenantLimits = TenantLimits()
+    """Limits of each tenant, as far as its own table does not say otherwise."""
+    tenants: Annotated[dict[Name, TenantLimits], Field(max_length=10_000)] = {}
+    """Limits by tenant."""
+
+    def limits_of(self, tenant: str) -> TenantLimits:
+        """Return the limits of a tenant."""
+        own = self.tenants.get(tenant, TenantLimits())
+        given = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.default.model_copy(update=given)
+
+    def problems(self, tenant: str) -> list[str]:
+        """Say why no session of this tenant may run, if so."""
+        if not self.refuse_unknown or tenant in self.tenants:
+            return []
+        return [f"tenant: '{tenant}' is unknown here; the operator names tenants in the file of CHARGEHAND_TENANTS"]
+
+
+def load_tenants(file: Path | None) -> Tenants:
+    """Read the file of tenants; without one no tenant has limits.
+
+    Raises:
+        SettingsError: it is missing or wrong.
+    """
+    if file is None:
+        return Tenants()
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE_BYTES + 1)
+        if len(data) > _LARGEST_FILE_BYTES:
+            raise SettingsError(f"CHARGEHAND_TENANTS: {file} has more than {_LARGEST_FILE_BYTES:,} bytes")
+        return Tenants.model_validate(tomllib.loads(data.decode()))
+    except OSError as error:
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        problems = join_problems(describe_problems(error, Tenants))
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file}: {problems}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file} is not TOML: {error}") from error
+
+
+@dataclass(frozen=True)
+class Ledgers:
+    """The ledgers of tenants: workflows on one task queue, which start when they are needed."""
+
+    tenants: Tenants
+    task_queue: str
+
+    async def ask(self, request: SessionRequest, usd: Dollars) -> AdmissionTerms | None:
+        """Have the running session admitted by its tenant's ledger, which answers by a signal; None without limits."""
+        limits = self.tenants.limits_of(request.tenant)
+        info = activity.info()
+        if not limits.need_ledger or request.delegation is not None or not info.workflow_id:
+            return None
+        terms = AdmissionTerms(ledger=ledger_id(self.task_queue, request.tenant), key=info.workflow_run_id or "")
+        asked = AdmissionRequest(
+            session=info.workflow_id, key=terms.key, usd=usd, priority=request.priority, limits=limits
+        )
+        await activity.client().start_workflow(
+            WorkflowType.TENANT,
+            LedgerRequest(tenant=request.tenant, limits=limits),
+            id=terms.ledger,
+            task_queue=self.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            static_summary=_SUMMARY,
+            start_signal=SignalName.REQUEST_ADMISSION,
+            start_signal_args=[asked],
+        )
+        return terms
+
+    async def announce_limits(self, client: Client) -> None:
+        """Tell the ledgers that run what the file says, for sessions that already wait.
+
+        Raises:
+            RPCError: the server does not answer.
+        """
+        prefix = ledger_id(self.task_queue, "")
+        async for found in list_executions(client, _RUNNING_LEDGERS):
+            name = found.execution.workflow_id
+            if name.startswith(prefix):
+                handle = client.get_workflow_handle(name)
+                try:
+                    await handle.signal(SignalName.SET_LIMITS, self.tenants.limits_of(name.removeprefix(prefix)))
+                except RPCError as error:
+                    if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended meanwhile
+                        raise
+
+
+class TenantActivities:
+    """Looks after sessions that cannot tell their ledger that they have ended."""
+
+    @activity.defn(name=ActivityType.FIND_ENDED)
+    async def find_ended(self, query: EndedQuery) -> EndedSessions:
+        """Find out which sessions have ended, and what they have spent at most."""
+        client, at_once = activity.client(), asyncio.Semaphore(_MOST_AT_ONCE)
+
+        async def look(entry: EntryState) -> Leaving | None:
+            async with at_once:
+                return await _end_of(client, entry)
+
+        found = await asyncio.gather(*map(look, query.sessions))
+        return EndedSessions(ended=tuple(filter(None, found)))
+
+
+async def _end_of(client: Client, entry: EntryState) -> Leaving | None:
+    """Return what an ended session has spent; its whole budget if that is unknown. None while any part of it runs."""
+    try:
+        described = await describe(client, entry.session)
+        if is_open(described.workflow_execution_info):
+            return None
+        steps = (await read_trace(client, entry.session)).steps
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return Leaving(key=entry.key, spent_usd=entry.usd)  # its history was deleted
+    if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
+        return None
+    turns = [step for step in steps if step.kind == "turn" and step.started_at is not None]
+    is_known = all(map(_is_billed, turns))
+    spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
+    return Leaving(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
+
+
+def _is_billed(turn: Step) -> bool:
+    """Whether it is known what a turn has cost: the provider said so, and no attempt at it was lost."""
+    return turn.state == "completed" and turn.attempts == 1 and turn.usage.input_tokens > 0

@@ -1,0 +1,56 @@
+"""Watch tenants: `tenants`."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.text import dollars
+from chargehand_cli.terminal import put, put_json, say
+from chargehand_cli.verb import AsJson, verb
+
+if TYPE_CHECKING:
+    from chargehand import TenantUsage
+
+app = typer.Typer()
+
+
+@verb(app)
+async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
+    """List the tenants with limits: what runs, what waits, and the dollars of the day."""
+    await connection.open(worker=False)
+    found = await connection.chargehand.tenants()
+    if as_json:
+        put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
+        return
+    if not found:
+        say("No session of a tenant with limits has run today. Limits are set by CHARGEHAND_TENANTS.")
+    for usage in found:
+        for line in usage_lines(usage):
+            put(line)
+
+
+def usage_lines(usage: "TenantUsage") -> Iterator[str]:
+    """Write how much of its limits a tenant uses, and a line for each session that waits."""
+    limits = usage.limits
+    spent, reserved = dollars(float(usage.spent_usd)), dollars(float(usage.reserved_usd))
+    most = None if limits.usd_per_day is None else dollars(float(limits.usd_per_day))
+    facts = [
+        f"{len(usage.running)}{_of(limits.sessions)} running",
+        f"{len(usage.queued)} waiting",
+        f"{spent} spent and {reserved} reserved{_of(most)} on {usage.day}",
+    ]
+    if limits.sessions_per_minute is not None:
+        facts.append(f"{limits.sessions_per_minute} a minute")
+    yield f"{usage.tenant}: {', '.join(facts)}"
+    for place, each in enumerate(usage.queued, start=1):
+        yield (
+            f"    {place}. {one_safe_line(each.session)}  {dollars(float(each.budget_usd))}  "
+            f"since {each.since.astimezone():%Y-%m-%d %H:%M}"
+        )
+
+
+def _of(limit: object) -> str:
+    return "" if limit is None else f" of {limit}"

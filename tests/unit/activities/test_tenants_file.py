@@ -1,0 +1,54 @@
+"""The operator's file of tenants."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from activities.backends import SettingsError
+from activities.tenants import load_tenants
+from chargehand.contracts import TenantLimits
+
+
+def _written(folder: Path, text: str) -> Path:
+    file = folder / "tenants.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_tenant_has_the_default_limits_unless_its_table_says_otherwise(tmp_path: Path) -> None:
+    """What a tenant's own table leaves out is the default's; a tenant without a table has the default limits."""
+    file = _written(tmp_path, "[default]\nsessions = 2\nusd_per_day = 5\n[tenants.acme]\nusd_per_day = 50.5\n")
+
+    tenants = load_tenants(file)
+
+    assert tenants.limits_of("acme") == TenantLimits(sessions=2, usd_per_day=Decimal("50.5"))
+    assert tenants.limits_of("stranger") == TenantLimits(sessions=2, usd_per_day=Decimal(5))
+    assert tenants.problems("stranger") == []
+
+
+def test_unknown_tenants_can_be_refused(tmp_path: Path) -> None:
+    """Only named tenants may run sessions if the file says so."""
+    tenants = load_tenants(_written(tmp_path, "refuse_unknown = true\n[tenants.acme]\n"))
+
+    assert tenants.problems("acme") == []
+    assert "'stranger' is unknown" in tenants.problems("stranger")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[default]\nsession = 2", "session"),
+        ("[default]\nsessions = 0", "default.sessions"),
+        ("[tenants.acme]\nusd_per_day = -1", "usd_per_day"),
+        ("[tenants.acme]\nweight = nan", "weight"),
+        ("[tenants.ACME]\n", "ACME"),
+        ("[tenants", "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_its_field(tmp_path: Path, text: str, named: str) -> None:
+    """A worker does not start with a file that it would not follow, and says what is wrong with it."""
+    with pytest.raises(SettingsError, match="CHARGEHAND_TENANTS") as refused:
+        load_tenants(_written(tmp_path, text))
+
+    assert named in str(refused.value)

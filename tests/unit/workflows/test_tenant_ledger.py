@@ -1,0 +1,93 @@
+"""The ledger of a tenant: its limits hold whatever its sessions do."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chargehand.contracts import TenantLimits
+from workflows.budget.tenant_ledger import Entry, TenantLedger
+
+_NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+_cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)
+_limits = st.builds(
+    TenantLimits,
+    sessions=st.none() | st.integers(1, 3),
+    sessions_per_minute=st.none() | st.integers(1, 3),
+    usd_per_day=st.none() | _cents,
+)
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "leave", "raise"]),
+        st.integers(0, 9),
+        _cents,
+        st.integers(1, 5),
+        st.sampled_from([0, 1, 30, 61, 40_000]),
+    ),
+    max_size=40,
+)
+
+
+@given(_limits, _steps)
+def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]) -> None:
+    """However sessions ask, raise their budgets and end, over several days: what was spent today plus the budgets of
+    those that run stays within the day's dollars, and so do their number and their rate."""
+    now = _NOON
+    ledger = TenantLedger(now.date(), limits)
+    begun: list[datetime] = []
+    for kind, number, usd, priority, seconds in steps:
+        now += timedelta(seconds=seconds)
+        ledger.begin_day(now.date())
+        key = str(number)
+        if kind == "ask":
+            ledger.ask(Entry(key, f"session-{key}", usd, priority, now))
+        elif kind == "raise":
+            ledger.enlarge(key, usd)
+        elif key in ledger.running:
+            ledger.leave(key, min(usd, ledger.running[key].usd))
+        ledger.refuse()
+        while ledger.admit(now):
+            begun.append(now)
+
+        most = limits.usd_per_day
+        assert most is None or ledger.spent + ledger.reserved <= most
+        assert limits.sessions is None or len(ledger.running) <= limits.sessions
+        lately = [each for each in begun if each > now - timedelta(minutes=1)]
+        assert limits.sessions_per_minute is None or len(lately) <= limits.sessions_per_minute
+        assert not ledger.queue or ledger.next_change(now) > now
+
+
+def test_sessions_begin_by_priority_and_then_in_order() -> None:
+    """A session of a higher priority comes first, and sessions of one priority begin in the order in which they came,
+    even when a later one would fit."""
+    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
+    for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
+        ledger.ask(Entry(key, key, Decimal(usd), priority, _NOON))
+
+    order: list[str] = []
+    while entry := ledger.admit(_NOON):
+        order.append(entry.key)
+        ledger.leave(entry.key, Decimal(0))
+
+    assert order == ["d", "a", "b", "c"]
+
+
+def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for() -> None:
+    """What would not fit even if running sessions spent nothing is refused at once; what they may give back is waited
+    for; the next day it fits."""
+    ledger = TenantLedger(_NOON.date(), TenantLimits(usd_per_day=Decimal(5)))
+    for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
+        ledger.ask(Entry(key, key, Decimal(usd), 3, _NOON))
+    ledger.admit(_NOON)
+
+    first = ledger.refuse()
+    ledger.leave("runs", Decimal("1.505"))
+    second = ledger.refuse()
+    ledger.begin_day(_NOON.date() + timedelta(days=1))
+    ledger.ask(Entry("again", "again", Decimal(4), 3, _NOON))
+
+    assert [(entry.key, "at most $5.00" in why) for entry, why in first] == [("never", True)]
+    assert [(entry.key, "$3.49 is left" in why) for entry, why in second] == [("waits", True)]
+    assert ledger.refuse() == []
+    assert ledger.admit(_NOON) is not None

@@ -1,0 +1,143 @@
+"""Tenants: their sessions wait for each other, and spend no more in a day than the operator allows."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from activities.tenant_contracts import ledger_id
+from activities.tenants import Ledgers, Tenants
+from chargehand.contracts import Limits, SessionRequest, TenantLimits, TenantUsage
+from chargehand.errors import SessionFailed, UpdateRefused
+from chargehand.session import Session
+from chargehand.wire import ErrorType, QueryName
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Held, Script, plan, topics
+from tests.waiting import until, until_state
+
+_GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never", tenant="acme")
+
+
+def _asking(usd: str, priority: int = 3, approval: str = "none") -> SessionRequest:
+    limits = Limits(budget_usd=Decimal(usd))
+    return _GOAL.model_copy(update={"limits": limits, "priority": priority, "approval": approval})
+
+
+@asynccontextmanager
+async def _allowing(
+    client: Client, folder: Path, held: Held, limits: TenantLimits
+) -> AsyncGenerator[SessionEnvironment]:
+    """Run a worker that allows the tenant so much, and whose model holds the first plan."""
+    tenants = Tenants(tenants={"acme": limits})
+    async with open_environment(client, folder, Script().on("plan", held), tenants=tenants) as opened:
+        yield opened
+
+
+def _held() -> Held:
+    return Held(plan(*topics(1)))
+
+
+async def _usage(opened: SessionEnvironment) -> TenantUsage:
+    ledger = opened.chargehand.client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
+    return await ledger.query(QueryName.USAGE, result_type=TenantUsage)
+
+
+async def _running(opened: SessionEnvironment, *ids: str) -> None:
+    async def are_running() -> bool:
+        return (await _usage(opened)).running == ids
+
+    await until(are_running)
+
+
+async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path) -> None:
+    """Of a tenant that may run one session, others are queued by priority and order, which its ledger shows; each
+    begins when one has ended, and in the end all that is left of their budgets is free."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
+        first = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        waiting: list[Session] = []
+        for request in (_asking("1"), _asking("1", priority=1)):
+            waiting.append(await opened.chargehand.start(request))
+            await until_state(waiting[-1], "queued")
+        queued = await _usage(opened)
+        held.released.set()
+        reports = await asyncio.gather(*(each.result() for each in (first, *waiting)))
+        await _running(opened)
+        ended = await _usage(opened)
+
+    assert queued.running == (first.id,)
+    assert [each.session for each in queued.queued] == [waiting[1].id, waiting[0].id]
+    assert (queued.reserved_usd, queued.spent_usd) == (Decimal(1), Decimal(0))
+    assert (ended.reserved_usd, ended.spent_usd) == (Decimal(0), sum(each.usage.cost_usd for each in reports))
+    assert reports[2].timing.ended_at <= reports[1].timing.started_at
+
+
+async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Client, tmp_path: Path) -> None:
+    """A session that waits for dollars begins once the one that had reserved them was terminated, which nobody has
+    told the ledger; what the terminated one had spent stays spent."""
+    held = _held()
+    held.released.set()
+    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
+        ended = await opened.chargehand.start(_asking("1.5", approval="plan"))
+        await until_state(ended, "awaiting_approval")
+        spent = (await ended.status()).spent_usd
+        waiting = await opened.chargehand.start(_asking("1.5"))
+        await until_state(waiting, "queued")
+        await opened.chargehand.client.get_workflow_handle(ended.id).terminate("by hand")
+        report = await asyncio.wait_for(waiting.result(), 60)
+        await _running(opened)
+        usage = await _usage(opened)
+
+    assert spent > 0
+    assert usage.spent_usd == spent + report.usage.cost_usd
+
+
+async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
+    """A budget above the day's dollars fails at once and says what to ask for; a running session is not allowed more
+    than what is free; a session that failed or was refused holds nothing."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
+        running = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00") as refused:
+            await (await opened.chargehand.start(_asking("2.5"))).result()
+        with pytest.raises(SessionFailed, match="smallest that work here"):
+            await (await opened.chargehand.start(_asking("0.0001"))).result()
+        with pytest.raises(UpdateRefused, match=r"raise it to at most \$2\.00"):
+            await running.raise_limits(budget_usd=3)
+        raised = await running.raise_limits(budget_usd=2)
+        await _running(opened, running.id)
+        usage = await _usage(opened)
+        await running.cancel()
+        await _running(opened)
+
+    assert refused.value.error_type is ErrorType.TENANT_LIMIT
+    assert (raised.budget_usd, usage.reserved_usd) == (Decimal(2), Decimal(2))
+
+
+async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: Path) -> None:
+    """A session that waits begins when a worker starts with higher limits; one whose tenant has none never waits, and
+    has no ledger."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
+        first = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        second = await opened.chargehand.start(_asking("1"))
+        await until_state(second, "queued")
+        other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
+        held.released.set()
+        await other.result()
+        ledgers = Ledgers(Tenants(tenants={"acme": TenantLimits(sessions=2)}), opened.chargehand.task_queue)
+        await ledgers.announce_limits(client)
+        await asyncio.gather(first.result(), second.result())
+        usage = await _usage(opened)
+        query = f"WorkflowType = 'Tenant' AND TaskQueue = '{opened.chargehand.task_queue}'"
+        found = [each.id async for each in client.list_workflows(query)]
+
+    assert usage.limits.sessions == 2
+    assert found == [ledger_id(opened.chargehand.task_queue, "acme")]

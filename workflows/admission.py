@@ -1,0 +1,122 @@
+"""The place of a session in the ledger of its tenant: it waits there to begin, and gives back what it did not spend."""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
+
+from activities.contracts import SessionFacts
+from activities.tenant_contracts import Admission, AdmissionRequest, AdmissionTerms, Leaving
+from chargehand.contracts import Message, SessionRequest, SessionState
+from chargehand.search_attributes import CREW, STATE, TENANT, change_of
+from chargehand.wire import ErrorType, SignalName
+from workflows import options
+from workflows.progress import Progress
+
+
+class Place:
+    """What a session and its tenant's ledger tell each other. Without limits, they tell each other nothing."""
+
+    def __init__(self) -> None:
+        self._terms: AdmissionTerms | None = None
+        self._answers: list[Admission] = []
+
+    def receive(self, admission: Admission) -> None:
+        """Keep an answer of the ledger."""
+        self._answers.append(admission)
+
+    def take(self, terms: AdmissionTerms | None) -> None:
+        """Know the ledger from now on, if there is one."""
+        self._terms = terms
+
+    async def wait(self, facts: SessionFacts, asked: SessionRequest, progress: Progress) -> None:
+        """Wait until the session may begin.
+
+        Raises:
+            ApplicationError: `TenantLimit`: it may not.
+        """
+        if facts.admission is None:
+            return
+        _show(facts, asked, progress, "queued")
+        answer = await self._answer(facts.terms.limits.budget_usd, _patience(facts))
+        if answer is None:
+            await self.leave(Decimal(0))
+            raise _refusal(
+                f"The session waited for other sessions of the tenant '{asked.tenant}' until its time was up; start it "
+                "again, or have the operator raise the tenant's limits."
+            )
+        if answer.refusal:
+            self._terms = None
+            raise _refusal(f"The tenant '{asked.tenant}' has reached its limits: {answer.refusal}.")
+        _show(facts, asked, progress, "planning")
+
+    async def enlarge(self, usd: Decimal | None) -> None:
+        """Have the ledger reserve a larger budget.
+
+        Raises:
+            ApplicationError: `UpdateRefused`: it does not.
+        """
+        if self._terms is None or usd is None:
+            return
+        self._answers = [each for each in self._answers if each.usd != usd]
+        info = workflow.info()
+        request = AdmissionRequest(session=info.workflow_id, key=self._terms.key, usd=usd, is_larger=True)
+        await _signal(self._terms.ledger, SignalName.REQUEST_ADMISSION, request)
+        answer = await self._answer(usd, options.STOP_TIMEOUT)
+        problem = "the tenant's ledger does not answer; try again" if answer is None else answer.refusal
+        if problem:
+            raise ApplicationError(problem, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
+
+    async def leave(self, spent: Decimal) -> None:
+        """Tell the ledger what the session has spent, once; the rest of its budget is free."""
+        terms, self._terms = self._terms, None
+        if terms is not None:
+            await _signal(terms.ledger, SignalName.LEAVE, Leaving(key=terms.key, spent_usd=spent))
+
+    async def _answer(self, usd: Decimal, patience: timedelta | None) -> Admission | None:
+        def answers() -> list[Admission]:
+            return [each for each in self._answers if self._terms and (each.key, each.usd) == (self._terms.key, usd)]
+
+        try:
+            await workflow.wait_condition(lambda: bool(answers()), timeout=patience, timeout_summary="tenant's limits")
+        except TimeoutError:
+            return None
+        return answers()[-1]
+
+
+def _patience(facts: SessionFacts) -> timedelta | None:
+    """Compute how long a session may wait: what is left then is enough for its own deadline."""
+    ends_after = workflow.info().execution_timeout
+    if ends_after is None:
+        return None
+    return max(ends_after - facts.terms.limits.deadline - options.QUEUE_MARGIN, options.QUEUE_MARGIN)
+
+
+def _refusal(message: str) -> ApplicationError:
+    return ApplicationError(message, type=ErrorType.TENANT_LIMIT, non_retryable=True)
+
+
+def _show(facts: SessionFacts, asked: SessionRequest, progress: Progress, state: SessionState) -> None:
+    """Show a session that is not open yet in its status, in its memo and in lists."""
+    progress.enter(state)
+    workflow.upsert_memo({"state": state})
+    if facts.is_listed:
+        listed = workflow.info().typed_search_attributes
+        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+            [
+                *change_of(listed, STATE, state),
+                *change_of(listed, CREW, facts.crew.name),
+                *change_of(listed, TENANT, asked.tenant),
+            ]
+        )
+
+
+async def _signal(ledger: str, name: SignalName, message: Message) -> None:
+    """Send a signal to a ledger; one that has ended knows nothing of this session."""
+    try:
+        await workflow.get_external_workflow_handle(ledger).signal(name, message)
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise asyncio.CancelledError from error

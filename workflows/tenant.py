@@ -1,0 +1,210 @@
+"""The workflow that keeps the ledger of one tenant: it admits the tenant's sessions, and learns what they spent.
+
+It lives from the first session of a day until a midnight at which no session of the tenant runs or waits.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Final
+
+from temporalio import workflow
+from temporalio.common import VersioningBehavior
+from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+
+with workflow.unsafe.imports_passed_through():
+    from activities.tenant_contracts import (
+        Admission,
+        AdmissionRequest,
+        EndedQuery,
+        EntryState,
+        Leaving,
+        LedgerRequest,
+        LedgerState,
+    )
+    from activities.tenants import TenantActivities
+    from chargehand.contracts import TenantLimits, TenantUsage
+    from chargehand.wire import QueryName, SignalName, WorkflowType
+    from workflows import history, options
+    from workflows.budget.tenant_ledger import Entry, TenantLedger
+
+_FIRST_LOOK: Final = timedelta(seconds=1)
+_LAST_LOOK: Final = timedelta(minutes=5)
+"""While sessions wait, those that run are looked at so often: they may have ended without a word."""
+
+
+@workflow.defn(name=WorkflowType.TENANT)
+class TenantWorkflow:
+    """Admits the sessions of one tenant, in order and within its limits."""
+
+    @workflow.init
+    def __init__(self, request: LedgerRequest) -> None:
+        self._tenant = request.tenant
+        self._ledger = _ledger_of(request)
+        self._messages: list[Callable[[], None]] = []
+        """What was received and is not applied yet, in order."""
+        self._answers: list[tuple[Entry, str]] = []
+        """Answers that are not sent yet, each with the reason of a refusal."""
+        self._look_after = _FIRST_LOOK
+
+    @workflow.run
+    async def run(self, request: LedgerRequest) -> None:
+        """Admit sessions for as long as any runs or waits, and until the day is over."""
+        while True:
+            self._apply()
+            if self._answers:
+                await self._answer()
+            elif self._ledger.is_idle and workflow.now().date() > self._ledger.day:
+                return
+            elif history.is_long():
+                workflow.continue_as_new(self._next_run(request))
+            else:
+                await self._wait()
+
+    @workflow.query(name=QueryName.USAGE, description="How much of its limits the tenant uses.")
+    def usage(self) -> TenantUsage:
+        """Return how much of its limits the tenant uses."""
+        ledger = self._ledger
+        return TenantUsage(
+            tenant=self._tenant,
+            limits=ledger.limits,
+            running=tuple(entry.session for entry in ledger.running.values()),
+            queued=tuple(ledger.queued()),
+            day=ledger.day,
+            spent_usd=ledger.spent,
+            reserved_usd=ledger.reserved,
+        )
+
+    @workflow.signal(name=SignalName.REQUEST_ADMISSION, description="A session asks to begin, or for more dollars.")
+    def request_admission(self, asked: AdmissionRequest) -> None:
+        """Put a session into the queue, or enlarge its budget."""
+        now = workflow.now()
+        self._messages.append(lambda: self._ask(asked, Entry(asked.key, asked.session, asked.usd, asked.priority, now)))
+
+    @workflow.signal(name=SignalName.LEAVE, description="A session has ended.")
+    def leave(self, leaving: Leaving) -> None:
+        """Take a session out of the ledger."""
+        self._messages.append(lambda: self._ledger.leave(leaving.key, leaving.spent_usd))
+
+    @workflow.signal(name=SignalName.SET_LIMITS, description="The operator has set other limits.")
+    def set_limits(self, limits: TenantLimits) -> None:
+        """Follow other limits."""
+        self._messages.append(lambda: self._ledger.use(limits))
+
+    def _ask(self, asked: AdmissionRequest, entry: Entry) -> None:
+        if asked.limits is not None:
+            self._ledger.use(asked.limits)
+        if asked.is_larger:
+            self._answers.append((entry, self._ledger.enlarge(entry.key, entry.usd)))
+        else:
+            self._ledger.ask(entry)
+
+    def _apply(self) -> None:
+        """Apply what was received, and admit or refuse what can be."""
+        now = workflow.now()
+        if self._messages or not self._ledger.is_idle:
+            self._ledger.begin_day(now.date())
+        if self._messages:
+            self._look_after = _FIRST_LOOK
+        messages, self._messages = self._messages, []
+        for apply in messages:
+            apply()
+        self._answers += self._ledger.refuse()
+        while entry := self._ledger.admit(now):
+            self._answers.append((entry, ""))
+
+    async def _answer(self) -> None:
+        """Send what was decided; a session that cannot be told has probably ended."""
+        answers, self._answers = self._answers, []
+        were_told = await asyncio.gather(*(_tell(*answer) for answer in answers))
+        if unknown := [entry for (entry, _), was_told in zip(answers, were_told, strict=True) if not was_told]:
+            await self._look(unknown)
+
+    async def _wait(self) -> None:
+        """Wait for a message, or until time alone changes something."""
+        now = workflow.now()
+        left = self._ledger.next_change(now) - now
+        looks = bool(self._ledger.queue) and bool(self._ledger.running)
+        pause = min(left, self._look_after) if looks else left
+        try:
+            await workflow.wait_condition(
+                lambda: bool(self._messages), timeout=max(pause, options.NEXT_TASK), timeout_summary="ledger"
+            )
+        except TimeoutError:
+            if looks:
+                self._look_after = min(2 * self._look_after, _LAST_LOOK)
+                await self._look(self._ledger.running.values())
+
+    async def _look(self, entries: Iterable[Entry]) -> None:
+        """Find out which sessions have ended without telling."""
+        asked = EndedQuery(sessions=tuple(map(_state_of, entries)))
+        try:
+            found = await workflow.execute_activity_method(
+                TenantActivities.find_ended, asked, summary="look for ended sessions", **options.find_ended()
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            return  # it is looked again
+        for leaving in found.ended:
+            if leaving.key in self._ledger.running:
+                self._ledger.leave(leaving.key, leaving.spent_usd)
+
+    def _next_run(self, request: LedgerRequest) -> LedgerRequest:
+        ledger = self._ledger
+        state = LedgerState(
+            day=ledger.day,
+            spent_usd=ledger.spent,
+            running=tuple(_state_of(entry) for entry in ledger.running.values()),
+            queue=tuple(_state_of(entry) for entry in ledger.queue.values()),
+            begun=tuple(ledger.begun),
+        )
+        return request.model_copy(update={"limits": ledger.limits, "state": state})
+
+
+@workflow.defn(name=WorkflowType.TENANT, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+class UpgradingTenantWorkflow(TenantWorkflow):
+    """The same on workers with Worker Versioning: it outlives the builds on which the sessions run."""
+
+    @workflow.init
+    def __init__(self, request: LedgerRequest) -> None:
+        super().__init__(request)
+
+    @workflow.run
+    async def run(self, request: LedgerRequest) -> None:
+        """Admit sessions, on the newest build."""
+        await super().run(request)
+
+
+async def _tell(entry: Entry, refusal: str) -> bool:
+    """Answer a session; False if there is none that could be told."""
+    admission = Admission(key=entry.key, usd=entry.usd, refusal=refusal)
+    try:
+        await workflow.get_external_workflow_handle(entry.session).signal(SignalName.ADMISSION, admission)
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise
+        return False
+    return True
+
+
+def _ledger_of(request: LedgerRequest) -> TenantLedger:
+    state = request.state
+    if state is None:
+        return TenantLedger(workflow.now().date(), request.limits)
+    return TenantLedger(
+        state.day,
+        request.limits,
+        state.spent_usd,
+        {each.key: _entry_of(each) for each in state.running},
+        {each.key: _entry_of(each) for each in state.queue},
+        [*state.begun],
+    )
+
+
+def _entry_of(state: EntryState) -> Entry:
+    return Entry(state.key, state.session, state.usd, state.priority, state.since)
+
+
+def _state_of(entry: Entry) -> EntryState:
+    return EntryState(key=entry.key, session=entry.session, usd=entry.usd, priority=entry.priority, since=entry.since)
