@@ -104,9 +104,9 @@ class JsonFormatter(TextFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; JSON in ASCII has no control characters, whatever the message holds."""
-        given = {name: value for name, value in vars(record).items() if name not in _STANDARD and _is_plain(value)}
+        extra = {name: value for name, value in vars(record).items() if name not in _STANDARD and name[0] != "_"}
         fields = {
-            **given,
+            **{name: value for name, value in extra.items() if _is_plain(value)},
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,

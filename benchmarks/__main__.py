@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import pages, tables
+from benchmarks.actions import actions
 from benchmarks.capacity.measured import capacity
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
@@ -42,6 +43,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     ),
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
+    "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),
     "tools": ("Tools that compute, in a child process each, beside the bare library", lambda _: tools()),
 }
 
