@@ -35,6 +35,7 @@ from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.queues import SANDBOXED, queue_name, tool_queues
+from activities.search.protocol import WarmsUp
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -43,6 +44,7 @@ from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
@@ -56,10 +58,11 @@ def choose(settings: Settings) -> dict[str, Choice]:
     Raises:
         SettingsError: some cannot be chosen; the message names all of their settings.
     """
-    model, search, code = _choose_each(
+    model, search, code, spans = _choose_each(
         lambda: model_backend(settings).choose(settings),
         lambda: SEARCH.choose(settings),
         lambda: CODE.choose(settings),
+        lambda: choose_tracing(settings),
     )
     choices = (
         model,
@@ -76,6 +79,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        spans,
         *choose_tape(settings),
     )
     return {choice.backend: choice for choice in choices}
@@ -137,6 +141,8 @@ async def compose(
         models.named,
         has_all_tools=has_all_tools,
     )
+    if takes_turns:
+        await models.until_connected()
     changes = ChangeReader(library)
     closing.push_async_callback(changes.close)
     sessions = SessionActivities(
@@ -174,8 +180,11 @@ async def open_tools(
     store: Artifacts,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
+    search = SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing)
+    if isinstance(search, WarmsUp):
+        await search.warm_up()
     tools = build_tools(
-        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        search=search,
         code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
         library=library,
         artifacts=store,

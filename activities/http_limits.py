@@ -74,6 +74,15 @@ def describe_tls_error(error: BaseException) -> str:
     return ""
 
 
+async def _readable(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield as much as may be read of a body whose rest does not matter."""
+    try:
+        async for part in parts:
+            yield part
+    except BodyRefused:
+        pass
+
+
 @cache
 def _body_type(kind: type[Any]) -> type[Any]:
     """Make the type of a bounded body for one of the two libraries, which check for their own base class."""
@@ -88,14 +97,9 @@ class _BoundedBody:
         self._room = room
         self._is_success = is_success
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
         parts = bounded_parts(aiter(self._stream), self._encoding, wire_bytes=self._room, decoded_bytes=self._room)
-        try:
-            async for part in parts:
-                yield part
-        except BodyRefused:
-            if self._is_success:
-                raise
+        return parts if self._is_success else _readable(parts)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

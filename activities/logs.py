@@ -21,6 +21,8 @@ from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
 
+from activities.current_span import current_trace_id
+
 LogFormat = Literal["auto", "json", "text"]
 """`auto` is text on a terminal, and JSON anywhere else."""
 SDK_LOGGING: Final = LoggingConfig(
@@ -102,9 +104,9 @@ class JsonFormatter(TextFormatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Format a record; JSON in ASCII has no control characters, whatever the message holds."""
-        given = {name: value for name, value in vars(record).items() if name not in _STANDARD and _is_plain(value)}
+        extra = {name: value for name, value in vars(record).items() if name not in _STANDARD and name[0] != "_"}
         fields = {
-            **given,
+            **{name: value for name, value in extra.items() if _is_plain(value)},
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -136,7 +138,7 @@ def correlation() -> dict[str, Any]:
             "attempt": info.attempt,
             "tenant": info.priority.fairness_key,
         }
-    if trace := _trace_id():
+    if trace := current_trace_id():
         fields["trace_id"] = trace
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -145,14 +147,6 @@ def _of_workflow(workflow_id: str, run_id: str, workflow_type: str) -> dict[str,
     child = _CHILD.fullmatch(workflow_id)
     session = {"session": child[1], "agent": child[2]} if child else {"session": workflow_id}
     return {**session, "workflow_id": workflow_id, "run_id": run_id, "workflow_type": workflow_type}
-
-
-def _trace_id() -> str:
-    """Return the id of the trace that is being recorded, if tracing is on."""
-    if tracing := sys.modules.get("opentelemetry.trace"):
-        context = tracing.get_current_span().get_span_context()
-        return f"{context.trace_id:032x}" if context.is_valid else ""
-    return ""
 
 
 def _is_plain(value: object) -> bool:

@@ -7,12 +7,9 @@ from activities.tools import ToolSpec, object_schema
 NOTE: Final = ToolSpec(
     name="note",
     description=(
-        "Keep a finding at once, beside your other calls. Notes stay with you when a long conversation is shortened, "
-        "and are handed back if you are stopped before you can answer."
+        "Keep a finding at once, beside your other calls: a claim that can be read alone, the ref of its source as a "
+        "tool printed it (empty for a conclusion), and at most 600 characters copied from there, or empty. Notes "
+        "outlast a long conversation, and are handed back if you are stopped."
     ),
-    parameters=object_schema(
-        claim={"type": "string", "description": "What you found, as a sentence that can be read alone."},
-        ref={"type": "string", "description": "The ref of its source as a tool printed it; empty for a conclusion."},
-        quote={"type": "string", "description": "Words copied from that source, at most 600 characters; or empty."},
-    ),
+    parameters=object_schema(claim={"type": "string"}, ref={"type": "string"}, quote={"type": "string"}),
 )

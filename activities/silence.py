@@ -8,6 +8,8 @@ from typing import Final
 
 Progress = Callable[[], None]
 """Called at every sign of life, in the event loop's thread."""
+_SLACK: Final = 0.02
+"""By which share a silence may be longer than allowed: setting a timer costs more than most pieces that arrive."""
 _note: Final[ContextVar[Progress | None]] = ContextVar("progress", default=None)
 
 
@@ -22,12 +24,17 @@ async def silence_limit(first_seconds: float, gap_seconds: float) -> AsyncGenera
     allowed = first_seconds
 
     def progress() -> None:
-        nonlocal allowed
-        if is_open and not silence.expired():
-            allowed = gap_seconds
-            silence.reschedule(loop.time() + allowed)
+        nonlocal allowed, due
+        if not is_open or silence.expired():
+            return
+        allowed = gap_seconds
+        now = loop.time()
+        if now + allowed > due or due - now > (1 + _SLACK) * allowed:
+            due = now + (1 + _SLACK) * allowed
+            silence.reschedule(due)
 
-    silence, is_open = asyncio.timeout(allowed), True
+    due = loop.time() + allowed
+    silence, is_open = asyncio.timeout_at(due), True
     try:
         async with silence:
             try:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import tables
+from benchmarks.actions import actions
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
@@ -15,6 +16,7 @@ from benchmarks.limits import limits
 from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
+from benchmarks.prompts import prompts
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
@@ -25,9 +27,11 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "limits": ("Limits: larger grants, limits that bind, and the books themselves", limits),
     "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
     "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
+    "prompts": ("What the main job sends, in tokens by part", prompts),
     "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
     "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
     "peers": ("The main job in other frameworks, each in an environment of its own", peers),
+    "actions": ("Actions of the main job, the unit that Temporal Cloud bills", actions),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)

@@ -145,6 +145,7 @@ class _Maker:
                 ),
                 task_queue=request.tool_queues.of(call.tool),
                 activity_id=f"{step}.{call.tool}",
+                priority=workflow.info().priority,
                 summary=_summary(call),
                 **options.tool(self.left()),
             )

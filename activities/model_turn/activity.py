@@ -14,7 +14,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
-from activities.crews import Crew
+from activities.crews import Agent, Crew
+from activities.current_span import describe_call, note
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
@@ -38,7 +39,7 @@ from activities.model_turn.retry_policy import (
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
-from activities.models.replies import MOST_DEPTH, depth
+from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.notes import NOTE
 from activities.pages.leak_check import repeats
 from activities.tools import Tool
@@ -48,6 +49,7 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import JsonSchema, Usage
 from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.spans import SpanAttribute
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -78,20 +80,23 @@ class TurnActivities:
         """Make one LLM call and interpret the reply."""
         async with open_journal() as record:
             if record.entry.result is not None:
+                note({SpanAttribute.FROM_JOURNAL: True})
                 return record.entry.result
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
             call = await self._prepare(request, record)
+            describe_call(call.model, self.models.card(request.tier, request.model_name).provider)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
                 call, reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
-            result = await asyncio.to_thread(_recordable, reply, call)
-            if isinstance(call.task, PlanTask) and not call.task.is_approved_by_person:
+            is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
+            result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
+            if isinstance(call.task, PlanTask) and call.catalog.documents and not call.task.is_approved_by_person:
                 crew = (await self.crews.find(request.crew)).crew
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
@@ -118,7 +123,7 @@ class TurnActivities:
     async def _call(self, request: TurnRequest, task: Task, record: Journal) -> ModelCall:
         pinned = await self.crews.find(request.crew)
         crew = pinned.crew
-        library = await self.library.open(request.documents)
+        catalog = (await self.library.open(request.documents)).catalog if request.documents else Catalog()
         agent = crew.agent(request.agent)
         offered = agent.tools if agent else ()
         info = activity.info()
@@ -127,9 +132,9 @@ class TurnActivities:
             task=task,
             agent=request.agent,
             crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
-            catalog=library.catalog,
+            catalog=catalog,
             system=task.system_text(crew, request.agent),
-            messages=task.messages(None if self._reaches_out(offered) else library.catalog, request.today),
+            messages=task.messages(self._known_catalog(catalog, agent), request.today),
             tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
@@ -178,6 +183,12 @@ class TurnActivities:
                     "a person approve the plan"
                 )
         return ""
+
+    def _known_catalog(self, catalog: Catalog, agent: Agent | None) -> Catalog | None:
+        """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
+        if agent is not None and (not agent.tools or self._reaches_out(agent.tools)):
+            return None
+        return catalog
 
     def _reaches_out(self, tools: Sequence[str]) -> bool:
         return any("reaches_out" in self.tools[tool].capabilities for tool in tools)

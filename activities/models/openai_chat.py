@@ -5,12 +5,12 @@ prompt does, because many servers then accept no schema, or never call a tool un
 corrected in a request without tools.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
+from pydantic_core import to_json
 
 from activities.contracts import ToolCall
 from activities.models.clients import ProviderModel
@@ -84,7 +84,7 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = call.answer_schema
-    system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{json.dumps(schema)}"
+    system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{to_json(schema).decode()}"
     body: dict[str, Any] = {
         "model": call.model,
         "messages": [

@@ -35,6 +35,8 @@ _MOST_LEVELS: Final = 64
 """The most levels of a whole reply that are read."""
 _MOST_VALUES: Final = 300_000
 """The most lists and objects of a reply, or of one event of it: all else waits while a parser makes them."""
+_SMALL: Final = 50_000
+"""Characters, values and keys that are walked in less time than it takes to hand them to a thread and back."""
 _MOST_DIGITS: Final = 400
 _MOST_TOKENS: Final = 1_000_000_000
 _IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
@@ -235,6 +237,26 @@ def returnable(items: Sequence[JsonValue]) -> tuple[JsonValue, ...]:
         return ()
     size = _size(items)
     return () if size is None or size > _LARGEST_ITEMS else tuple(items)
+
+
+def is_small(*values: object) -> bool:
+    """Whether untrusted values are read so fast that the event loop need not be spared."""
+    room = _SMALL
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            room -= len(value)
+        elif isinstance(value, Mapping):
+            held = cast("Mapping[str, object]", value)
+            room -= sum(map(len, held))
+            waiting += held.values()
+        elif isinstance(value, list | tuple):
+            waiting += cast("Sequence[object]", value)
+        room -= 1
+        if room < len(waiting):
+            return False
+    return True
 
 
 def _size(value: object) -> int | None:

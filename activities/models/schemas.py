@@ -76,16 +76,26 @@ def answer_schema(
         agents: the agents that a subtask in the reply may name; any name if empty.
         fields: what a subtask has in this crew beside what it has in all.
     """
-    written = answer_type.model_json_schema()
+    written = _without_prose(answer_type.model_json_schema())
     subtask = written.get("$defs", {}).get(SubtaskDraft.__name__)
     if subtask and agents:
         subtask["properties"]["agent"]["enum"] = list(agents)
     if subtask:
         subtask["properties"] |= {name: _SUBTASK_FIELDS[name] for name in fields}
-    translated = strict(written)
-    # A class's docstring is for readers of the code; a field's is for the model.
-    translated.pop("description", None)
-    return {"title": answer_type.__name__, **translated}
+    return {"title": answer_type.__name__, **strict(written)}
+
+
+def _without_prose(schema: Any) -> Any:
+    """Drop the docstrings of our own types: the instructions of a turn explain its answer, once."""
+    if isinstance(schema, list):
+        return [_without_prose(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    named = cast("dict[str, Any]", schema)
+    # A property may be called `description` too.
+    return {
+        name: _without_prose(each) for name, each in named.items() if name != "description" or not isinstance(each, str)
+    }
 
 
 def with_data(schema: Schema, data: JsonSchema) -> Schema:

@@ -4,7 +4,7 @@ Lines are read here and not by the SDKs, which drop the keep-alive events of a t
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -47,12 +47,13 @@ SLOW_TO_BEGIN: Final = Patience(first_seconds=180.0, gap_seconds=60.0)
 
 
 class Response(Protocol):
-    """The part of an SDK's response that is used."""
+    """The part of an HTTP client's response that is used."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
 
-    def iter_bytes(self) -> AsyncIterator[bytes]: ...
+    @property
+    def stream(self) -> AsyncIterable[bytes]: ...
 
 
 class Fold(Protocol):
@@ -107,8 +108,8 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None], liv
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             whole = bytearray()
-            async for line in lines:
-                whole += line
+            async for piece in lines:
+                whole += b"".join(line + b"\n" for line in piece)
                 _bound(len(whole))
             return await parse(bytes(whole))
         problem = ""
@@ -133,40 +134,38 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None], liv
     return fold.body
 
 
-async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[bytes]:
-    """Read lines with their ends; dripping bytes do not count as a sign of life until they complete a line."""
+async def _lines(response: Response, on_line: Callable[[], None]) -> AsyncGenerator[Sequence[bytearray]]:
+    """Read the lines of each piece; dripping bytes do not count as a sign of life until they complete a line."""
     begun = bytearray()
-    async for chunk in response.iter_bytes():
+    async for chunk in response.stream:
+        begun += chunk
         if b"\n" not in chunk:
-            begun += chunk
             _bound(len(begun))
             continue
         on_line()
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
-            yield bytes(begun) + line + b"\n"
-            begun.clear()
-        begun += rest
+        *whole, begun = begun.split(b"\n")
+        yield whole
     if begun:
-        yield bytes(begun)
+        yield [begun]
 
 
-async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _events(pieces: AsyncIterator[Sequence[bytearray]]) -> AsyncIterator[bytes]:
     """Read the data of events up to the end, or to OpenAI's end marker."""
-    data: list[bytes] = []
+    data: list[bytearray] = []
     length = 0
-    async for line in lines:
-        field = line.rstrip(b"\r\n")
-        if field.startswith(b"data:"):
-            _bound(length := length + len(field))
-            data.append(field.removeprefix(b"data:").removeprefix(b" "))
-        if field or not data:
-            continue
-        if data == [b"[DONE]"]:
-            return
-        yield b"\n".join(data)
-        data.clear()
-        length = 0
+    async for lines in pieces:
+        for line in lines:
+            field = line.rstrip(b"\r\n")
+            if field.startswith(b"data:"):
+                _bound(length := length + len(field))
+                data.append(field.removeprefix(b"data:").removeprefix(b" "))
+            if field or not data:
+                continue
+            if data == [b"[DONE]"]:
+                return
+            yield b"\n".join(data)
+            data.clear()
+            length = 0
     if data and data != [b"[DONE]"]:
         yield b"\n".join(data)
 
@@ -183,7 +182,7 @@ async def _event(data: bytes) -> Mapping[str, JsonValue]:
     return event
 
 
-async def _drain(lines: AsyncIterator[bytes]) -> None:
+async def _drain(lines: AsyncIterator[Sequence[bytearray]]) -> None:
     """Read the rest, so that the connection can be reused; errors no longer matter, since the reply is complete."""
     try:
         async with asyncio.timeout(_DRAIN_SECONDS):

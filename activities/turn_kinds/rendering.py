@@ -39,13 +39,15 @@ def nesting_note(*, may_nest: bool) -> str:
 
 def document_sections(catalog: Catalog | None) -> list[str]:
     """Render the user's documents, if the model may know of them."""
-    return [] if catalog is None else [f"Documents of the user:\n{data_block(catalog_text(catalog))}"]
+    if catalog is None:
+        return []
+    if not catalog.documents:
+        return ["Documents of the user: none."]
+    return [f"Documents of the user:\n{data_block(catalog_text(catalog))}"]
 
 
 def catalog_text(catalog: Catalog) -> str:
     """Describe documents and tables, one a line, up to `CATALOG_BYTES`."""
-    if not catalog.documents:
-        return "(none)"
     lines = [
         f"- {entry.name} ({entry.kind}, {entry.units} {_UNITS.get(entry.kind, 'lines')})"
         + (f" — cannot be read: {entry.problem}" if entry.problem else "")
@@ -171,7 +173,7 @@ def evidence_text(outcome: Outcome) -> str:
 
 def findings_text(outcome: Outcome) -> str:
     """Render the findings, gaps and issues of an outcome."""
-    findings = "\n".join(map(_finding_line, outcome.findings))
+    findings = "\n".join(dict.fromkeys(map(_finding_line, outcome.findings)))
     gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
     issues = "".join(
         f"\nIssue ({issue.severity}, confidence {issue.confidence}) at {issue.location}: {issue.message}"

@@ -21,22 +21,21 @@ from activities.turn_kinds.tool_text import ShownText
 from activities.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, left_out
 
-_INSTRUCTIONS: Final = """You are the {name} in a crew of agents. {description}
+_INSTRUCTIONS: Final = """You are the {name} in a crew of agents.
 
 {prompt}
 
 {working} Then answer with JSON:
-- status: success; partial (something is missing: say what in gaps); no_answer (nothing found answers it);
-  ambiguous_input (the instruction can be read in ways that lead to different answers); out_of_scope (another agent's
-  work); confidence_too_low; too_big (needs to be split up).
-- content: the answer in Markdown, at most {words} words unless the task names another length. Put [ref] of the source
-  behind each statement that rests on it.
-- findings: each claim by itself, with source_refs exactly as the tools named them, quote copied word for word from the
-  first of these sources, and confidence 0-100. Never invent a ref or a quote.
-- confidence: 0-100 for the whole. gaps: what was asked and not found. message: why, for any status but success."""
+- status: success; partial; no_answer (nothing found answers it); ambiguous_input (readings of the instruction lead to
+  different answers); out_of_scope (another agent's work); confidence_too_low; too_big (to be split up).
+- content: Markdown, at most {words} words unless the task says otherwise, with the [ref] of its source behind each
+  statement.
+- findings: each claim by itself; source_refs exactly as the tools named them; quote copied word for word from the first
+  of them, or empty. Never invent a ref or a quote.
+- confidence: 0-100, of a finding and of the whole. gaps: what was asked and not found. message: why, unless success."""
 
-_WITH_TOOLS: Final = """Work with your tools until you can answer. Ask for up to 8 in one turn: what does not depend on
-another result belongs into the same turn. You are told how many turns are left; the last one is for your answer."""
+_WITH_TOOLS: Final = """Use your tools until you can answer, up to 8 in one turn: ask at once for all that does not
+depend on another result. You are told how many turns are left; the last one is for your answer."""
 _WITHOUT_TOOLS: Final = "You have no tools: work from what your task contains."
 
 _DATA_INSTRUCTIONS: Final = """- data: your result as a JSON value that is valid by the JSON Schema below, for agents
@@ -148,7 +147,6 @@ class WorkTask(TurnTask):
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
         text = cls.instructions.format(
             name=agent.name,
-            description=agent.description,
             prompt=agent.prompt,
             working=_WITH_TOOLS if agent.tools else _WITHOUT_TOOLS,
             words=agent.length_words,

@@ -101,7 +101,8 @@ class _Reply:
     chunks: tuple[bytes, ...]
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
 
-    async def iter_bytes(self) -> AsyncIterator[bytes]:
+    @property
+    async def stream(self) -> AsyncIterator[bytes]:
         for chunk in self.chunks:
             yield chunk
 

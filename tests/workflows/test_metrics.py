@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.server_gauges import measure_server
 from activities.settings import Settings
+from activities.tenants import Tenants
 from activities.watchdog import watch_event_loop
-from chargehand.contracts import Limits, Report, SessionRequest, Usage
+from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
@@ -111,7 +113,10 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         asyncio.create_task(watch_event_loop(runtime.metric_meter)),
         asyncio.create_task(measure_server(connected, [queue], runtime.metric_meter, 100)),
     ]
-    async with open_environment(connected, folder, _script(), cached_workflows=0, task_queue=queue) as opened:
+    tenants = Tenants(tenants={"broke": TenantLimits(usd_per_day=Decimal("0.01"))})
+    async with open_environment(
+        connected, folder, _script(), cached_workflows=0, task_queue=queue, tenants=tenants
+    ) as opened:
         reports = await _sessions(opened)
         await _nonsense(opened, queue)
         watched = Watched(address, tuple(reports))
@@ -131,6 +136,8 @@ async def _sessions(opened: SessionEnvironment) -> list[Report]:
     digging = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
     dug = await opened.run(digging)
     await _reject(opened)
+    with pytest.raises(SessionFailed, match="has reached its limits"):
+        await opened.run(QUESTION.model_copy(update={"tenant": "broke"}))
     return [whole, dug]
 
 
@@ -167,20 +174,20 @@ async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
     assert tokens["output"] == used.output_tokens + usage().output_tokens
     assert scrape.by(metrics.CACHE_HITS, "model") == {"scripted-1": 1}
     assert scrape.sum("chargehand_tool_duration_count") == used.tool_calls
-    ends = Counter([*(each.stop_reason for each in watched.reports), "refused"])
+    ends = Counter([*(each.stop_reason for each in watched.reports), "refused", "refused"])
     assert scrape.by(metrics.SESSIONS_ENDED, "end") == ends
     assert scrape.sum(metrics.SESSIONS_STARTED) == ends.total()
     assert scrape.sum("chargehand_session_duration_count") == len(watched.reports)
 
 
 async def test_what_went_wrong_is_counted(watched: Watched) -> None:
-    """A provider's failure, the breaker that it opened, a limit, a repeated call and a rejected plan: each once."""
+    """A provider's failure and the breaker that it opened, limits, a repeated call and a rejected plan."""
     scrape = await watched.scrape()
 
     assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"RateLimited": 1}
     assert scrape.sum(metrics.BREAKER_OPENINGS) == 1
     assert scrape.by(metrics.REFUSALS, "kind") == {"loop_guard": 1, "approval": 1}
-    assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2}
+    assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2, "tenant": 1}
     assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 2}
 
 

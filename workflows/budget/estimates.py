@@ -71,7 +71,7 @@ def _task_bytes(task: Task) -> int:
 
 def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
     """Bound what a prompt contains beside its task: its fixed parts, and the catalog of documents that it may name."""
-    may_name = isinstance(card, CrewCard) or "reaches_out" not in card.capabilities
+    may_name = isinstance(card, CrewCard) or (bool(card.tools) and "reaches_out" not in card.capabilities)
     return card.prompt_bytes + (CATALOG_BYTES if documents and may_name else 0)
 
 

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
+from chargehand.caller_trace import CallerTrace
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
 from chargehand.local_server import running_server, state_directory
@@ -84,7 +85,9 @@ async def connect(
     encryption = encryption or protection.encryption
     with _explained(target):
         client = await Client.connect(
-            **options, data_converter=data_converter(encryption, storage or protection.storage)
+            **options,
+            data_converter=data_converter(encryption, storage or protection.storage),
+            interceptors=[CallerTrace()],
         )
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     usual_artifacts = str(local.state / "artifacts") if local else None

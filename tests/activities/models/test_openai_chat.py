@@ -27,7 +27,7 @@ async def test_a_request_is_written_so() -> None:
             {
                 "role": "system",
                 "content": "You are the reader.\n\nThe final answer is nothing but JSON of this schema:\n"
-                + json.dumps(schema),
+                + json.dumps(schema, separators=(",", ":")),
             },
             {"role": "user", "content": "When does the ferry leave?"},
             {

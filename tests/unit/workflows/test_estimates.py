@@ -47,7 +47,13 @@ from workflows.budget.estimates import (
 from workflows.budget.ledger import Amount
 
 SYSTEM = "You are the reader. Wörter."
-CARD = AgentCard(name="reader", description="reads", tier=Tier.SMALL, prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES)
+CARD = AgentCard(
+    name="reader",
+    description="reads",
+    tools=("read_document",),
+    tier=Tier.SMALL,
+    prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES,
+)
 FIXED = fixed_bytes(CARD, ["file:a.md"])
 
 TEXT = st.text(max_size=60) | st.sampled_from(["</data>" * 9, "€" * 40, '\x00\x1f\\"' * 9, "夏🚢" * 20, ""])
@@ -237,8 +243,8 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
 
     least = least_workable(SessionFacts(crew=crew, models=models, ceilings=Limits()), ["file:a.md"])
 
-    # plan 20,000 in and 4,000 out, report 36,000 in and 6,000 out, both dear; a turn 20,000 in and 4,000 out, cheap
-    usd = (Decimal(200_000 + 400_000) + Decimal(360_000 + 600_000) + Decimal(20_000 + 4_000)) / 1_000_000
+    # plan 20,000 in and 4,000 out, report 36,000 in and 6,000 out, both dear; a turn 11,000 in and 4,000 out, cheap
+    usd = (Decimal(200_000 + 400_000) + Decimal(360_000 + 600_000) + Decimal(11_000 + 4_000)) / 1_000_000
     assert least == Amount(3, usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
 
 
