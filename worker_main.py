@@ -33,6 +33,7 @@ from activities.code.registry import CODE
 from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
+from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.logs import SDK_LOGGING, configure_logging, disable_core_dumps, writes_json
 from activities.mcp.registry import examine
@@ -206,6 +207,7 @@ async def polling(
                 await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
+        await running.enter_async_context(health_file(settings.health_file))
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
 
