@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from benchmarks import tables
+from benchmarks.actions import actions
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
@@ -30,6 +31,7 @@ _OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row
     "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
     "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
     "peers": ("The main job in other frameworks, each in an environment of its own", peers),
+    "actions": ("Actions of the main job, the unit that Temporal Cloud bills", actions),
     "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
 }
 NAMES: Final = ("main_job", "overhead", *_OTHERS)
