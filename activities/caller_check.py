@@ -1,7 +1,8 @@
 """The caller check: activities run only for sessions that workers of this installation carry out.
 
-An activity spends what its caller says it may, so the caller has to be our own workflow code. The server is asked once
-per workflow run; it knows the type, the task queue, whose workers decide what the workflow does, and the parent.
+An activity spends what its caller says it may, so the caller has to be our own workflow code. Of a run that a worker of
+this process carries out, that is known. About any other the server is asked once; it knows the type, the task queue,
+whose workers decide what the workflow does, and the parent.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from temporalio import activity
+from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -41,6 +42,23 @@ class _Caller:
     type: str = ""
     task_queue: str = ""
     parent: _Run | None = None
+
+
+_carried_out: Final = OrderedDict[_Run, _Caller]()
+"""The latest runs that workers of this process have begun or taken over."""
+
+
+def recognise(info: workflow.Info) -> None:
+    """Note a run that a worker of this process carries out, so that the server need not be asked about it.
+
+    What continues another run is left to the server, which knows what the first one was.
+    """
+    if info.first_execution_run_id != info.run_id or info.continued_run_id is not None:
+        return
+    parent = (info.parent.workflow_id, info.parent.run_id) if info.parent else None
+    _carried_out[info.workflow_id, info.run_id] = _Caller(info.workflow_type, info.task_queue, parent)
+    if len(_carried_out) > _MOST_RUNS:
+        _carried_out.popitem(last=False)
 
 
 class CallerCheck(Interceptor):
@@ -79,7 +97,9 @@ class CallerCheck(Interceptor):
             )
 
     async def _look_up(self, run: _Run) -> _Caller:
-        """Return what the server knows of a run, which never changes; side by side activities ask once."""
+        """Return what is known of a run, which never changes; side by side activities ask the server once."""
+        if run in _carried_out:
+            return _carried_out[run]
         asking = self._known.get(run)
         if asking is None:
             asking = self._known[run] = asyncio.create_task(_ask_server(run))

@@ -15,7 +15,7 @@ from activities.code_review.change import ChangeReader
 from activities.crew_files import load_crews, mcp_declarations
 from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import Artifacts
-from activities.documents.cleanup import sweep
+from activities.documents.cleanup import keep_swept
 from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
@@ -34,6 +34,7 @@ from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
+from activities.search.protocol import WarmsUp
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -114,7 +115,7 @@ async def compose(
     library = document_library(settings, store)
     conversations = Conversations(conversation_store(settings, store, keys))
     caches = [settings.state_dir / name for name in CACHES]
-    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
+    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = await open_tools(settings, chosen, library, store, closing)
     folders = crew_folders(settings)
@@ -129,6 +130,7 @@ async def compose(
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(models, loaded.values())
     crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
+    await models.until_connected()
     changes = ChangeReader(library)
     closing.push_async_callback(changes.close)
     sessions = SessionActivities(
@@ -165,8 +167,11 @@ async def open_tools(
     store: Artifacts,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
+    search = SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing)
+    if isinstance(search, WarmsUp):
+        await search.warm_up()
     tools = build_tools(
-        search=SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing),
+        search=search,
         code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
         library=library,
         artifacts=store,

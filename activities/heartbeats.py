@@ -169,6 +169,8 @@ class _BeatingActivities(ActivityInboundInterceptor):
         self._slots = slots
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        if activity.info().is_local:
+            return await super().execute_activity(input)
         waited = self._slots.begin(activity.info().started_time)
         pulse, pulses = begin(waited), _pacemaker().pulses
         pulses.add(pulse)

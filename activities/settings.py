@@ -65,6 +65,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
     """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+    caller_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
+    more, such as those of `openssl rand -base64 32`."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
@@ -77,12 +80,14 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The size in bytes above which a payload is large."""
     storage_results: bool = False
     """Whether reports and answers to queries and updates are stored there too; clients then need the same storage."""
-    deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_-]{1,100}$")
+    deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/-]{1,200}$")
     """The Worker Deployment of this worker; with `build_id` it turns Worker Versioning on."""
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
     """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
+    health_file: Path | None = None
+    """A file that this worker touches every five seconds while it polls, for health checks; none by default."""
     log_format: LogFormat = "auto"
     """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

@@ -18,6 +18,8 @@ A crashed worker's calls go on so much later. A server that is starved of proces
 """
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
+_OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
+"""Well below the ten seconds after which the server gives a workflow task to another worker."""
 # It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
@@ -88,6 +90,13 @@ class ActivityLimits(TypedDict, total=False):
     cancellation_type: workflow.ActivityCancellationType
 
 
+class LocalActivityLimits(TypedDict):
+    """The options of a local activity that limit its time and its attempts."""
+
+    schedule_to_close_timeout: timedelta
+    retry_policy: RetryPolicy
+
+
 class ChildLimits(TypedDict):
     """The options of a child workflow that limit its attempts and its life."""
 
@@ -103,6 +112,13 @@ def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
         schedule_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT),
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_OPEN_SESSION_RETRIES,
+    )
+
+
+def open_at_once() -> LocalActivityLimits:
+    """Build the limits of the same activity within a workflow task, for a session without documents."""
+    return LocalActivityLimits(
+        schedule_to_close_timeout=_OPEN_AT_ONCE_TIMEOUT, retry_policy=RetryPolicy(maximum_attempts=1)
     )
 
 

@@ -23,6 +23,7 @@ from temporalio.worker._command_aware_visitor import CommandInfo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
+from activities.caller_check import recognise
 from activities.contracts import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
@@ -74,6 +75,7 @@ class _Sandbox(SandboxedWorkflowRunner):
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
         info = det.info
+        recognise(info)
         storing = StorageDriverWorkflowInfo(
             namespace=info.namespace, id=info.workflow_id, run_id=info.run_id, type=info.workflow_type
         )

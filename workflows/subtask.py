@@ -88,6 +88,7 @@ class SubtaskWorkflow:
             budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
+            priority=workflow.info().priority,
         )
         if state is not None:
             model_calls.resume(state.model_calls)

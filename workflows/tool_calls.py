@@ -144,6 +144,7 @@ class _Maker:
                     documents=request.documents,
                 ),
                 activity_id=f"{step}.{call.tool}",
+                priority=workflow.info().priority,
                 summary=_summary(call),
                 **options.tool(self.left()),
             )

@@ -42,8 +42,8 @@ def _changed_worker(folder: Path) -> str:
     shutil.copy(_ROOT / "worker_main.py", folder)
     changed = folder / "workflows" / "steps" / "open.py"
     text = changed.read_text()
-    assert text.count('activity_id="open"') == 1
-    changed.write_text(text.replace('activity_id="open"', 'activity_id="open-the-session"'))
+    assert text.count('activity_id="open-at-once"') == 1
+    changed.write_text(text.replace('activity_id="open-at-once"', 'activity_id="open-the-session"'))
     return shlex.join([sys.executable, str(folder / "worker_main.py")])
 
 

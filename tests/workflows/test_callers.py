@@ -22,6 +22,7 @@ from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import ALLOWANCE, Script, answer, report, topics, use
 from tests.workflows.conftest import OpenEnvironment
+from workflows import registry
 
 TYPES = (*WorkflowType, "Other", "supervisor")
 ONCE = RetryPolicy(maximum_attempts=1)
@@ -190,10 +191,16 @@ async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: 
     assert len(opened.model.calls) == 2
 
 
+@pytest.mark.parametrize(("carried_out", "questions"), [("here", []), ("elsewhere", [1] * 4)])
 async def test_the_server_is_asked_once_for_a_run(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, carried_out: str, questions: list[int]
 ) -> None:
-    """Turns and tools side by side, in subtasks side by side: one question a workflow run, and not one more."""
+    """Turns and tools side by side, in subtasks side by side: one question a workflow run, and not one more.
+
+    No question at all about runs that the same worker carries out.
+    """
+    if carried_out == "elsewhere":
+        monkeypatch.setattr(registry, "recognise", print)
     asked: Counter[tuple[str, str]] = Counter()
     real = caller_check.describe
 
@@ -209,4 +216,4 @@ async def test_the_server_is_asked_once_for_a_run(
         result: Report = await opened.run(request)
 
     assert result.answer == "Known."
-    assert list(asked.values()) == [1] * 4
+    assert list(asked.values()) == questions

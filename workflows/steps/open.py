@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
@@ -238,12 +238,15 @@ def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSch
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
+    opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
+    if not (request.documents or request.follows):
+        facts = await _facts_at_once(opening)
+        if facts is not None:
+            return facts
     try:
-        # Not a local activity: next to a small workflow cache, the SDK can leave the first task of a workflow that
-        # starts with one unanswered until the server gives it up after ten seconds.
         return await workflow.execute_activity_method(
             SessionActivities.open_session,
-            OpenSessionRequest(session=workflow.info().workflow_id, request=request),
+            opening,
             activity_id="open",
             summary="look up crew, models and ceilings; index documents",
             priority=priority_of(request),
@@ -253,3 +256,19 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
         if isinstance(error.cause, ApplicationError):
             raise error.cause from error
         raise
+
+
+async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
+    """Read the facts within the first workflow task; None if that failed, so that it is tried again outside of it."""
+    try:
+        return await workflow.execute_local_activity_method(
+            SessionActivities.open_session, opening, activity_id="open-at-once", **options.open_at_once()
+        )
+    except FailureError as error:
+        # The SDK wraps only some failures of a local activity in an `ActivityError`.
+        cause = error.cause if isinstance(error, ActivityError) else error
+        if is_cancelled_exception(error):
+            raise
+        if isinstance(cause, ApplicationError) and cause.non_retryable:
+            raise cause from None
+        return None

@@ -151,6 +151,7 @@ _BAD_WITH_SPANS = {
 """Which other programs may have; here they must be right only if spans are exported."""
 _CHECKED_AT_START = {
     "CHARGEHAND_FALLBACK_PROVIDER",
+    "CHARGEHAND_HEALTH_FILE",
     "CHARGEHAND_STATE_DIR",
     "CHARGEHAND_TENANTS",
     "CHARGEHAND_TOOLS",

@@ -38,6 +38,10 @@ _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
 
 
+def _any_activity_is_valid(_: str) -> None:
+    """Accept any local activity, as the SDK's replayer does."""
+
+
 class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement of fact
     """A workflow task failed: on a real server this session would hang (I15)."""
 
@@ -258,7 +262,10 @@ class Execution:
             defn=_DEFINITIONS[self.workflow_type],
             info=info,
             randomness_seed=crc32(self.workflow_id.encode()),
-            extern_functions={"__temporal_get_metric_meter": lambda: MetricMeter.noop},
+            extern_functions={
+                "__temporal_assert_local_activity_valid": _any_activity_is_valid,
+                "__temporal_get_metric_meter": lambda: MetricMeter.noop,
+            },
             disable_eager_activity_execution=False,
             worker_level_failure_exception_types=[],
             patch_activation_callback=None,

@@ -214,6 +214,14 @@ class Server:
         unsent.activities[asked.seq] = asked
         return []
 
+    def _take_schedule_local_activity(self, _: Execution, asked: Any, unsent: Unsent) -> list[Job]:
+        # The fields that matter here have the same names.
+        unsent.activities[asked.seq] = asked
+        return []
+
+    def _take_request_cancel_local_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
+        return self._take_request_cancel_activity(execution, asked, unsent)
+
     def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         was_sent = asked.seq not in unsent.activities
         activity = execution.activities.get(asked.seq) if was_sent else unsent.activities.pop(asked.seq)
