@@ -124,6 +124,7 @@ BAD = {
     "CHARGEHAND_CONTEXT_WINDOW": ("0", "7999", "128k"),
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
+    "CHARGEHAND_PROCESSES": ("0", "65", "all"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),
     "CHARGEHAND_CODE_INTERNET": ("maybe",),
     "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN": ("maybe",),
