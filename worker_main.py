@@ -50,11 +50,13 @@ from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
 from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
+from chargehand.caller_key import CallerKey
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
+from workflows.caller_key import RequireCallerKey
 from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
@@ -122,6 +124,7 @@ def build_worker(
             *_tracing(client),
             SessionMetrics(),
             RefuseBadInput(),
+            *_required_key(settings),
             Heartbeats(slots),
             CallerCheck(settings.task_queue),
         ],
@@ -146,6 +149,11 @@ def _tracing(client: Client) -> list[Interceptor]:
     from workflows.tracing import Traced
 
     return [Traced()]
+
+
+def _required_key(settings: Settings) -> list[Interceptor]:
+    key = settings.caller_key
+    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

@@ -15,7 +15,7 @@ from activities.code_review.change import ChangeReader
 from activities.crew_files import load_crews, mcp_declarations
 from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import Artifacts
-from activities.documents.cleanup import sweep
+from activities.documents.cleanup import keep_swept
 from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
@@ -115,7 +115,7 @@ async def compose(
     library = document_library(settings, store)
     conversations = Conversations(conversation_store(settings, store, keys))
     caches = [settings.state_dir / name for name in CACHES]
-    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
+    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = await open_tools(settings, chosen, library, store, closing)
     folders = crew_folders(settings)

@@ -68,6 +68,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
     """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+    caller_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
+    more, such as those of `openssl rand -base64 32`."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
