@@ -184,6 +184,7 @@ def test_help_lists_every_command(project: Path) -> None:
             "docs",
             "docs-images",
             "bench",
+            "load",
             "eval",
             "replay",
             "chaos",
