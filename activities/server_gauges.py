@@ -14,11 +14,13 @@ from temporalio.common import MetricMeter
 from temporalio.service import RPCError
 
 from activities.metrics import ACTIVITY_SLOTS, BACKLOG_AGE, BACKLOG_TASKS, SESSIONS_OPEN
+from chargehand.contracts import SessionState
 from chargehand.listing import WAITING_STATES
 from chargehand.wire import SearchAttribute, WorkflowType
 
-EVERY: Final = timedelta(seconds=15)
+EVERY: Final = timedelta(seconds=30)
 _OPEN: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running'"
+_WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
 _KINDS: Final = {
     "workflow": TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
     "activity": TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
@@ -52,7 +54,7 @@ async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> No
 async def _measure_sessions(client: Client, meter: MetricMeter) -> None:
     sessions = meter.create_gauge(*SESSIONS_OPEN)
     waiting = 0
-    for state in WAITING_STATES:
+    for state in _WAITING:
         found = (await client.count_workflows(f"{_OPEN} AND {SearchAttribute.STATE} = '{state}'")).count
         sessions.set(found, {"state": state})
         waiting += found

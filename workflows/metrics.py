@@ -26,12 +26,18 @@ _LIMITS: Final[Mapping[str, str]] = {
     "out_of_rounds": "max_rounds",
     "deadline": "deadline",
     "timeout": "deadline",
+    ErrorType.TENANT_LIMIT: "tenant",
 }
-"""Limits of `Limits`, by the reason that a session or an outcome gives."""
+"""Limits of `Limits`, and the tenant's, by the reason that a session or an outcome gives."""
 DEFAULT: Final = "default"
 """The tenant of a request that names none."""
-_REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.PLAN_REJECTED}
-"""Errors that end a session because of its request, or of what a person decided."""
+_REFUSED: Final = {
+    ErrorType.INVALID_INPUT,
+    ErrorType.LIMIT_TOO_SMALL,
+    ErrorType.PLAN_REJECTED,
+    ErrorType.TENANT_LIMIT,
+}
+"""Errors that end a session because of its request, its tenant's limits, or what a person decided."""
 Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
 
 
@@ -60,6 +66,7 @@ class _SessionMetrics(WorkflowInboundInterceptor):
         except (asyncio.CancelledError, Exception) as error:
             if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
                 _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=tenant)
+                _count_limit(_type_of(error), "session")
             raise
         _count(metrics.SESSIONS_ENDED, end=report.stop_reason, tenant=tenant)
         _count_limit(report.stop_reason, "session")
@@ -72,7 +79,11 @@ def _end_of(error: BaseException) -> str:
     """Say how a session ended that has no report."""
     if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
         return "cancelled"
-    return "refused" if isinstance(error, ApplicationError) and error.type in _REFUSED else "failed"
+    return "refused" if _type_of(error) in _REFUSED else "failed"
+
+
+def _type_of(error: BaseException) -> str:
+    return (error.type or "") if isinstance(error, ApplicationError) else ""
 
 
 def count_outcome(outcome: Outcome) -> None:

@@ -88,6 +88,7 @@ class SubtaskWorkflow:
             budget_client=self._budget_client,
             urgency=request.urgency,
             queue=request.turns_queue,
+            priority=workflow.info().priority,
         )
         if state is not None:
             model_calls.resume(state.model_calls)
@@ -230,7 +231,7 @@ class SubtaskWorkflow:
             until=lambda: self._until,
             sent=self._conversation.new_in(task),
             counted=self._conversation.counted,
-            at_once=() if task.must_answer else usable_at_once(request.agent),
+            at_once=() if task.must_answer else usable_at_once(request),
         )
 
     def _is_long(self, request: SubtaskRequest) -> bool:

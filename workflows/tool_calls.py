@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import AgentCard, InputOutcome, Round, ToolCall, ToolRequest, ToolResult
+from activities.contracts import InputOutcome, Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
 from activities.notes import NOTE
 from activities.recall import RECALL
@@ -77,7 +77,7 @@ async def make_calls(
             return refusal
         if inbox.is_interrupted:
             return _interrupted(call, acts=False) if position in used else _not_made(call)
-        if position in used and call.tool in usable_at_once(request.agent):
+        if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
             return used[position]
         return await maker.make(call, f"turn-{number}.{position + 1}")
@@ -89,10 +89,11 @@ async def make_calls(
     )
 
 
-def usable_at_once(agent: AgentCard) -> tuple[str, ...]:
-    """Name the tools that a turn may use before it ends: calls that nobody decides about or waits for."""
+def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
+    """Name the tools that a turn may use before it ends: on its own queue, and nobody decides or waits for the call."""
+    agent, queues = request.agent, request.tool_queues
     bound = {*agent.acting, *agent.approvals, *(each.tool for each in (*agent.policy, *agent.watched))}
-    return tuple(tool for tool in agent.at_once if tool not in bound)
+    return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ class _Maker:
                     public=_public_texts(request, conversation),
                     documents=request.documents,
                 ),
+                task_queue=request.tool_queues.of(call.tool),
                 activity_id=f"{step}.{call.tool}",
+                priority=workflow.info().priority,
                 summary=call_title(call.tool, call.arguments),
                 **options.tool(self.left()),
             )

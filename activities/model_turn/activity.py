@@ -15,6 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
+from activities.current_span import describe_call, note
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
@@ -50,6 +51,7 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import JsonSchema, Usage
 from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.spans import SpanAttribute
 from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
@@ -80,12 +82,14 @@ class TurnActivities:
         """Make one LLM call and interpret the reply."""
         async with open_journal() as record:
             if record.entry.result is not None:
+                note({SpanAttribute.FROM_JOURNAL: True})
                 return record.entry.result
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
             call = await self._prepare(request, record)
+            describe_call(call.model, self.models.card(request.tier, request.model_name).provider)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
                 call, reply = await self._complete(call, record, request)

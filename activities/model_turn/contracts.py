@@ -96,6 +96,8 @@ class TurnResult(Contract):
     """This prompt and its reply as the provider counted them, if another turn may continue them."""
     conversation: str = left_out("")
     """Digest of what was said before this reply, if it is kept for the next turn."""
+    span: str = left_out("")
+    """Id of the span of the attempt that took the turn, if it was traced; its tool calls are below it."""
     discarded: Usage | None = left_out(None)
     """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
 

@@ -47,7 +47,10 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
 
         url = self.base_url or BASE_URL
         network = self._limited(anthropic.DefaultAsyncHttpxClient)
-        return anthropic.AsyncAnthropic(api_key=self.api_key, base_url=url, max_retries=0, http_client=network)
+        # Spans are ours, the same for every provider; its own would send the trace along.
+        return anthropic.AsyncAnthropic(
+            api_key=self.api_key, base_url=url, max_retries=0, http_client=network, open_telemetry=False
+        )
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         if call.job and _is_batch(call):

@@ -1,4 +1,4 @@
-"""The clients of the SDKs, which are imported with the first call, and never retry: Temporal does."""
+"""The clients of the SDKs, which are imported while the worker starts, and never retry: Temporal does."""
 
 import asyncio
 import logging
@@ -30,6 +30,8 @@ _LONGEST_REPLY_BYTES: Final = 32 << 20
 """Far more than the output tokens of any turn, with the events of a stream around them."""
 CONNECT_SECONDS: Final = 10.0
 """A provider that does not accept a connection within this time is unreachable."""
+_WARM_UP_SECONDS: Final = 2.0
+"""A worker's start does not wait longer for a provider."""
 COUNT_SECONDS: Final = 10.0
 """A provider that does not count a prompt within this time is done without."""
 
@@ -41,6 +43,9 @@ _STREAMED: Final = {"X-Stainless-Raw-Response": "stream"}
 class Client(Protocol):
     """What both SDKs' clients have: a low-level request, and connections."""
 
+    @property
+    def base_url(self) -> Any: ...
+
     async def post(self, path: str, *, cast_to: Any, body: Any, options: Any) -> Any: ...
 
     async def close(self) -> None: ...
@@ -51,7 +56,7 @@ ClientType = TypeVar("ClientType", bound=Client)
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ProviderModel(ABC, Generic[ClientType]):
-    """One provider's models behind `Model`; the SDK's client is made at the first call, and kept."""
+    """One provider's models behind `Model`; the SDK's client is made once, and kept."""
 
     provider: ClassVar[str]
     """Its name in reports and prices."""
@@ -69,6 +74,7 @@ class ProviderModel(ABC, Generic[ClientType]):
     """How long the provider may send nothing."""
     http_client: "httpx2.AsyncClient | None" = None
     _client: ClientType | None = field(default=None, init=False)
+    _network: "httpx2.AsyncClient | None" = field(default=None, init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _refused_effort: set[str] = field(default_factory=set[str], init=False)
     """Models that turned out to take no reasoning effort."""
@@ -108,7 +114,8 @@ class ProviderModel(ABC, Generic[ClientType]):
 
     def _limited(self, make_http_client: "Callable[[], httpx2.AsyncClient]") -> "httpx2.AsyncClient":
         """Return an HTTP client for the SDK: it bounds replies, and sends no prompt to where a provider redirects."""
-        return limit_client(self.http_client or make_http_client(), _LONGEST_REPLY_BYTES)
+        self._network = limit_client(self.http_client or make_http_client(), _LONGEST_REPLY_BYTES)
+        return self._network
 
     @abstractmethod
     async def _send(self, client: ClientType, call: ModelCall) -> JsonValue:
@@ -177,6 +184,15 @@ class ProviderModel(ABC, Generic[ClientType]):
                 await asyncio.to_thread(_load_httpx)
                 self._client = await asyncio.to_thread(self._make_client)
             return self._client
+
+    async def connect(self) -> None:
+        """Make the client and open a connection to the provider, by a request that needs no key and costs nothing."""
+        client = await self.warm_up()
+        assert self._network, "the client is made with it"
+        try:
+            await self._network.get(client.base_url, timeout=_WARM_UP_SECONDS)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the first call meets it and tells
+            _logger.warning("the model provider is not reachable yet", extra={"problem": type(error).__name__})
 
     async def aclose(self) -> None:
         """Close the client's connections; a later call makes a new client."""

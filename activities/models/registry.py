@@ -82,6 +82,13 @@ class Models:
     """
     named: Mapping[str, ModelCard] = field(default_factory=dict[str, ModelCard])
     """The models that agents name."""
+    connecting: "asyncio.Task[None] | None" = None
+    """Loads the SDK and opens a connection; None if there is nothing to load."""
+
+    async def until_connected(self) -> None:
+        """Wait until the first call would not wait for anything, unless the provider cannot be reached."""
+        if tasks := [each.connecting for each in (self, self.fallback) if each and each.connecting]:
+            await asyncio.wait(tasks)
 
     def card(self, tier: Tier, name: str = "") -> ModelCard:
         """Return the name and price of the model of a tier, or of a model that an agent names."""
@@ -226,7 +233,7 @@ def _models(
     *,
     most: int | None = None,
 ) -> Models:
-    """Load the SDK while the worker connects, rather than at the first call, and close its client at the end."""
+    """Load the SDK while the worker starts, rather than at the first call, and close its client at the end."""
     adapter = replace(
         adapter,
         prices=settings.prices,
@@ -234,9 +241,9 @@ def _models(
         patience=_patience(settings, adapter.patience),
     )
     closing.push_async_callback(adapter.aclose)
-    loading = asyncio.create_task(adapter.warm_up())
-    closing.callback(loading.cancel)
-    return priced_models(adapter, provider, names, settings, most=most)
+    connecting = asyncio.create_task(adapter.connect())
+    closing.callback(connecting.cancel)
+    return replace(priced_models(adapter, provider, names, settings, most=most), connecting=connecting)
 
 
 def priced_models(

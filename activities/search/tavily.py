@@ -46,12 +46,9 @@ class TavilySearch:
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
         query = query[:QUERY_CHARACTERS]
-        if self._client is None:
-            self._client = await asyncio.to_thread(_make_client, self._api_key, self._base_url, self._engine)
+        client = await self.warm_up()
         try:
-            answer = await self._client.search(
-                query, search_depth="basic", max_results=max(1, min(limit, _MOST_RESULTS))
-            )
+            answer = await client.search(query, search_depth="basic", max_results=max(1, min(limit, _MOST_RESULTS)))
             hits = _Answer.model_validate(answer).results[:limit]
         except (ValueError, AttributeError) as error:  # the SDK assumes that the answer is a JSON object
             raise self._engine.invalid_answer() from error
@@ -69,6 +66,12 @@ class TavilySearch:
             ),
             confidence=round(100 * max(0.0, min(best, 1.0))),
         )
+
+    async def warm_up(self) -> _Client:
+        """Return the SDK's client; import the SDK the first time."""
+        if self._client is None:
+            self._client = await asyncio.to_thread(_make_client, self._api_key, self._base_url, self._engine)
+        return self._client
 
     async def close(self) -> None:
         await self._engine.close()

@@ -152,7 +152,17 @@ def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
     assert all({"time", "level", "logger", "message", "worker"} <= each.keys() for each in records)
     assert len(failed) >= 4
     assert all(re.fullmatch(r"session-[0-9a-f]{12}", each["session"]) for each in failed)
-    belongs = {"session", "workflow_id", "run_id", "workflow_type", "activity", "activity_id", "attempt", "exception"}
+    belongs = {
+        "session",
+        "workflow_id",
+        "run_id",
+        "workflow_type",
+        "activity",
+        "activity_id",
+        "attempt",
+        "tenant",
+        "exception",
+    }
     assert all(belongs <= each.keys() for each in failed)
 
 

@@ -93,7 +93,7 @@ class MeteredModelCalls:
     queue: str | None = None
     """Task queue of the turns, if it is not the workflow's own."""
     priority: Priority = Priority.default
-    """Priority of the turns, if it is not the workflow's own."""
+    """Priority of the turns; workers learn the tenant from it."""
     spend: list[SpendLine] = field(default_factory=list[SpendLine], init=False)
     wasted: Usage = field(default_factory=Usage, init=False)
     """Part of `spend` for turns that gave nothing."""
@@ -337,7 +337,7 @@ class MeteredModelCalls:
             self.wasted += usage
         agent, purpose = turn.request.agent, turn.request.task.kind
         self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
-        count_spend(usage, model, self.priority.fairness_key or workflow.info().priority.fairness_key)
+        count_spend(usage, model, self.priority.fairness_key)
 
 
 @dataclass

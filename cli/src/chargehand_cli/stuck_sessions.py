@@ -42,6 +42,7 @@ _ACTIVITY_REMEDIES: Final = {
     "RateLimited": "The model provider limits the rate; set CHARGEHAND_REQUESTS_PER_SECOND to stay below its limit.",
     "ToolUnavailable": "A service that the tool needs is unavailable; the call is retried.",
     "AttemptLost": "Workers died during the call: check why they exit, and their memory.",
+    "WorkerLost": "Workers died during the call: check why they exit, and their memory.",
     "HeartbeatTimeout": "Workers died or froze during the call: check their logs and memory.",
     "StartToCloseTimeout": "Each attempt exceeded its time limit; see the worker's log.",
 }

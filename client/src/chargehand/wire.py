@@ -113,6 +113,7 @@ class ErrorType(StrEnum):
     PROVIDER_REFUSED = "ProviderRefused"
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
+    WORKER_LOST = "WorkerLost"
     CONVERSATION_MISSING = "ConversationMissing"
     OUTCOME_UNKNOWN = "OutcomeUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"

@@ -1,4 +1,8 @@
-"""The compose file, the image and their scripts, as far as they can be checked without a container runtime."""
+"""The compose file, the image and their scripts, as far as they can be checked without a container runtime.
+
+`tests/containers` builds the image and runs the worker. The other services' images have to be pulled, so what is said
+of them here is all that is checked.
+"""
 
 import importlib
 import os
@@ -71,8 +75,9 @@ def test_images_are_pinned(name: str) -> None:
 
     assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
     assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
-    bases = re.findall(r"^FROM (\S+)", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert bases == ["python:3.13-slim", "python:3.13-slim"]
+    dockerfile = DOCKERFILE.read_text(encoding="utf-8")
+    assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
+    assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -124,6 +129,7 @@ def test_settings_are_passed_on_and_never_written_down() -> None:
         "TEMPORAL_ADDRESS",
         "TEMPORAL_NAMESPACE",
         "CHARGEHAND_STATE_DIR",
+        "CHARGEHAND_HEALTH_FILE",
     }
 
 
@@ -167,7 +173,10 @@ def test_every_setting_is_documented() -> None:
 
     readme = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`.+?) \|", readme, re.MULTILINE)
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == taken | {"CHARGEHAND_STATE_DIR"}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == taken | {
+        "CHARGEHAND_STATE_DIR",
+        "CHARGEHAND_HEALTH_FILE",
+    }
 
 
 def test_the_worker_can_write_only_where_it_should() -> None:
@@ -177,6 +186,8 @@ def test_the_worker_can_write_only_where_it_should() -> None:
     assert worker["read_only"] is True
     assert worker["volumes"] == [f"artifacts:{worker['environment']['CHARGEHAND_STATE_DIR']}"]
     assert [entry.split(":")[0] for entry in worker["tmpfs"]] == ["/tmp"]
+    assert worker["environment"]["CHARGEHAND_HEALTH_FILE"].startswith("/tmp/")
+    assert worker["environment"]["CHARGEHAND_HEALTH_FILE"] in worker["healthcheck"]["test"][1]
     assert worker["environment"]["CHARGEHAND_STATE_DIR"] in DOCKERFILE.read_text(encoding="utf-8")
 
 

@@ -29,6 +29,7 @@ DYNAMIC_CONFIG: Final = (
     "history.transferProcessorMaxPollRPS=2000",
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
+    'history.defaultWorkflowTaskTimeout="3s"',  # what a worker was deciding when it was killed is decided anew
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
     "matching.enableFairness=true",

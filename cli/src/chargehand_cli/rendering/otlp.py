@@ -1,6 +1,6 @@
 """A trace as OpenTelemetry spans: OTLP/JSON, as `POST /v1/traces` of any collector takes it.
 
-Names follow the semantic conventions for generative AI. Ids are hashes of workflow and run ids, so that a trace that is
+Its words are those of the spans that a worker exports. Ids are hashes of workflow and run ids, so that a trace that is
 exported twice is one trace.
 """
 
@@ -15,13 +15,8 @@ from pydantic_core import to_json
 
 from chargehand import Step, Trace
 from chargehand.contracts import Recorded
+from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, span_name
 
-_OPERATIONS: Final[Mapping[str, str]] = {
-    "session": "invoke_agent",
-    "subtask": "invoke_agent",
-    "turn": "chat",
-    "tool": "execute_tool",
-}
 _INTERNAL: Final = 1
 _CLIENT: Final = 3
 _OK: Final = 1
@@ -35,8 +30,8 @@ def otlp(trace: Trace) -> str:
     """Write the steps that were begun as spans."""
     asked_by = _asked_by(trace)
     spans = [_span(trace, step, asked_by.get(step.id, step.parent)) for step in trace.steps if step.started_at]
-    scope = {"name": "chargehand", "version": version("chargehand")}
-    resource = {"attributes": _attributes({"service.name": "chargehand"})}
+    scope = {"name": SCOPE, "version": version("chargehand")}
+    resource = {"attributes": _attributes({"service.name": SCOPE})}
     return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
 
 
@@ -73,36 +68,36 @@ def _span(trace: Trace, step: Step, parent: str | None) -> _Json:
 
 
 def _name(step: Step) -> str:
-    """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
     about = {"session": step.agent, "subtask": step.agent, "turn": step.model, "tool": step.tool}
-    return f"{_OPERATIONS.get(step.kind, step.kind)} {about.get(step.kind, '')}".strip()
+    return span_name(step.kind, about.get(step.kind, ""))
 
 
 def _facts(trace: Trace, step: Step) -> dict[str, object]:
     """List the attributes of a span; those without a value are left out."""
     usage = step.usage
     return {
-        "gen_ai.operation.name": _OPERATIONS.get(step.kind, ""),
-        "gen_ai.conversation.id": trace.session,
-        "gen_ai.agent.name": step.agent,
-        "gen_ai.response.model": step.model,
-        "gen_ai.usage.input_tokens": usage.input_tokens,
-        "gen_ai.usage.output_tokens": usage.output_tokens,
-        "gen_ai.tool.name": step.tool,
-        "gen_ai.tool.call.arguments": _recorded(step.arguments),
-        "gen_ai.tool.call.result": _recorded(step.result),
-        "error.type": step.error,
-        "chargehand.step.kind": step.kind,
-        "chargehand.step.name": step.name,
-        "chargehand.subtask": step.subtask,
-        "chargehand.task_hash": step.task_hash,
-        "chargehand.purpose": step.purpose,
-        "chargehand.plan": to_json(step.plan, exclude_none=True).decode() if step.plan else "",
-        "chargehand.route.reason": step.route.reason if step.route else "",
-        "chargehand.attempts": step.attempts,
-        "chargehand.worker": step.worker,
-        "chargehand.cost_usd": float(usage.cost_usd),
-        "temporal.id": step.id,
+        SpanAttribute.OPERATION: OPERATIONS.get(step.kind, ""),
+        SpanAttribute.CONVERSATION: trace.session,
+        SpanAttribute.AGENT: step.agent,
+        SpanAttribute.RESPONSE_MODEL: step.model,
+        SpanAttribute.INPUT_TOKENS: usage.input_tokens,
+        SpanAttribute.CACHED_TOKENS: usage.cached_input_tokens,
+        SpanAttribute.OUTPUT_TOKENS: usage.output_tokens,
+        SpanAttribute.TOOL: step.tool,
+        SpanAttribute.TOOL_ARGUMENTS: _recorded(step.arguments),
+        SpanAttribute.TOOL_RESULT: _recorded(step.result),
+        SpanAttribute.ERROR: step.error,
+        SpanAttribute.STEP_KIND: step.kind,
+        SpanAttribute.STEP_NAME: step.name,
+        SpanAttribute.SUBTASK: step.subtask,
+        SpanAttribute.TASK_HASH: step.task_hash,
+        SpanAttribute.PURPOSE: step.purpose,
+        SpanAttribute.PLAN: to_json(step.plan, exclude_none=True).decode() if step.plan else "",
+        SpanAttribute.ROUTE_REASON: step.route.reason if step.route else "",
+        SpanAttribute.ATTEMPTS: step.attempts,
+        SpanAttribute.WORKER: step.worker,
+        SpanAttribute.COST_USD: float(usage.cost_usd),
+        SpanAttribute.TEMPORAL_ID: step.id,
     }
 
 

@@ -1,0 +1,229 @@
+"""Takeover: what a killed worker was doing goes on when the next worker of this host starts.
+
+Each worker lists the activities that it runs in a file that it keeps locked. The kernel releases the lock when the
+process ends, however it ends, so a file that can be locked is a dead worker's. The next worker then fails its attempts
+by their task tokens, which the server accepts only while an attempt runs, and starts the next attempt at once instead
+of after a heartbeat timeout. The next attempt treats what it finds as after any other lost worker.
+"""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import socket
+import tempfile
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from temporalio import activity
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetStickyTaskQueueRequest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from chargehand.visibility import describe
+from chargehand.wire import ErrorType
+
+_FOLDER: Final = "running"
+"""Of the state directory."""
+_SENT_SECONDS: Final = 1.0
+"""After so long the server has an activity's result; ending an attempt that it no longer waits for does nothing."""
+_OTHERS_KEPT_SECONDS: Final = 86_400
+"""What workers of other hosts, or from before this host was started, ran is left to the server, which repeats it."""
+_LONGEST_FILE: Final = 1 << 20
+"""Bytes after which the file is written anew, with the running activities only."""
+_RPC_TIMEOUT: Final = timedelta(seconds=3)
+_AT_ONCE: Final = 16
+_AT_ONCE_AGAIN: Final = timedelta(milliseconds=1)
+_Run = tuple[str, str]
+"""Workflow id and run id."""
+_logger: Final = logging.getLogger("chargehand.takeover")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A running attempt of an activity."""
+
+    token: bytes
+    run: _Run
+    """Of the workflow."""
+
+    def line(self, number: int) -> bytes:
+        """Write it as a line that `_open_attempts` reads."""
+        return _line([number, *self.run, b64encode(self.token).decode()])
+
+
+class RunningActivities(Interceptor):
+    """The activities that this process runs, in a file that the next worker of this host can read."""
+
+    def __init__(self, state_dir: Path) -> None:
+        """Start the file of this process.
+
+        Raises:
+            OSError: it cannot be written or locked here.
+        """
+        folder = state_dir / _FOLDER
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Its final name, by which other workers find it, comes with the lock.
+        descriptor, name = tempfile.mkstemp(prefix=".", dir=folder)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._path = Path(name).rename(folder / f"{_host()}{Path(name).name}")
+        self._number = 0
+        self._running: dict[int, Attempt] = {}
+        self._lock = threading.Lock()
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of activities."""
+        return _ListedActivities(next, self)
+
+    def begin(self, attempt: Attempt) -> int:
+        """List an attempt, and return its number."""
+        with self._lock:
+            self._number += 1
+            self._running[self._number] = attempt
+            self._write(attempt.line(self._number))
+            return self._number
+
+    def end(self, number: int) -> None:
+        """Take an attempt off the list."""
+        with self._lock:
+            self._running.pop(number, None)
+            self._write(_line([number]))
+
+    def _write(self, line: bytes) -> None:
+        """Write a line, which the kernel keeps when this process is killed."""
+        if self._file.closed:
+            return
+        try:
+            if not self._running or self._file.tell() > _LONGEST_FILE:
+                self._file.seek(0)
+                self._file.truncate()
+                line = b"".join(attempt.line(number) for number, attempt in self._running.items())
+            self._file.write(line)
+        except OSError as error:
+            _logger.warning("a running activity could not be listed", extra={"problem": error.strerror})
+
+    def close(self) -> None:
+        """Remove the file; nothing runs any more."""
+        with self._lock:
+            self._path.unlink(missing_ok=True)
+            self._file.close()
+
+
+class _ListedActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, running: RunningActivities) -> None:  # noqa: A002  # the SDK's own name
+        super().__init__(next)
+        self._running = running
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        info = activity.info()
+        run = (info.workflow_id or "", info.workflow_run_id or "")
+        number = self._running.begin(Attempt(info.task_token, run))
+        try:
+            return await super().execute_activity(input)
+        finally:
+            asyncio.get_running_loop().call_later(_SENT_SECONDS, self._running.end, number)
+
+
+async def take_over(client: Client, state_dir: Path) -> None:
+    """Have the server repeat at once what killed workers of this host were doing."""
+    with _abandoned(state_dir / _FOLDER) as attempts:
+        if not attempts:
+            return
+        gate = asyncio.Semaphore(_AT_ONCE)
+        # First, so that what follows the next attempts does not wait for a dead worker either.
+        await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
+        ended = await asyncio.gather(*(_end(client, attempt, gate) for attempt in attempts))
+        if any(ended):
+            _logger.info("a killed worker's activities are repeated", extra={"activities": sum(ended)})
+
+
+@contextmanager
+def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
+    """Read the files of dead workers, and remove them afterwards."""
+    host, attempts = _host(), list[Attempt]()
+    with ExitStack() as files:
+        for path in folder.glob("*"):
+            with suppress(OSError):  # another worker is faster
+                file = files.enter_context(path.open("rb"))
+                if path.name.startswith(host):
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    attempts += _open_attempts(file.read(2 * _LONGEST_FILE).splitlines())
+                elif time.time() - path.stat().st_mtime < _OTHERS_KEPT_SECONDS:
+                    continue
+                files.callback(path.unlink, missing_ok=True)
+        yield attempts
+
+
+def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
+    running: dict[int, Attempt] = {}
+    for line in lines:
+        with suppress(ValueError):  # the last line, if the worker was killed while it wrote it
+            match json.loads(line):
+                case [int(number)]:
+                    running.pop(number, None)
+                case [int(number), str(workflow_id), str(run_id), str(token)]:
+                    running[number] = Attempt(b64decode(token), (workflow_id, run_id))
+                case _:
+                    pass
+    return running.values()
+
+
+async def _leave_sticky_queues(client: Client, runs: set[_Run], gate: asyncio.Semaphore) -> None:
+    """Have the next tasks of workflows, and of those above them, go to any worker."""
+
+    async def leave(run: _Run) -> _Run | None:
+        execution = WorkflowExecution(workflow_id=run[0], run_id=run[1])
+        request = ResetStickyTaskQueueRequest(namespace=client.namespace, execution=execution)
+        try:
+            async with gate:
+                await client.workflow_service.reset_sticky_task_queue(request, timeout=_RPC_TIMEOUT)
+                info = (await describe(client, *run, _RPC_TIMEOUT)).workflow_execution_info
+        except RPCError:
+            return None  # it has ended, or its tasks reach a worker after the sticky timeout
+        above = info.parent_execution
+        return (above.workflow_id, above.run_id) if info.HasField("parent_execution") else None
+
+    seen: set[_Run] = set()
+    while runs:
+        seen |= runs
+        above = await asyncio.gather(*(leave(run) for run in runs))
+        runs = {run for run in above if run} - seen
+
+
+async def _end(client: Client, attempt: Attempt, gate: asyncio.Semaphore) -> bool:
+    """Fail an attempt, if it still runs, so that the server starts the next one."""
+    lost = ApplicationError(
+        "The worker was lost in the middle of this.", type=ErrorType.WORKER_LOST, next_retry_delay=_AT_ONCE_AGAIN
+    )
+    try:
+        async with gate:
+            handle = client.get_async_activity_handle(task_token=attempt.token)
+            await handle.fail(lost, rpc_timeout=_RPC_TIMEOUT)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            _logger.warning("a killed worker's activity is repeated after its heartbeat timeout only")
+        return False
+    return True
+
+
+def _line(values: Sequence[object]) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+
+
+def _host() -> str:
+    """Name this host since its start, also within its containers: locks of other hosts may not be seen here."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return socket.gethostname().replace("/", "-")

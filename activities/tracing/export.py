@@ -1,0 +1,74 @@
+"""The export of spans by OTLP/HTTP. Imported only by workers that export."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+from typing import Final
+
+from opentelemetry import propagate, trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
+
+from activities.tracing.settings import TracingSettings, schedule_delay
+from chargehand.spans import SCOPE, SpanAttribute
+
+_FLUSH_SECONDS: Final = 5.0
+_KEPT: Final = 10_000
+
+
+class OwnSpans(BatchSpanProcessor):
+    """Exports the spans of Chargehand, each once.
+
+    Libraries have spans of their own, which may contain text of users. A workflow's last task is repeated if the server
+    did not accept what came of it; its span would be exported again.
+    """
+
+    def __init__(self, exporter: OTLPSpanExporter, delay_milliseconds: int) -> None:
+        super().__init__(exporter, schedule_delay_millis=delay_milliseconds)
+        self._ended: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span for the next export."""
+        context, scope = span.context, span.instrumentation_scope
+        if context is None or scope is None or scope.name != SCOPE:
+            return
+        if SpanAttribute.ATTEMPT not in (span.attributes or {}):
+            key = context.trace_id, context.span_id
+            with self._lock:
+                if key in self._ended:
+                    return
+                self._ended[key] = None
+                if len(self._ended) > _KEPT:
+                    self._ended.popitem(last=False)
+        super().on_end(span)
+
+
+def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTelemetryPlugin:
+    """Export the spans of this process from now on, and return what a client needs to trace.
+
+    The other settings, which are checked before, OpenTelemetry reads by itself.
+    """
+    resource = Resource.create({"service.version": version("chargehand")})
+    if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": SCOPE}))
+    provider = create_tracer_provider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(OwnSpans(OTLPSpanExporter(), schedule_delay(settings)))
+    trace.set_tracer_provider(provider)
+    # Libraries send no trace to providers and other strangers. Temporal's plugin has a propagator of its own.
+    propagate.set_global_textmap(CompositePropagator([]))
+
+    async def close() -> None:
+        # The library may try for a minute to reach a receiver that is gone.
+        flushing = threading.Thread(target=provider.shutdown, name="spans", daemon=True)
+        flushing.start()
+        await asyncio.to_thread(flushing.join, _FLUSH_SECONDS)
+
+    closing.push_async_callback(close)
+    return OpenTelemetryPlugin()

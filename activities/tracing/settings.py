@@ -1,0 +1,140 @@
+"""The settings of OpenTelemetry that a worker checks; the library reads these and all others by itself."""
+
+import re
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from activities.backends import Choice, SettingsError, secret
+
+_PACKAGE: Final = "opentelemetry.exporter"
+_SAMPLERS: Final = ("always_on", "always_off", "traceidratio")
+_RATIO: Final = re.compile(r"0(\.\d+)?|1(\.0+)?|\.\d+")
+_HEADERS: Final = re.compile(r"\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*")
+
+
+class TracingSettings(BaseSettings):
+    """The settings of OpenTelemetry, by their standard names."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    otel_traces_exporter: str = Field(default="", validation_alias="OTEL_TRACES_EXPORTER")
+    """`otlp` exports spans, `none` does not; by default they are exported if an endpoint is set. Needs the extra
+    `otel`."""
+    otel_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """Where spans go: the address of an OTLP/HTTP receiver, without `/v1/traces`; `http://localhost:4318` if only the
+    exporter is set."""
+    otel_traces_endpoint: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    """The whole address instead, with its path."""
+    otel_service_name: str = Field(default="", validation_alias="OTEL_SERVICE_NAME")
+    """The service that spans belong to; `chargehand` by default."""
+    otel_headers: SecretStr | None = Field(default=None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
+    """HTTP headers for the receiver, such as a key: `name=value,name=value`, values percent-encoded."""
+    otel_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_PROTOCOL")
+    """`http/protobuf`, the only one there is here."""
+    otel_traces_protocol: str = Field(default="", validation_alias="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+    """The same, for spans alone."""
+    otel_sampler: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER")
+    """Which sessions are traced: `parentbased_always_on` by default, or `parentbased_traceidratio` with a share."""
+    otel_sampler_arg: str = Field(default="", validation_alias="OTEL_TRACES_SAMPLER_ARG")
+    """The share of sessions, from 0 to 1."""
+    otel_schedule_delay: str = Field(default="", validation_alias="OTEL_BSP_SCHEDULE_DELAY")
+    """Milliseconds between two exports; 1,000 by default. A killed worker loses the spans that ended in between."""
+    otel_disabled: str = Field(default="", validation_alias="OTEL_SDK_DISABLED")
+    """`true` turns everything of OpenTelemetry off."""
+
+
+def choose_tracing(settings: TracingSettings) -> Choice:
+    """Say whether spans are exported.
+
+    Raises:
+        SettingsError: they should be, and cannot.
+    """
+    because = _reason(settings)
+    if not because:
+        return Choice("spans", "none", "no OTEL_TRACES_EXPORTER or OTEL_EXPORTER_OTLP_ENDPOINT")
+    if settings.otel_disabled.lower() == "true":
+        return Choice("spans", "none", "OTEL_SDK_DISABLED is true")
+    if settings.otel_traces_exporter == "none":
+        return Choice("spans", "none", "OTEL_TRACES_EXPORTER is none")
+    if problems := _problems(settings):
+        raise SettingsError(" ".join(problems))
+    if not _is_installed():
+        raise SettingsError(
+            f"{because}, but OpenTelemetry is not installed: `pip install 'chargehand[otel]'`, "
+            "or set OTEL_TRACES_EXPORTER=none."
+        )
+    return Choice("spans", "otlp", because)
+
+
+def schedule_delay(settings: TracingSettings) -> int:
+    """Return the milliseconds between two exports."""
+    return int(settings.otel_schedule_delay or 1_000)
+
+
+def _reason(settings: TracingSettings) -> str:
+    for variable, value in (
+        ("OTEL_TRACES_EXPORTER", settings.otel_traces_exporter),
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", settings.otel_traces_endpoint),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", settings.otel_endpoint),
+    ):
+        if value:
+            return f"{variable} is set"
+    return ""
+
+
+def _problems(settings: TracingSettings) -> list[str]:
+    """Name what is wrong; values are not repeated, since addresses and headers may have keys in them."""
+    sampler = settings.otel_sampler.lower().removeprefix("parentbased_")
+    checks = (
+        (settings.otel_traces_exporter in {"", "otlp"}, "OTEL_TRACES_EXPORTER: write otlp or none."),
+        (_is_address(settings.otel_endpoint), "OTEL_EXPORTER_OTLP_ENDPOINT: write an address, http://HOST:4318."),
+        (
+            _is_address(settings.otel_traces_endpoint),
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: write a whole address, http://HOST:4318/v1/traces.",
+        ),
+        (
+            {settings.otel_protocol, settings.otel_traces_protocol} <= {"", "http/protobuf"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL or OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: write http/protobuf.",
+        ),
+        (
+            not (headers := secret(settings.otel_headers)) or bool(_HEADERS.fullmatch(headers)),
+            "OTEL_EXPORTER_OTLP_HEADERS: write name=value,name=value.",
+        ),
+        (
+            not sampler or sampler in _SAMPLERS,
+            f"OTEL_TRACES_SAMPLER: write one of {', '.join(_SAMPLERS)}, or parentbased_ before it.",
+        ),
+        (
+            sampler != "traceidratio" or bool(_RATIO.fullmatch(settings.otel_sampler_arg)),
+            "OTEL_TRACES_SAMPLER_ARG: write the share of sessions to trace, from 0 to 1, such as 0.1.",
+        ),
+        (
+            not settings.otel_schedule_delay or bool(re.fullmatch(r"[1-9]\d{0,8}", settings.otel_schedule_delay)),
+            "OTEL_BSP_SCHEDULE_DELAY: write milliseconds, such as 1000.",
+        ),
+    )
+    return [problem for holds, problem in checks if not holds]
+
+
+def _is_address(value: str) -> bool:
+    try:
+        address = urlsplit(value)
+        return not value or (
+            value == value.strip()
+            and address.scheme in {"http", "https"}
+            and bool(address.hostname)
+            and address.port != 0
+        )
+    except ValueError:
+        return False
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec(f"{_PACKAGE}.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False

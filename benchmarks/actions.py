@@ -1,0 +1,64 @@
+"""Actions of the main job, the unit that Temporal Cloud bills, as the server's own metrics count them."""
+
+import re
+import tempfile
+import urllib.request
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.tables import Row
+from chargehand.client import Chargehand
+from tests.acceptance.test_real_wires import GOAL, settings
+from tests.acceptance.workers import worker_process
+from tests.scripted_provider import ScriptedProvider, canned_session
+
+_TURNS: Final = (timedelta(milliseconds=200), timedelta(seconds=10))
+_DOLLARS: Final = 50 / 1_000_000
+"""The highest list price of an action, November 2026."""
+_FREE: Final = {"command_ModifyWorkflowProperties"}
+"""Counted by the server, but not among the actions that Temporal Cloud lists."""
+_HEARTBEAT: Final = "grpc_RecordActivityTaskHeartbeat"
+
+
+async def actions() -> tuple[Sequence[Row], Sequence[str]]:
+    """Run the main job with short and with long model turns, and read what the server counts."""
+    rows = [await _measure(turn) for turn in _TURNS]
+    return rows, ["Heartbeats are actions; one goes to the server about every second of a running call."]
+
+
+async def _measure(turn: timedelta) -> Row:
+    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
+        folder = Path(name)
+        with processes.server(folder) as server:
+            client = (await Chargehand.connect(server.address)).client
+            async with ScriptedProvider(canned_session(delay=turn.total_seconds())) as model:
+                chosen = settings("openai_compatible", model.base_url, client, folder)
+                async with worker_process(chosen):
+                    session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(GOAL)
+                    report = await session.result()
+            counted = _counted((folder / "server.log").read_text())
+    total = sum(counted.values())
+    return {
+        "model turn, s": turn.total_seconds(),
+        "turns": report.usage.turns,
+        "actions": total,
+        "of these heartbeats": counted[_HEARTBEAT],
+        "US dollars, 1,000 sessions": total * _DOLLARS * 1_000,
+    }
+
+
+def _counted(log: str) -> Counter[str]:
+    found = re.search(r"Metrics:\s+(http://\S+)", log)
+    assert found is not None, log
+    with urllib.request.urlopen(found[1]) as answer:
+        metrics = answer.read().decode()
+    counted: Counter[str] = Counter()
+    for line in re.findall(r"^action(?:_total)?(\{.*namespace=\"default\".*)$", metrics, re.MULTILINE):
+        kind = re.search(r'action_type="(\w+)"', line)
+        if kind is not None and kind[1] not in _FREE:
+            counted[kind[1]] += int(float(line.rsplit(" ", 1)[1]))
+    return counted

@@ -1,0 +1,77 @@
+"""The words of OpenTelemetry spans: names and attributes, by the semantic conventions for generative AI.
+
+Workers export spans while a session runs, `chargehand trace --format otlp` writes them afterwards: in the same words.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+SCOPE: Final = "chargehand"
+"""The instrumentation scope of every span, and the service unless `OTEL_SERVICE_NAME` names another."""
+SUPERVISOR: Final = "supervisor"
+OPERATIONS: Final[Mapping[str, str]] = {
+    "session": "invoke_agent",
+    "subtask": "invoke_agent",
+    "turn": "chat",
+    "tool": "execute_tool",
+}
+"""The operation of a step, by its kind."""
+_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+(/[0-9a-f]{16}(-\w+)?)?)+$")
+
+
+class SpanAttribute(StrEnum):
+    """Attributes of spans; those under `chargehand.` are our own."""
+
+    OPERATION = "gen_ai.operation.name"
+    CONVERSATION = "gen_ai.conversation.id"
+    """The session at the root of the tree."""
+    AGENT = "gen_ai.agent.name"
+    PROVIDER = "gen_ai.provider.name"
+    REQUEST_MODEL = "gen_ai.request.model"
+    REQUEST_TOKENS = "gen_ai.request.max_tokens"
+    RESPONSE_MODEL = "gen_ai.response.model"
+    INPUT_TOKENS = "gen_ai.usage.input_tokens"
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+    CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+    TOOL = "gen_ai.tool.name"
+    TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+    TOOL_RESULT = "gen_ai.tool.call.result"
+    ERROR = "error.type"
+    STEP_KIND = "chargehand.step.kind"
+    STEP_NAME = "chargehand.step.name"
+    SUBTASK = "chargehand.subtask"
+    TASK_HASH = "chargehand.task_hash"
+    PURPOSE = "chargehand.purpose"
+    PLAN = "chargehand.plan"
+    ROUTE_REASON = "chargehand.route.reason"
+    ATTEMPT = "chargehand.attempt"
+    """Of an activity: which attempt the span is."""
+    ATTEMPTS = "chargehand.attempts"
+    WORKER = "chargehand.worker"
+    COST_USD = "chargehand.cost_usd"
+    """Of a turn."""
+    FROM_JOURNAL = "chargehand.from_journal"
+    """Whether a turn made no call, but found the reply of an earlier attempt, whose worker was lost."""
+    STOP_REASON = "chargehand.stop_reason"
+    """Of a session or a turn."""
+    OUTCOME = "chargehand.outcome"
+    """Of a subtask: how it ended."""
+    SESSION_COST_USD = "chargehand.session.cost_usd"
+    """Of a session: what it cost in all, as its report says."""
+    SESSION_TURNS = "chargehand.session.turns"
+    CREW = "chargehand.crew"
+    TEMPORAL_ID = "temporal.id"
+    """The workflow's id, and for an activity `#` and its id."""
+    TEMPORAL_RUN = "temporal.run_id"
+
+
+def span_name(kind: str, about: str) -> str:
+    """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
+    return f"{OPERATIONS.get(kind, kind)} {about}".strip()
+
+
+def root_session(workflow_id: str) -> str:
+    """Return the id of the session at the root of the tree: ids below it begin with `<session>/<run>/`."""
+    return _BELOW.sub("", workflow_id)

@@ -1,0 +1,216 @@
+"""The spans of sessions, as a receiver of OTLP/HTTP gets them from real workers."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from opentelemetry import context, trace
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from temporalio.client import Client
+
+from chargehand.client import Chargehand
+from chargehand.contracts import Limits, Report, SessionRequest, Trace
+from chargehand.session import Session
+from chargehand_cli.rendering.otlp import otlp
+from tests.acceptance.test_real_wires import settings
+from tests.acceptance.workers import worker_process
+from tests.otlp_receiver import Received, attributes, receive_spans
+from tests.scripted_provider import (
+    ScriptedProvider,
+    ScriptedReply,
+    ScriptedRequest,
+    ToolUse,
+    answer,
+    calling,
+    error,
+    plan,
+    report,
+    subtask,
+)
+
+CANARY: Final = "zanzibar"
+GOAL: Final = SessionRequest(
+    goal=f"Look into all parts of {CANARY}, please.", limits=Limits(max_turns=40, max_rounds=20), review="never"
+)
+SMALL: Final = SessionRequest(goal="Say hello, that is all.", review="never")
+_NO_CACHE: Final = """
+import sys, worker_main
+from functools import partial
+from workflows import history
+history.MOST_EVENTS = 20
+worker_main.build_worker = partial(worker_main.build_worker, cached_workflows=0)
+sys.exit(worker_main.main([]))
+"""
+"""Replays every workflow from its start in each of its tasks, and has it continue as new early."""
+CALLER: Final = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+UNSAMPLED: Final = SpanContext(0xEF << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(0))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A traced session, and what came of it."""
+
+    received: Received
+    report: Report
+    trace: Trace
+    sent: list[Mapping[str, str]]
+    """The headers of what the provider was sent."""
+
+    def of(self, kind: str) -> list[tuple[Span, dict[str, object]]]:
+        """The spans of steps of a kind, with their attributes."""
+        found = [(span, attributes(span)) for span in self.received.spans]
+        return [(span, facts) for span, facts in found if facts["chargehand.step.kind"] == kind]
+
+
+class Script:
+    """A plan of an agent that uses tools for long and of a nested session; one call fails, and one waits."""
+
+    def __init__(self) -> None:
+        self.held = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.failed = False
+
+    async def respond(self, request: ScriptedRequest) -> ScriptedReply:
+        if request.answer == "PlanAnswer":
+            return _plan(request)
+        if request.answer == "SynthesisAnswer":
+            return report(f"All about {CANARY}.")
+        if "Look into" not in request.text or "Compare" in request.text:
+            return answer(f"It is {CANARY}.")
+        if not self.failed:
+            self.failed = True
+            return error(429, {"retry-after": "0"}, {"error": {"message": f"cannot read {CANARY}"}})
+        if request.rounds == 1:
+            self.held.set()
+            await self.go_on.wait()
+        return calling(ToolUse("search", {"query": f"{CANARY} {request.rounds}"})) if request.rounds < 3 else answer()
+
+
+def _plan(request: ScriptedRequest) -> ScriptedReply:
+    if SMALL.goal in request.text:
+        return plan(subtask("T1", "analyst", "Say hello."))
+    if "as a whole" in request.messages[-1].text:
+        return plan(subtask("T1", "analyst", f"Compare the figures of {CANARY}."))
+    return plan(
+        subtask("T1", "researcher", f"Look into {CANARY}: give the facts and the figures."),
+        subtask("T2", "supervisor", f"Look into the other side of {CANARY} as a whole."),
+    )
+
+
+async def _start(client: Client, queue: str, request: SessionRequest, caller: SpanContext) -> Session:
+    token = context.attach(trace.set_span_in_context(NonRecordingSpan(caller)))
+    try:
+        chargehand = await Chargehand.connect(client.service_client.config.target_host, task_queue=queue)
+        return await chargehand.start(request)
+    finally:
+        context.detach(token)
+
+
+@pytest.fixture(scope="module")
+async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Traced]:
+    """Run a session on two workers, one after the other, that keep no workflow between two tasks."""
+    script, folder = Script(), tmp_path_factory.mktemp("traced")
+    async with ScriptedProvider(script.respond) as server:
+        with receive_spans() as received:
+            chosen = settings("openai_compatible", server.base_url, client, folder)
+            chosen |= {"OTEL_EXPORTER_OTLP_ENDPOINT": received.url, "CHARGEHAND_STORAGE": str(folder / "payloads")}
+            queue = chosen["CHARGEHAND_TASK_QUEUE"]
+            async with worker_process(chosen, "-", program=_NO_CACHE) as first:
+                session = await _start(client, queue, GOAL, CALLER)
+                await asyncio.wait_for(script.held.wait(), 60)
+                first.send_signal(signal.SIGTERM)
+                script.go_on.set()
+                await first.wait()
+            async with worker_process(chosen, "-", program=_NO_CACHE) as second:
+                result = await asyncio.wait_for(session.result(), 60)
+                unsampled = await _start(client, queue, SMALL, UNSAMPLED)
+                await asyncio.wait_for(unsampled.result(), 60)
+                steps = await session.trace()
+                second.send_signal(signal.SIGTERM)
+                await second.wait()
+        yield Traced(received, result, steps, [request.headers for request in server.requests])
+
+
+async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) -> None:
+    """Retries, another worker, replays, continued runs and a nested session leave one tree, which hangs at the caller's
+    span: no span comes twice, and none lacks its parent. A caller that is not sampled gets none."""
+    spans = traced.received.spans
+    ids = [span.span_id for span in spans]
+    missing = {span.parent_span_id for span in spans} - set(ids)
+
+    assert traced.report.stop_reason == "completed"
+    assert {span.trace_id.hex() for span in spans} == {f"{CALLER.trace_id:032x}"}
+    assert [number for number in Counter(ids).values() if number > 1] == []
+    assert missing == {CALLER.span_id.to_bytes(8, "big")}
+    assert {facts["gen_ai.conversation.id"] for _, facts in traced.of("turn")} == {traced.trace.session}
+    assert sum(facts.get("chargehand.stop_reason") == "continued_as_new" for _, facts in traced.of("subtask")) > 0
+
+
+async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
+    """What an agent does is below its run, and a tool call is below the turn that asked for it."""
+    kinds = {span.span_id: facts for span, facts in ((s, attributes(s)) for s in traced.received.spans)}
+    above = {
+        (facts["chargehand.step.kind"], kinds[span.parent_span_id]["chargehand.step.kind"])
+        for span, facts in ((s, attributes(s)) for s in traced.received.spans)
+        if span.parent_span_id in kinds
+    }
+
+    assert above >= {("subtask", "session"), ("session", "session"), ("turn", "session"), ("turn", "subtask")}
+    assert {parent for kind, parent in above if kind == "tool"} == {"turn"}
+    for span, facts in traced.of("tool"):
+        turn = kinds[span.parent_span_id]["temporal.id"]
+        assert str(facts["temporal.id"]).startswith(f"{turn}.")
+
+
+async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:
+    """A call that the provider fails has a span with its error, and so has the one that repeats it; tokens and dollars
+    of all turns add up to the report's."""
+    turns = [facts for _, facts in traced.of("turn")]
+    attempts = Counter(facts["temporal.id"] for facts in turns)
+    (repeated,) = [step for step, number in attempts.items() if number > 1]
+    first, second = (facts for facts in turns if facts["temporal.id"] == repeated)
+
+    assert (first["chargehand.attempt"], second["chargehand.attempt"]) == (1, 2)
+    assert "error.type" in first
+    assert "error.type" not in second
+    usage = traced.report.usage
+    assert sum(int(str(facts.get("gen_ai.usage.input_tokens", 0))) for facts in turns) == usage.input_tokens
+    assert sum(float(str(facts.get("chargehand.cost_usd", 0))) for facts in turns) == pytest.approx(
+        float(usage.cost_usd - usage.possibly_billed_twice_usd)
+    )
+
+
+async def test_no_text_of_users_is_exported_and_no_trace_reaches_the_provider(traced: Traced) -> None:
+    """Neither goal, instructions, arguments, answers nor messages of errors are in what is exported; the provider's
+    requests carry no trace."""
+    assert traced.received.bodies
+    assert [body for body in traced.received.bodies if CANARY.encode() in body] == []
+    assert {name for headers in traced.sent for name in headers} & {"traceparent", "tracestate", "baggage"} == set()
+
+
+async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Traced) -> None:
+    """`chargehand trace --format otlp` names every step as its worker did, and gives it no other value."""
+    written = json.loads(otlp(traced.trace))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    exported: dict[object, tuple[str, dict[str, object]]] = {}
+    for span in written:
+        facts = {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
+        exported[facts["temporal.id"]] = (span["name"], facts)
+    live = [
+        (span.name, facts)
+        for kind in ("session", "subtask", "turn", "tool")
+        for span, facts in traced.of(kind)
+        if "error.type" not in facts
+    ]
+
+    assert live
+    for name, facts in live:
+        other_name, others = exported[facts["temporal.id"]]
+        assert name == other_name
+        shared = set(facts) & set(others) - {"chargehand.cost_usd"}
+        assert {key: str(facts[key]) for key in shared} == {key: str(others[key]) for key in shared}

@@ -1,0 +1,70 @@
+"""A receiver of OTLP/HTTP on loopback: what a collector would get, decoded."""
+
+import gzip
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.loopback_http import LoopbackHandler, serve_http
+
+ROOT: Final = ""
+
+
+@dataclass
+class Received:
+    """The requests that came, and the spans in them."""
+
+    url: str = ""
+    bodies: list[bytes] = field(default_factory=list[bytes])
+    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+    @property
+    def requests(self) -> list[ExportTraceServiceRequest]:
+        return [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans, by when they began."""
+        found = (
+            span
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        )
+        return sorted(found, key=lambda span: span.start_time_unix_nano)
+
+    def tree(self) -> list[tuple[str, str]]:
+        """Each span as (name of its parent, name), by when it began; fails if a parent is missing."""
+        names = {span.span_id.hex(): span.name for span in self.spans} | {"": ROOT}
+        return [(names[span.parent_span_id.hex()], span.name) for span in self.spans]
+
+
+def attributes(span: Span) -> dict[str, object]:
+    """Read the attributes of a span."""
+    return {each.key: _value(each.value) for each in span.attributes}
+
+
+def _value(value: AnyValue) -> object:
+    return getattr(value, str(value.WhichOneof("value")))
+
+
+@contextmanager
+def receive_spans() -> Generator[Received]:
+    """Receive until the block ends."""
+    received = Received()
+
+    class Handler(LoopbackHandler):
+        def reply(self) -> None:
+            body = self.body()
+            received.headers.append({name.lower(): value for name, value in self.headers.items()})
+            received.bodies.append(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+            self.answer(200 if self.path == "/v1/traces" else 404)
+
+    with serve_http(Handler) as received.url:
+        yield received

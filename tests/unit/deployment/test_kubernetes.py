@@ -1,0 +1,152 @@
+"""The Kubernetes manifests: held against the compose file, and rendered where kubectl is at hand."""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+import worker_main
+from chargehand.environment import PREFIX, SETTINGS
+from tests.containers.engine import service
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "deploy" / "kubernetes"
+OVERLAYS = sorted(folder.name for folder in (FOLDER / "overlays").iterdir())
+
+Manifest = dict[str, Any]
+
+
+def read(file: Path) -> Manifest:
+    return cast("Manifest", yaml.safe_load(file.read_text("utf-8")))
+
+
+def pod_of(name: str) -> Manifest:
+    return read(FOLDER / name / "deployment.yaml")["spec"]["template"]["spec"]
+
+
+def only(pod: Manifest) -> Manifest:
+    [container] = pod["containers"]
+    return container
+
+
+def environment(container: Manifest) -> dict[str, str]:
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def references(container: Manifest, kind: str) -> set[str]:
+    return {each[kind]["name"] for each in container["envFrom"] if kind in each}
+
+
+def test_the_worker_may_do_the_same_as_under_compose() -> None:
+    """The same user, root, capabilities, memory, processors, scratch files, time to stop and health check."""
+    pod, composed = pod_of("worker"), service("worker")
+    container, limits = only(pod), composed["deploy"]["resources"]["limits"]
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+
+    assert f"USER {pod['securityContext']['runAsUser']}" in dockerfile
+    assert container["securityContext"]["readOnlyRootFilesystem"] is composed["read_only"] is True
+    assert container["securityContext"]["capabilities"]["drop"] == composed["cap_drop"]
+    assert container["resources"]["limits"] == {"cpu": limits["cpus"], "memory": limits["memory"].replace("g", "Gi")}
+    volumes = {volume["name"]: volume["emptyDir"] for volume in pod["volumes"]}
+    assert f"size={volumes['tmp']['sizeLimit'].removesuffix('Mi')}m" in composed["tmpfs"][0]
+    assert f"{pod['terminationGracePeriodSeconds'] // 60}m" == composed["stop_grace_period"]
+    finishing = worker_main._GRACE  # pyright: ignore[reportPrivateUsage]  # how long calls may take to finish
+    assert pod["terminationGracePeriodSeconds"] > finishing.total_seconds()
+    assert pod["shareProcessNamespace"] is composed["init"] is True
+    probes = [container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")]
+    assert probes == [["sh", "-c", composed["healthcheck"]["test"][1]]] * 3
+    for name in ("CHARGEHAND_STATE_DIR", "CHARGEHAND_HEALTH_FILE"):
+        assert environment(container)[name] == composed["environment"][name]
+
+
+@pytest.mark.parametrize("name", ["worker", "console"])
+def test_pods_are_confined(name: str) -> None:
+    """No root, no way to more privileges, no token of the cluster, no variables that Kubernetes makes of services."""
+    pod = pod_of(name)
+    security, own = pod["securityContext"], only(pod)["securityContext"]
+
+    assert security["runAsNonRoot"] is True
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
+    assert only(pod)["resources"]["limits"].keys() == {"cpu", "memory"}
+
+
+def test_only_workers_have_the_keys_of_model_providers() -> None:
+    """The console gets what it shares with workers, and its own."""
+    worker, console = only(pod_of("worker")), only(pod_of("console"))
+
+    for kind in ("configMapRef", "secretRef"):
+        assert references(worker, kind) == {"chargehand-shared", "chargehand-worker"}
+        assert references(console, kind) == {"chargehand-shared", "chargehand-console"}
+
+
+def test_settings_have_names_that_the_worker_knows() -> None:
+    """A misspelt setting would do nothing. No secret stands in a manifest."""
+    written = "\n".join(file.read_text("utf-8") for file in FOLDER.rglob("*.yaml"))
+
+    assert {name for name in re.findall(rf"\b{PREFIX}\w+", written) if not name.endswith("_SERVICE_HOST")} <= SETTINGS
+    assert "kind: Secret\n" not in written
+
+
+def test_ports_are_opened_where_something_listens() -> None:
+    """What a container listens on, its port and its network policy are one number."""
+    worker, console = only(pod_of("worker")), only(pod_of("console"))
+    listens = {
+        "worker": environment(worker)["CHARGEHAND_METRICS_ADDRESS"].rpartition(":")[2],
+        "console": next(each.partition("=")[2] for each in console["args"] if each.startswith("--port=")),
+    }
+
+    for name, container in (("worker", worker), ("console", console)):
+        [ingress] = read(FOLDER / name / "network-policy.yaml")["spec"]["ingress"]
+        assert [str(port["containerPort"]) for port in container["ports"]] == [listens[name]]
+        assert [str(port["port"]) for port in ingress["ports"]] == [listens[name]]
+    assert read(FOLDER / "console" / "service.yaml")["spec"]["ports"][0]["targetPort"] == console["ports"][0]["name"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> None:
+    """Each settings file, scaling target and set of labels that is referred to is there."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
+    rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    manifests = [cast("Manifest", each) for each in yaml.safe_load_all(rendered)]
+    there = {(each["kind"], each["metadata"]["name"]) for each in manifests}
+    workloads = [each for each in manifests if each["kind"] in {"Deployment", "WorkerDeployment"}]
+
+    assert {each["metadata"].get("namespace") for each in manifests} == {"chargehand"}
+    assert workloads
+    for each in workloads:
+        pod = each["spec"]["template"]["spec"]
+        assert {("ConfigMap", name) for name in references(only(pod), "configMapRef")} <= there
+        assert ("ServiceAccount", pod["serviceAccountName"]) in there
+        assert only(pod)["image"].startswith("registry.example.com/")
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each in workloads]
+    for selector in selectors(manifests):
+        assert any(selector.items() <= each.items() for each in labels), selector
+    for each in manifests:
+        target = each.get("spec", {}).get("scaleTargetRef")
+        assert target is None or (target.get("kind", "Deployment"), target["name"]) in there
+
+
+def selectors(manifests: list[Manifest]) -> Iterator[dict[str, str]]:
+    for each in manifests:
+        spec = each.get("spec", {})
+        match each["kind"]:
+            case "Deployment" | "PodDisruptionBudget":
+                yield spec["selector"]["matchLabels"]
+            case "NetworkPolicy":
+                yield spec["podSelector"]["matchLabels"]
+            case "Service":
+                yield spec["selector"]
+            case _:
+                pass

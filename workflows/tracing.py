@@ -1,0 +1,167 @@
+"""The spans of workflows: one for each run of a session or a subtask, which contains those of its activities.
+
+Imported only by workers that trace. A span has the same id whenever its workflow is replayed, and is exported when the
+run ends, by the worker on which it does.
+"""
+
+import asyncio
+from typing import Any, NoReturn
+
+from opentelemetry import trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind
+from temporalio import workflow
+from temporalio.contrib.opentelemetry._context import attached_context
+from temporalio.exceptions import FailureError
+from temporalio.worker import (
+    ContinueAsNewInput,
+    ExecuteWorkflowInput,
+    StartActivityInput,
+    StartChildWorkflowInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
+
+from activities.model_turn.contracts import TurnResult
+from activities.tracing.activities import Attributes, TracedActivities, error_type, set_error
+from chargehand.contracts import Report
+from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
+from chargehand.wire import ActivityType, WorkflowType
+from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
+
+
+class Traced(TracedActivities):
+    """Makes spans of workflows and activities; Temporal's own plugin carries their context."""
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of workflows."""
+        return _TracedWorkflow
+
+
+class _Run:
+    """The spans of one run of a workflow."""
+
+    def __init__(self) -> None:
+        self.above = Context()
+        """The context in which it was started."""
+        self.own = Context()
+        self.turn: ActivityHandle[Any] | None = None
+        """The newest turn."""
+
+    @property
+    def successor(self) -> Context:
+        """The context of the run that continues this one: what this one was started in, or this, which is the root."""
+        return self.above if trace.get_current_span(self.above).get_span_context().is_valid else self.own
+
+    @property
+    def of_tools(self) -> Context:
+        """The context of a tool call: the turn that asked for it."""
+        turn, run = self.turn, trace.get_current_span(self.own).get_span_context()
+        if turn is None or not turn.done() or turn.cancelled() or turn.exception():
+            return self.own
+        result = turn.result()
+        if not isinstance(result, TurnResult) or not result.span:
+            return self.own
+        span = SpanContext(run.trace_id, int(result.span, 16), is_remote=True, trace_flags=run.trace_flags)
+        return trace.set_span_in_context(NonRecordingSpan(span), self.own)
+
+
+class _TracedWorkflow(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        self._run = _Run()
+        super().init(_TracedCalls(outbound, self._run))
+
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
+        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions, and is part of none
+            with attached_context(self._run.own):
+                return await super().execute_workflow(input)
+        self._run.above = get_current()
+        span = trace.get_tracer(SCOPE).start_span(*_begun(input))
+        self._run.own = trace.set_span_in_context(span, self._run.above)
+        with attached_context(self._run.own):
+            try:
+                result = await super().execute_workflow(input)
+            except (FailureError, asyncio.CancelledError) as error:
+                set_error(span, error_type(error))
+                _end(span)
+                raise
+            except workflow.ContinueAsNewError:
+                span.set_attribute(SpanAttribute.STOP_REASON, "continued_as_new")
+                _end(span)
+                raise
+            span.set_attributes(_ended(result))
+            _end(span)
+            return result
+
+
+class _TracedCalls(WorkflowOutboundInterceptor):
+    """Puts what a run starts below its span, whatever handler of a message starts it."""
+
+    def __init__(self, next: WorkflowOutboundInterceptor, run: _Run) -> None:  # noqa: A002  # the SDK's own name
+        super().__init__(next)
+        self._run = run
+
+    def start_activity(self, input: StartActivityInput) -> ActivityHandle[Any]:  # noqa: A002  # as above
+        with attached_context(self._run.of_tools if input.activity == ActivityType.USE_TOOL else self._run.own):
+            handle = super().start_activity(input)
+        if input.activity == ActivityType.TAKE_TURN:
+            self._run.turn = handle
+        return handle
+
+    async def start_child_workflow(self, input: StartChildWorkflowInput) -> ChildWorkflowHandle[Any, Any]:  # noqa: A002  # as above
+        with attached_context(self._run.own):
+            return await super().start_child_workflow(input)
+
+    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:  # noqa: A002  # as above
+        with attached_context(self._run.successor):
+            super().continue_as_new(input)
+
+
+def _begun(started: ExecuteWorkflowInput) -> tuple[str, None, SpanKind, Attributes]:
+    """Describe the beginning of a run, as the arguments of `start_span`."""
+    request: object = started.args[0] if started.args else None
+    info, kind, agent = workflow.info(), "other", ""
+    about: Attributes = {}
+    match request:
+        case SupervisorRequest():
+            kind, agent = "session", SUPERVISOR
+            about = {SpanAttribute.CREW: request.crew}
+        case SubtaskRequest():
+            kind, agent = "subtask", request.agent.name
+            about = {SpanAttribute.TASK_HASH: info.workflow_id.rpartition("/")[2].partition("-")[0]}
+        case _:
+            pass
+    if agent:
+        about |= {SpanAttribute.AGENT: agent, SpanAttribute.OPERATION: OPERATIONS[kind]}
+    where: Attributes = {
+        SpanAttribute.STEP_KIND: kind,
+        SpanAttribute.CONVERSATION: root_session(info.workflow_id),
+        SpanAttribute.TEMPORAL_ID: info.workflow_id,
+        SpanAttribute.TEMPORAL_RUN: info.run_id,
+    }
+    return span_name(kind, agent) if agent else info.workflow_type, None, SpanKind.INTERNAL, {**where, **about}
+
+
+def _ended(result: object) -> Attributes:
+    match result:
+        case Report():
+            return {
+                SpanAttribute.STOP_REASON: result.stop_reason,
+                SpanAttribute.SESSION_COST_USD: float(result.usage.cost_usd),
+                SpanAttribute.SESSION_TURNS: result.usage.turns,
+            }
+        case SubtaskResult():
+            return {SpanAttribute.OUTCOME: result.outcome.kind}
+        case _:
+            return {}
+
+
+def _end(span: Span) -> None:
+    """Export the span, unless the run is only replayed, or thrown away by the garbage collector."""
+    if workflow.in_workflow():
+        span.end()
