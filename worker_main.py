@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -40,10 +40,12 @@ from activities.mcp.registry import examine
 from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.queues import Kind, queue_name
 from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.takeover import RunningActivities, take_over
+from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
 from activities.tracing.settings import choose_tracing
@@ -76,23 +78,73 @@ def build_turns_worker(
     *,
     interceptors: Sequence[Interceptor] = (),
 ) -> Worker | None:
-    """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
+    """Build the worker of model turns, or None if they have no queue of their own, or this worker takes none.
 
-    Turns of sessions that were opened without the limit stay with the other worker.
+    The server enforces the rate. Turns of sessions that were opened without a queue of their own stay with the other
+    worker.
     """
     task_queue = turns_queue(settings)
-    if task_queue is None:
+    if task_queue is None or "models" not in settings.roles:
         return None
-    slots = PacedSlots(settings.max_activities)
+    return _activity_worker(
+        client,
+        settings,
+        task_queue,
+        _named(activities, TurnActivities.take_turn),
+        settings.queues.get("models", settings.max_activities),
+        per_second=settings.requests_per_second,
+        interceptors=interceptors,
+    )
+
+
+def build_tool_workers(
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
+) -> Sequence[Worker]:
+    """Build the workers of tool calls that have a queue of their own, each with its own slots."""
+    kinds: tuple[Kind, ...] = ("tools", "sandboxes")
+    return [
+        _activity_worker(
+            client,
+            settings,
+            queue_name(settings.task_queue, kind),
+            _named(activities, ToolActivities.use_tool),
+            settings.queues[kind],
+            interceptors=interceptors,
+        )
+        for kind in kinds
+        if kind in settings.queues and kind in settings.roles
+    ]
+
+
+def _named(activities: Iterable[Callable[..., object]], wanted: Callable[..., object]) -> Callable[..., object]:
+    return next(each for each in activities if each.__name__ == wanted.__name__)
+
+
+def _activity_worker(
+    client: Client,
+    settings: Settings,
+    task_queue: str,
+    function: Callable[..., object],
+    at_once: int,
+    *,
+    per_second: float | None = None,
+    interceptors: Sequence[Interceptor] = (),
+) -> Worker:
+    """Build the worker of one activity on a queue of its own."""
+    slots = PacedSlots(at_once)
     return Worker(
         client,
         task_queue=task_queue,
-        activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
+        activities=[function],
         interceptors=[*interceptors, *_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
-        max_task_queue_activities_per_second=settings.requests_per_second,
+        max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=_GRACE,
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
@@ -198,8 +250,9 @@ async def polling(
         await take_over(client, settings.state_dir)
         listed = _list_activities(settings, running)
         workers = [
-            build_worker(client, settings, activities, interceptors=listed),
+            build_worker(client, settings, activities, interceptors=listed) if "sessions" in settings.roles else None,
             build_turns_worker(client, settings, activities, interceptors=listed),
+            *build_tool_workers(client, settings, activities, interceptors=listed),
         ]
         await _warn_if_unlisted(client)
         if settings.tenants is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -17,6 +17,7 @@ from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.logs import LogFormat
 from activities.models.registry import ModelSettings
+from activities.queues import ROLES, Kind, Role
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
 from activities.tracing.settings import TracingSettings
@@ -58,6 +59,11 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     tenants: Path | None = None
     """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
+    queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
+    """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
+    object of `models`, `tools` and `sandboxes`."""
+    roles: frozenset[Role] = ROLES
+    """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in this worker."""
     webhook_hosts: frozenset[str] = frozenset()
@@ -126,6 +132,18 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if bool(self.deployment) != bool(self.build_id):
             missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
             raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
+
+    @model_validator(mode="after")
+    def _roles_have_queues(self) -> Self:
+        own = {*self.queues, *(["models"] if self.requests_per_second else [])}
+        if "sessions" not in self.roles and (missing := sorted(self.roles - own)):
+            raise ValueError(
+                f"CHARGEHAND_ROLES: {missing[0]} have no task queue of their own; name them in CHARGEHAND_QUEUES, "
+                "here and for the workers that do the rest"
+            )
+        if not self.roles:
+            raise ValueError("CHARGEHAND_ROLES: names nothing that this worker does; leave it out for everything")
         return self
 
     @model_validator(mode="after")

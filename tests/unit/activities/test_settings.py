@@ -123,6 +123,8 @@ BAD = {
     "CHARGEHAND_REASONING_MODELS": ("m", '{"m": 7}', '["m"]'),
     "CHARGEHAND_CONTEXT_WINDOW": ("0", "7999", "128k"),
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
+    "CHARGEHAND_QUEUES": ("[]", '{"robots": 1}', '{"tools": 0}', '{"tools": 1, "tools": 2}'),
+    "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),
     "CHARGEHAND_CODE_INTERNET": ("maybe",),
