@@ -238,5 +238,7 @@ def activity_slots(settings: Settings) -> dict[str, int]:
     if turns and "models" in roles:
         slots[turns] = queues.get("models", settings.max_activities)
     kinds: tuple[Kind, ...] = ("tools", "sandboxes")
-    own = [kind for kind in kinds if kind in queues and kind in roles]
-    return slots | {queue_name(settings.task_queue, kind): queues[kind] for kind in own}
+    for kind in kinds:
+        if kind in queues and kind in roles:
+            slots[queue_name(settings.task_queue, kind)] = queues[kind]
+    return slots
