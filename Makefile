@@ -38,7 +38,7 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check docs docs-images bench eval replay chaos nightly up down clean recreated
+.PHONY: help run test check docs docs-images bench load eval replay chaos nightly up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -92,8 +92,11 @@ docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link 
 docs-images: $(GROUP)dev $(GROUP)browser ## Take the pictures in docs/images anew; needs Chromium
 	@PYTHONPATH=. $(BIN)/python docs/screenshots.py
 
-bench: $(GROUP)dev ## Measure speed, size and growth; print ratios
+bench: $(GROUP)dev ## Measure speed beside hand-written workflows; ARGS="growth limits" measures others
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+load: $(GROUP)dev ## Load beyond and below the capacity, through faults, for a quarter of an hour
+	@$(BIN)/python -m benchmarks.load $(ARGS)
 
 eval: $(GROUP)dev ## Score answers on tapes, an oracle and the configured models; GATE=FILE fails if something is worse
 	@$(BIN)/python -m benchmarks.evaluation $${GATE:+--gate "$$GATE"} $(ARGS)

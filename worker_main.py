@@ -11,10 +11,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -40,19 +41,24 @@ from activities.mcp.registry import examine
 from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.process_group import BAD_SETTINGS, ProcessGroup
+from activities.queues import Kind, queue_name
 from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.takeover import RunningActivities, take_over
+from activities.tool_use import ToolActivities
 from activities.toolbox import absent_tools
 from activities.tools import acting_tools, tool_capabilities
 from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
+from chargehand.caller_key import CallerKey
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
+from workflows.caller_key import RequireCallerKey
 from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
@@ -74,23 +80,73 @@ def build_turns_worker(
     *,
     interceptors: Sequence[Interceptor] = (),
 ) -> Worker | None:
-    """Build the worker of rate-limited model turns, or None without a limit; the server enforces the limit.
+    """Build the worker of model turns, or None if they have no queue of their own, or this worker takes none.
 
-    Turns of sessions that were opened without the limit stay with the other worker.
+    The server enforces the rate. Turns of sessions that were opened without a queue of their own stay with the other
+    worker.
     """
     task_queue = turns_queue(settings)
-    if task_queue is None:
+    if task_queue is None or "models" not in settings.roles:
         return None
-    slots = PacedSlots(settings.max_activities)
+    return _activity_worker(
+        client,
+        settings,
+        task_queue,
+        _named(activities, TurnActivities.take_turn),
+        settings.queues.get("models", settings.max_activities),
+        per_second=settings.requests_per_second,
+        interceptors=interceptors,
+    )
+
+
+def build_tool_workers(
+    client: Client,
+    settings: Settings,
+    activities: Sequence[Callable[..., object]],
+    *,
+    interceptors: Sequence[Interceptor] = (),
+) -> Sequence[Worker]:
+    """Build the workers of tool calls that have a queue of their own, each with its own slots."""
+    kinds: tuple[Kind, ...] = ("tools", "sandboxes")
+    return [
+        _activity_worker(
+            client,
+            settings,
+            queue_name(settings.task_queue, kind),
+            _named(activities, ToolActivities.use_tool),
+            settings.queues[kind],
+            interceptors=interceptors,
+        )
+        for kind in kinds
+        if kind in settings.queues and kind in settings.roles
+    ]
+
+
+def _named(activities: Iterable[Callable[..., object]], wanted: Callable[..., object]) -> Callable[..., object]:
+    return next(each for each in activities if each.__name__ == wanted.__name__)
+
+
+def _activity_worker(
+    client: Client,
+    settings: Settings,
+    task_queue: str,
+    function: Callable[..., object],
+    at_once: int,
+    *,
+    per_second: float | None = None,
+    interceptors: Sequence[Interceptor] = (),
+) -> Worker:
+    """Build the worker of one activity on a queue of its own."""
+    slots = PacedSlots(at_once)
     return Worker(
         client,
         task_queue=task_queue,
-        activities=[one for one in activities if one.__name__ == TurnActivities.take_turn.__name__],
+        activities=[function],
         interceptors=[*interceptors, *_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
-        max_task_queue_activities_per_second=settings.requests_per_second,
+        max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=_GRACE,
         max_heartbeat_throttle_interval=_THROTTLE,
         default_heartbeat_throttle_interval=_THROTTLE,
@@ -120,6 +176,7 @@ def build_worker(
             *_tracing(client),
             SessionMetrics(),
             RefuseBadInput(),
+            *_required_key(settings),
             Heartbeats(slots),
             CallerCheck(settings.task_queue),
         ],
@@ -146,6 +203,11 @@ def _tracing(client: Client) -> list[Interceptor]:
     return [Traced()]
 
 
+def _required_key(settings: Settings) -> list[Interceptor]:
+    key = settings.caller_key
+    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
+
+
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
     """Pin sessions, and everything below them, to the build that they began on, if this worker names its build."""
     if not settings.deployment or not settings.build_id:
@@ -157,8 +219,8 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
     )
 
 
-async def run(settings: Settings) -> None:
-    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period."""
+async def run(settings: Settings, announce: Callable[[], None]) -> None:
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling."""
     if not settings.artifacts:
         os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
@@ -178,6 +240,7 @@ async def run(settings: Settings) -> None:
             measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
             closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
+            announce()
             await stop.wait()
 
 
@@ -190,8 +253,9 @@ async def polling(
         await take_over(client, settings.state_dir)
         listed = _list_activities(settings, running)
         workers = [
-            build_worker(client, settings, activities, interceptors=listed),
+            build_worker(client, settings, activities, interceptors=listed) if "sessions" in settings.roles else None,
             build_turns_worker(client, settings, activities, interceptors=listed),
+            *build_tool_workers(client, settings, activities, interceptors=listed),
         ]
         await _warn_if_unlisted(client)
         if settings.tenants is not None:
@@ -200,7 +264,6 @@ async def polling(
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         await running.enter_async_context(health_file(settings.health_file))
-        _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
 
 
@@ -234,6 +297,7 @@ async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
         config = client.config()
         config["data_converter"] = _converter(settings, client.namespace)
         async with polling(Client(**config), settings, activities):
+            _announce(settings)
             yield
 
 
@@ -286,6 +350,15 @@ async def _connected(
             await asyncio.wait_for(stop.wait(), delay)
         delay = min(delay * 2, 5.0)
     return None
+
+
+def _announce(settings: Settings) -> None:
+    _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+
+
+def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
+    """Run one worker of a group, with an address of its own for its metrics."""
+    return _reporting(lambda: asyncio.run(run(settings.of_process(number), announce)), settings, is_worker=True)
 
 
 async def explain(settings: Settings) -> int:
@@ -341,20 +414,25 @@ _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, obj
 
 def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
+    return _reporting(lambda: _run_verb(settings or Settings(), *arguments), settings, is_worker=not arguments)
+
+
+def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_worker: bool) -> int:
+    """Do the work, and report why it cannot be done; a worker reports it in the form of its log."""
     try:
-        return _run_verb(settings or Settings(), *arguments)
+        return work() or 0
     except ValidationError as error:
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except HistoriesError as error:
         problem = f"Nothing can be replayed: {error}"
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
         problem = f"The worker cannot start: {error}"
-    if not arguments and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
+    if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
         configure_logging("INFO", "json")
         _logger.critical(problem)
     else:
         sys.stderr.write(f"{problem}\n")
-    return 2
+    return BAD_SETTINGS
 
 
 def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
@@ -370,11 +448,14 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         # The runtime would otherwise write its log among the results.
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
         return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
-    configure_logging(settings.log_level, settings.log_format)
+    configure_logging(settings.log_level, settings.log_format, names_process=settings.processes > 1)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):
         _logger.warning(warning)
-    asyncio.run(run(settings))
+    announce = partial(_announce, settings)
+    if settings.processes > 1:
+        return ProcessGroup(settings.processes, partial(_run_member, settings), announce).run()
+    asyncio.run(run(settings, announce))
     return 0
 
 

@@ -15,7 +15,7 @@ from activities.code_review.change import ChangeReader
 from activities.crew_files import load_crews, mcp_declarations
 from activities.crew_versions import CrewVersions
 from activities.documents.artifacts import Artifacts
-from activities.documents.cleanup import sweep
+from activities.documents.cleanup import keep_swept
 from activities.documents.library import DocumentLibrary
 from activities.documents.registry import (
     CACHES,
@@ -34,6 +34,7 @@ from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
+from activities.queues import SANDBOXED, queue_name, tool_queues
 from activities.search.protocol import WarmsUp
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -115,7 +116,7 @@ async def compose(
     library = document_library(settings, store)
     conversations = Conversations(conversation_store(settings, store, keys))
     caches = [settings.state_dir / name for name in CACHES]
-    sweeping = asyncio.create_task(asyncio.to_thread(sweep, caches, timedelta(days=settings.index_days)))
+    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = await open_tools(settings, chosen, library, store, closing)
     folders = crew_folders(settings)
@@ -128,9 +129,20 @@ async def compose(
     models, tools = traffic.models, traffic.tools
     shared = {name: tool for name, tool in tools.items() if name not in mcp}
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
-    models = name_models(models, loaded.values())
-    crews = CrewVersions(loaded, tools, models.cards, crew_store(settings, store, keys), models.named)
-    await models.until_connected()
+    takes_turns = not settings.roles.isdisjoint({"sessions", "models"})
+    models = name_models(models, loaded.values()) if takes_turns else models
+    has_all_tools = takes_turns or "tools" in settings.roles
+    tools = tools if has_all_tools else {name: tools[name] for name in SANDBOXED if name in tools}
+    crews = CrewVersions(
+        loaded,
+        tools,
+        models.cards if takes_turns else None,
+        crew_store(settings, store, keys),
+        models.named,
+        has_all_tools=has_all_tools,
+    )
+    if takes_turns:
+        await models.until_connected()
     changes = ChangeReader(library)
     closing.push_async_callback(changes.close)
     sessions = SessionActivities(
@@ -143,6 +155,7 @@ async def compose(
         stores_payloads=settings.storage not in {None, "off"},
         webhooks=(webhooks := webhook_rules(settings)),
         listing=Listing(),
+        tool_queues=tool_queues(settings.task_queue, settings.queues),
         ledgers=ledgers(settings),
     )
     return [
@@ -213,5 +226,6 @@ def ledgers(settings: Settings) -> Ledgers:
 
 
 def turns_queue(settings: Settings) -> str | None:
-    """Return the task queue of rate-limited model turns: their own, since a rate limit applies to a whole queue."""
-    return f"{settings.task_queue}-models" if settings.requests_per_second else None
+    """Return the task queue of model turns, if they have their own: a rate limit applies to a whole queue."""
+    is_separate = settings.requests_per_second or "models" in settings.queues
+    return queue_name(settings.task_queue, "models") if is_separate else None

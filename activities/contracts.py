@@ -8,6 +8,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from activities.crews import CodeReviewRules, Routing, SlowQueue
+from activities.queues import ToolQueues
 from activities.tenant_contracts import AdmissionTerms
 from chargehand.contracts import (
     Artifact,
@@ -200,6 +201,8 @@ class SessionFacts(Contract):
     """Whether the namespace has the search attributes of sessions."""
     stores_payloads: bool = left_out(False)
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
+    tool_queues: ToolQueues = left_out(ToolQueues())
+    """Task queues of tool calls, if they have their own."""
     weight: float = left_out(1.0)
     """The tenant's share of a backlog."""
     admission: AdmissionTerms | None = left_out(None)

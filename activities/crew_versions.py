@@ -78,6 +78,8 @@ class CrewVersions:
         models: Mapping[Tier, ModelCard] | None = None,
         store: Store | None = None,
         named: Mapping[str, ModelCard] | None = None,
+        *,
+        has_all_tools: bool = True,
     ) -> None:
         self.names = sorted(crews)
         self._crews = crews
@@ -85,6 +87,8 @@ class CrewVersions:
         self._models = models or {}
         self._named = named or {}
         self._store = store
+        self._has_all_tools = has_all_tools
+        """Whether a crew that needs another tool is unavailable: a worker for one kind of tools lacks the others."""
         self._known: dict[str, _Version] = {}
         """By digest."""
 
@@ -141,7 +145,10 @@ class CrewVersions:
 
     def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
         """Describe the tools as at the beginning, but those that were not known then as they are now."""
-        return {tool: self._tools[tool].spec if spec.reserved_bytes else spec for tool, spec in version.tools.items()}
+        return {
+            tool: self._tools[tool].spec if spec.reserved_bytes and tool in self._tools else spec
+            for tool, spec in version.tools.items()
+        }
 
     async def _stored(self, name: str, digest: str) -> _Version:
         if self._store is None or not digest:
@@ -156,6 +163,8 @@ class CrewVersions:
             raise _unavailable(name, why) from error
         for tool, capabilities in version.capabilities.items():
             if tool not in self._tools:
+                if not self._has_all_tools:
+                    continue
                 raise _unavailable(name, f"needs the tool '{tool}', which this worker does not have")
             if self._tools[tool].capabilities.difference(capabilities):
                 raise _unavailable(name, f"may not use the tool '{tool}' as it is set up now: it can do more than then")

@@ -15,13 +15,14 @@ import traceback
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
 
 from activities.current_span import current_trace_id
+from chargehand.wire import WorkflowType
 
 LogFormat = Literal["auto", "json", "text"]
 """`auto` is text on a terminal, and JSON anywhere else."""
@@ -38,19 +39,23 @@ _NAME_ADDRESSES: Final = ("httpx", "httpx2")
 """Loggers that write each address at INFO, which may have a search in it."""
 _LONGEST: Final = 8_000
 """Characters of a text in a record: what collects logs cuts lines of 16 KiB."""
-_CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(?:/[0-9a-f]{16}(?:-\w+)?)?")
+_CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(/[0-9a-f]{16}(?:-\w+)?)?")
 """The id of a workflow below a session: the session's, its run, the agent or the workflow's purpose, the task."""
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _HOST: Final = socket.gethostname()
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def configure_logging(level: str, form: LogFormat = "auto") -> None:
-    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks."""
+def configure_logging(level: str, form: LogFormat = "auto", *, names_process: bool = False) -> None:
+    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks.
+
+    JSON records name their process always.
+    """
+    line = _LINE.replace(" ", " [%(process)d] ", 1) if names_process else _LINE
     is_json = writes_json(form)
     logging.basicConfig(level=level)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter((JsonFormatter if is_json else TextFormatter)(_LINE, redacts=level != "DEBUG"))
+        handler.setFormatter((JsonFormatter if is_json else TextFormatter)(line, redacts=level != "DEBUG"))
     if level != "DEBUG":
         for name in _NAME_ADDRESSES:
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -112,15 +117,15 @@ class JsonFormatter(TextFormatter):
             "logger": record.name,
             "message": self._told(record),
             "worker": f"{record.process}@{_HOST}",
-            **correlation(),
+            **correlation(record),
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)[-_LONGEST:]
         return json.dumps(fields)
 
 
-def correlation() -> dict[str, Any]:
-    """Return the session, workflow and activity that run here, and the trace, as far as there are any."""
+def correlation(record: logging.LogRecord) -> dict[str, Any]:
+    """Return the session, workflow and activity that a record belongs to, and the trace, as far as there are any."""
     fields: dict[str, Any] = {}
     if activity.in_activity():
         doing = activity.info()
@@ -138,15 +143,24 @@ def correlation() -> dict[str, Any]:
             "attempt": info.attempt,
             "tenant": info.priority.fairness_key,
         }
+    elif failed := cast("dict[str, Any]", getattr(record, "temporal_workflow", {})):
+        # A workflow task that the SDK has given up is logged outside of the workflow.
+        fields = {
+            **_of_workflow(failed["workflow_id"], failed["run_id"], failed["workflow_type"]),
+            "attempt": failed["attempt"],
+        }
     if trace := current_trace_id():
         fields["trace_id"] = trace
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _of_workflow(workflow_id: str, run_id: str, workflow_type: str) -> dict[str, str]:
-    child = _CHILD.fullmatch(workflow_id)
-    session = {"session": child[1], "agent": child[2]} if child else {"session": workflow_id}
-    return {**session, "workflow_id": workflow_id, "run_id": run_id, "workflow_type": workflow_type}
+    fields = {"workflow_id": workflow_id, "run_id": run_id, "workflow_type": workflow_type}
+    if child := _CHILD.fullmatch(workflow_id):
+        fields |= {"session": child[1], **({"agent": child[2]} if child[3] else {})}
+    elif workflow_type == WorkflowType.SUPERVISOR:
+        fields["session"] = workflow_id
+    return fields
 
 
 def _is_plain(value: object) -> bool:

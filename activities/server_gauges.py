@@ -18,7 +18,7 @@ from chargehand.contracts import SessionState
 from chargehand.listing import WAITING_STATES
 from chargehand.wire import SearchAttribute, WorkflowType
 
-EVERY: Final = timedelta(seconds=15)
+EVERY: Final = timedelta(seconds=30)
 _OPEN: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running'"
 _WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
 _KINDS: Final = {

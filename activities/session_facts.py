@@ -30,6 +30,7 @@ from activities.earlier_sessions import read_earlier_work
 from activities.json_schema import schema_problems
 from activities.listing import Listing
 from activities.notes import NOTE
+from activities.queues import ToolQueues
 from activities.tenants import Ledgers
 from activities.tools import Tool, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
@@ -61,6 +62,7 @@ class SessionActivities:
     webhooks: WebhookRules = NO_WEBHOOKS
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
+    tool_queues: ToolQueues = field(default_factory=ToolQueues)
     ledgers: Ledgers | None = None
     """Admit sessions within the limits of their tenants; without them there are none."""
 
@@ -93,6 +95,7 @@ class SessionActivities:
             terms=terms,
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
+            tool_queues=self.tool_queues,
             unread=await self.unread(request.documents),
             output_caps=self.output_caps,
             earlier=earlier,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -17,6 +17,7 @@ from activities.code.registry import CodeSettings
 from activities.documents.registry import DocumentSettings
 from activities.logs import LogFormat
 from activities.models.registry import ModelSettings
+from activities.queues import ROLES, Kind, Role
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
 from activities.tracing.settings import TracingSettings
@@ -28,6 +29,7 @@ from chargehand.wire import TASK_QUEUE
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
+_PORTS: Final = 65_536
 
 
 class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
@@ -58,13 +60,23 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
     tenants: Path | None = None
     """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
+    queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
+    """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
+    object of `models`, `tools` and `sandboxes`."""
+    roles: frozenset[Role] = ROLES
+    """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
-    """Model turns and tool calls at the same time in this worker."""
+    """Model turns and tool calls at the same time in each worker process."""
+    processes: int = Field(default=1, ge=1, le=64)
+    """Worker processes on this host, one for each core that they may use."""
     webhook_hosts: frozenset[str] = frozenset()
     """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
     which may be internal and without TLS."""
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
     """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+    caller_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
+    more, such as those of `openssl rand -base64 32`."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None
@@ -82,7 +94,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
     """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
-    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
+    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
+    processes, each has the next port."""
     health_file: Path | None = None
     """A file that this worker touches every five seconds while it polls, for health checks; none by default."""
     log_format: LogFormat = "auto"
@@ -123,6 +136,31 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if bool(self.deployment) != bool(self.build_id):
             missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
             raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
+
+    def of_process(self, number: int) -> Self:
+        """Return the settings of one of several processes: each has its metrics at a port of its own."""
+        if not self.metrics_address:
+            return self
+        host, _, port = self.metrics_address.rpartition(":")
+        return self.model_copy(update={"metrics_address": f"{host}:{int(port) + number}"})
+
+    @model_validator(mode="after")
+    def _ports_exist(self) -> Self:
+        if self.metrics_address and int(self.metrics_address.rpartition(":")[2]) + self.processes > _PORTS:
+            raise ValueError(f"CHARGEHAND_METRICS_ADDRESS: there are not so many ports from {self.metrics_address} on")
+        return self
+
+    @model_validator(mode="after")
+    def _roles_have_queues(self) -> Self:
+        own = {*self.queues, *(["models"] if self.requests_per_second else [])}
+        if "sessions" not in self.roles and (missing := sorted(self.roles - own)):
+            raise ValueError(
+                f"CHARGEHAND_ROLES: {missing[0]} have no task queue of their own; name them in CHARGEHAND_QUEUES, "
+                "here and for the workers that do the rest"
+            )
+        if not self.roles:
+            raise ValueError("CHARGEHAND_ROLES: names nothing that this worker does; leave it out for everything")
         return self
 
     @model_validator(mode="after")

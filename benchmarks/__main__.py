@@ -1,79 +1,78 @@
-"""`python -m benchmarks`: those that need no network, or the ones that are named."""
+"""`python -m benchmarks`: the table of speed beside hand-written workflows, or the benchmarks that are named."""
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import tables
+from benchmarks import pages, tables
 from benchmarks.actions import actions
+from benchmarks.capacity.measured import capacity
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
 from benchmarks.limits import limits
-from benchmarks.main_job import main_job
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
 from benchmarks.prompts import prompts
+from benchmarks.speed import speed
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
 
-_OTHERS: Final[Mapping[str, tuple[str, Callable[[], Awaitable[tuple[Sequence[Row], Sequence[str]]]]]]] = {
-    "growth": ("Growth with the number of subtasks and of turns", growth),
-    "limits": ("Limits: larger grants, limits that bind, and the books themselves", limits),
-    "extractive": ("Answers without a model: labelled questions over documents of this repository", extractive),
-    "documents": ("Documents: an index beside bare SQLite, and hostile files", documents),
-    "prompts": ("What the main job sends, in tokens by part", prompts),
-    "tokens": ("Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web", tokens),
-    "watchers": ("Followers of one session: what they cost the server, and its history", watchers),
-    "peers": ("The main job in other frameworks, each in an environment of its own", peers),
-    "actions": ("Actions of the main job, the unit that Temporal Cloud bills", actions),
-    "tools": ("Tools that compute, in a child process each, beside the bare library", tools),
+Benchmark = Callable[[argparse.Namespace], Awaitable[tuple[Sequence[Row], Sequence[str]]]]
+_BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
+    "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
+    "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
+    "overhead": ("Around the work, in seconds", lambda _: overhead()),
+    "growth": ("Growth with the number of subtasks and of turns", lambda _: growth()),
+    "limits": ("Limits: larger grants, limits that bind, and the books themselves", lambda _: limits()),
+    "extractive": (
+        "Answers without a model: labelled questions over documents of this repository",
+        lambda _: extractive(),
+    ),
+    "documents": ("Documents: an index beside bare SQLite, and hostile files", lambda _: documents()),
+    "prompts": ("What the main job sends, in tokens by part", lambda _: prompts()),
+    "tokens": (
+        "Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web",
+        lambda _: tokens(),
+    ),
+    "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
+    "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
+    "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),
+    "tools": ("Tools that compute, in a child process each, beside the bare library", lambda _: tools()),
 }
-NAMES: Final = ("main_job", "overhead", *_OTHERS)
-_NEEDS_THE_NETWORK: Final = "peers"
-
-
-async def _measure(name: str, *, wire: bool, jobs: int) -> tuple[str, Sequence[Row], Sequence[str]]:
-    if name == "main_job":
-        reached = "over the wire, OpenAI's SDK" if wire else "in the worker's process"
-        rows, notes = await main_job(wire=wire, jobs=jobs)
-        return f"The main job: plan, 5 subtasks (turn, tool, turn), report; scripted model {reached}", rows, notes
-    if name == "overhead":
-        return "Around the work, in seconds", await overhead(), ()
-    title, measured = _OTHERS[name]
-    rows, notes = await measured()
-    return title, rows, notes
 
 
 def main() -> None:
     """Measure, print, and keep if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}; by default all but {_NEEDS_THE_NETWORK}"
-    )
-    parser.add_argument(
-        "--wire", action="store_true", help="main_job: reach the model through OpenAI's SDK on loopback"
-    )
-    parser.add_argument("--jobs", type=int, default=20, help="main_job: how many sessions are measured")
+    parser.add_argument("names", nargs="*", default=["speed"], metavar="NAME", help=f"of {', '.join(_BENCHMARKS)}")
+    parser.add_argument("--jobs", type=int, default=20, help="speed: how many jobs of each kind run one after another")
     parser.add_argument("--save", action="store_true", help="write benchmarks/results/NAME.json")
     chosen = parser.parse_args()
     if sys.platform != "linux":
         parser.error("processor time and memory of other processes are read as Linux shows them")
-    unknown = set(chosen.names) - set(NAMES)
-    if unknown:
-        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    for name in chosen.names or [name for name in NAMES if name != _NEEDS_THE_NETWORK]:
-        wire = chosen.wire and name == "main_job"
-        title, rows, notes = asyncio.run(_measure(name, wire=wire, jobs=chosen.jobs))
-        command = f"python -m benchmarks {name}{' --wire' if wire else ''}"
+    if unknown := set(chosen.names) - set(_BENCHMARKS):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(_BENCHMARKS)}")
+    for name in chosen.names:
+        title, benchmark = _BENCHMARKS[name]
+        rows, notes = asyncio.run(_measure(benchmark, chosen))
+        command = f"python -m benchmarks {name}"
         tables.show(title, command, rows, notes)
         if chosen.save:
-            print(f"  kept in {tables.save(f'{name}_wire' if wire else name, command, rows, notes)}")
+            file = tables.save(name, command, rows, notes)
+            print(f"  kept in {file}")
+            if page := pages.write(name, json.loads(file.read_text())):
+                print(f"  stated in {page}")
+
+
+async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> tuple[Sequence[Row], Sequence[str]]:
+    return await benchmark(chosen)
 
 
 if __name__ == "__main__":

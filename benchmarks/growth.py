@@ -26,9 +26,13 @@ async def growth() -> tuple[Sequence[Row], Sequence[str]]:
     longer = [Shape(rounds=turns - 1, read_bytes=_READ_BYTES) for turns in _TURNS]
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
-        with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
+        with (
+            processes.server(folder) as server,
+            processes.provider(folder) as provider,
+            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
+        ):
             chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(chargehand.client, worker)
+            await until_polled(worker)
             run = own_runs(chargehand)
             pids = {"client": os.getpid(), "worker": worker.process.pid, "server": server.process.pid}
             await measure(chargehand.client, run, Shape(), {})

@@ -1,4 +1,4 @@
-"""Running jobs one after another and reading off what each took: wall, CPU by process, events and bytes of history."""
+"""Running jobs and reading off what each took: wall, CPU by process, events and bytes of history."""
 
 import asyncio
 import time
@@ -8,15 +8,11 @@ from datetime import timedelta
 from typing import Final
 from uuid import uuid4
 
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
-from benchmarks import bare
-from benchmarks.processes import Worker, cpu_seconds, require_alive
-from benchmarks.scripted import Shape
-from benchmarks.worker import CEILINGS
+from benchmarks.hand_written import HandWritten, HandWrittenWithChildren, Job
+from benchmarks.processes import Worker, cpu_seconds
+from benchmarks.scripted import WIDEST, Shape
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 
@@ -42,8 +38,18 @@ class Measured:
     cpu: Mapping[str, float]
     """Seconds by process."""
     parent: HistorySize
-    child: HistorySize
-    """The largest of them."""
+    children: Sequence[HistorySize]
+
+    @property
+    def child(self) -> HistorySize:
+        """The most that one of them has."""
+        return HistorySize(max(size.events for size in self.children), max(size.bytes for size in self.children))
+
+    @property
+    def whole(self) -> HistorySize:
+        """All its workflows together."""
+        sizes = [self.parent, *self.children]
+        return HistorySize(sum(size.events for size in sizes), sum(size.bytes for size in sizes))
 
 
 Run = Callable[[Shape], Awaitable[tuple[str, Sequence[str]]]]
@@ -60,8 +66,7 @@ async def measure(client: Client, run: Run, shape: Shape, pids: Mapping[str, int
     await asyncio.sleep(_SETTLING_SECONDS)
     cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
     sizes = [await _size(client, child) for child in children]
-    largest = HistorySize(max(size.events for size in sizes), max(size.bytes for size in sizes))
-    return Measured(wall, cpu, await _size(client, parent), largest)
+    return Measured(wall, cpu, await _size(client, parent), sizes)
 
 
 async def _size(client: Client, workflow_id: str) -> HistorySize:
@@ -70,13 +75,15 @@ async def _size(client: Client, workflow_id: str) -> HistorySize:
 
 
 def own_runs(chargehand: Chargehand) -> Run:
-    """Run jobs as sessions, through the client that everybody uses."""
+    """Run jobs as sessions, through the client that everybody uses: the main job with the limits that are preset."""
 
     async def run(shape: Shape) -> tuple[str, Sequence[str]]:
-        limits = CEILINGS.model_copy(
-            update={"max_parallel": min(100, shape.subtasks), "deadline": timedelta(minutes=5)}
-        )
-        session = await chargehand.start(SessionRequest(goal=shape.goal, limits=limits))
+        request = SessionRequest(goal=shape.goal)
+        if shape != Shape():
+            parallel = min(WIDEST.max_parallel, shape.subtasks)
+            allowed = WIDEST.model_copy(update={"max_parallel": parallel, "deadline": timedelta(minutes=5)})
+            request = SessionRequest(goal=shape.goal, limits=allowed)
+        session = await chargehand.start(request)
         report = await session.result()
         if report.stop_reason != "completed" or report.usage.turns < shape.turns:
             raise RuntimeError(f"the job went wrong: {report.stop_reason} after {report.usage.turns} turns")
@@ -85,27 +92,23 @@ def own_runs(chargehand: Chargehand) -> Run:
     return run
 
 
-def bare_runs(client: Client, task_queue: str) -> Run:
-    """Run jobs as hand-written workflows."""
+def hand_written_runs(client: Client, task_queue: str, *, children: bool) -> Run:
+    """Run jobs as hand-written workflows, with or without a child for each subtask."""
+    workflow = HandWrittenWithChildren.run if children else HandWritten.run
 
     async def run(shape: Shape) -> tuple[str, Sequence[str]]:
-        job = bare.Job(shape.goal, shape.subtasks, shape.rounds)
+        job = Job(shape.goal, shape.subtasks, shape.rounds)
         handle = await client.start_workflow(
-            bare.BareJob.run, job, id=f"bare-{uuid4().hex[:12]}", task_queue=task_queue
+            workflow, job, id=f"hand-written-{uuid4().hex[:12]}", task_queue=task_queue
         )
         await handle.result()
-        return handle.id, [f"{handle.id}/{number}" for number in range(1, shape.subtasks + 1)]
+        return handle.id, [f"{handle.id}/{number}" for number in range(1, shape.subtasks + 1)] if children else []
 
     return run
 
 
-async def until_polled(client: Client, worker: Worker, seconds: float = 30) -> None:
-    """Wait until a worker asks its queue for workflow tasks and for activities."""
+async def until_polled(worker: Worker, seconds: float = 30) -> None:
+    """Wait until a worker reports to be ready."""
     async with asyncio.timeout(seconds):
-        for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
-            request = DescribeTaskQueueRequest(
-                namespace=client.namespace, task_queue=TaskQueue(name=worker.task_queue), task_queue_type=kind
-            )
-            while not (await client.workflow_service.describe_task_queue(request)).pollers:
-                require_alive(worker.process, worker.log)
-                await asyncio.sleep(0.01)
+        while not worker.polls:  # noqa: ASYNC110  # other processes set no events
+            await asyncio.sleep(0.005)

@@ -20,9 +20,8 @@ from activities.contracts import ModelCard, PriceStep, Round, ToolCall, ToolResu
 from activities.turn_kinds.work import WorkTask
 from benchmarks import processes, scripted
 from benchmarks.jobs import until_polled
-from benchmarks.scripted import Shape
+from benchmarks.scripted import WIDEST, Shape
 from benchmarks.tables import Row
-from benchmarks.worker import CEILINGS
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest, Source
 from workflows.budget.estimates import input_bound, worst_case
@@ -62,10 +61,14 @@ async def limits() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure top-ups in one agent's history, then the main job with limits that bind and with ones that do not."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
-        with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
+        with (
+            processes.server(folder) as server,
+            processes.provider(folder) as provider,
+            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
+        ):
             chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(chargehand.client, worker)
-            await _run(chargehand, _MAIN, CEILINGS)
+            await until_polled(worker)
+            await _run(chargehand, _MAIN, WIDEST)
             gaps = [gap for _ in range(_LONG_JOBS) for gap in await _gaps(chargehand, _LONG)]
             rows = [_gap_row("without", [gap for gap in gaps if not gap.asked])]
             rows.append(_gap_row("with", [gap for gap in gaps if gap.asked]))
@@ -107,12 +110,12 @@ async def _run(chargehand: Chargehand, shape: Shape, limits: Limits) -> tuple[st
 
 async def _pairs(chargehand: Chargehand) -> tuple[list[float], list[float], float]:
     """Run the main job with both kinds of limits in turn, so that both meet the same moods of the machine."""
-    suffices = CEILINGS.model_copy(update={"max_turns": _MAIN.turns, "budget_usd": Decimal(10)})
+    suffices = WIDEST.model_copy(update={"max_turns": _MAIN.turns, "budget_usd": Decimal(10)})
     seconds: dict[bool, list[float]] = {True: [], False: []}
     asked: list[int] = []
     for number in range(_PAIRS):
         for binds in (number % 2 == 0, number % 2 == 1):
-            _, children, wall = await _run(chargehand, _MAIN, suffices if binds else CEILINGS)
+            _, children, wall = await _run(chargehand, _MAIN, suffices if binds else WIDEST)
             seconds[binds].append(wall)
             requests = [await _requests(chargehand.client, child) for child in children]
             if binds:
@@ -132,7 +135,7 @@ async def _history(client: Client, workflow_id: str) -> Sequence[HistoryEvent]:
 
 async def _gaps(chargehand: Chargehand, shape: Shape) -> list[Gap]:
     """Read off a long subtask what lies between each of its rounds and the turn after it."""
-    _, [child], _ = await _run(chargehand, shape, CEILINGS)
+    _, [child], _ = await _run(chargehand, shape, WIDEST)
     events = await _history(chargehand.client, child)
     turns = [place for place, event in enumerate(events) if _is_turn(event)]
     return [_gap(events, before, after) for before, after in pairwise(turns)]

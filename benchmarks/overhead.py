@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from temporalio.client import Client
-
 from benchmarks import processes
 from benchmarks.jobs import until_polled
 from benchmarks.tables import Row
@@ -24,13 +22,12 @@ _CLI: Final = str(Path(sys.executable).parent / "chargehand")
 _EXAMPLES: Final = processes.ROOT / "examples"
 
 
-async def overhead() -> Sequence[Row]:
+async def overhead() -> tuple[Sequence[Row], Sequence[str]]:
     """Start things again and again, after once that is not measured: bytecode and disk caches are warm."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with processes.server(folder) as server:
-            client = await Client.connect(server.address)
-            starts = [await _worker_start(client, server.address, folder, number) for number in range(_REPETITIONS + 1)]
+            starts = [await _worker_start(server.address, folder, number) for number in range(_REPETITIONS + 1)]
     helps = [_command([_CLI, "--help"]) for _ in range(_REPETITIONS + 1)]
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         question = (_EXAMPLES / "question.txt").read_text().strip()
@@ -38,16 +35,17 @@ async def overhead() -> Sequence[Row]:
         run = [_CLI, "run", "--quiet", "--state-dir", name, "--docs", documents, "--", question]
         runs = [_command(run) for _ in range(_RUNS + 1)]
         firsts = [_first_words([each for each in run if each != "--quiet"]) for _ in range(_REPETITIONS)]
-    return [
+    rows = [
         _row("worker process, start to first poll", starts[1:]),
         _row("chargehand --help", helps[1:]),
         _row("chargehand run, examples, first on a new state directory", runs[:1]),
         _row("chargehand run, examples, later ones", runs[1:], 6.0),
         _row("chargehand run, on a terminal, first words on the screen", firsts, 1.5),
     ]
+    return rows, ()
 
 
-async def _worker_start(client: Client, address: str, folder: Path, number: int) -> float:
+async def _worker_start(address: str, folder: Path, number: int) -> float:
     queue = f"start-{number}"
     log = folder / f"{queue}.log"
     settings = {
@@ -57,7 +55,7 @@ async def _worker_start(client: Client, address: str, folder: Path, number: int)
     }
     started_at = time.perf_counter()
     with processes.process([sys.executable, str(processes.ROOT / "worker_main.py")], log, **settings) as started:
-        await until_polled(client, processes.Worker(started, log, queue))
+        await until_polled(processes.Worker(started, log, queue))
         return time.perf_counter() - started_at
 
 

@@ -1,5 +1,6 @@
 """The processes of a benchmark: server, workers and provider on loopback, and what the kernel says that they use."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,13 +10,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from benchmarks.scripted import MODEL_NAME, WIDEST
 from chargehand_cli.embedded import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
+_READY: Final = b"worker polls"
+"""What a worker logs as soon as it polls."""
 _LEFT_OUT: Final = ("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "PYTHONDONTWRITEBYTECODE")
 """Settings of the user's own that would change what is measured; without bytecode every start compiles anew."""
 
@@ -27,6 +31,16 @@ class Worker:
     process: subprocess.Popen[bytes]
     log: Path
     task_queue: str
+
+    @property
+    def polls(self) -> bool:
+        """Whether it reports to be ready.
+
+        Raises:
+            RuntimeError: it has ended instead.
+        """
+        require_alive(self.process, self.log)
+        return _READY in self.log.read_bytes()
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -52,12 +66,30 @@ def server(folder: Path) -> Generator[ServerProcess]:
 
 
 @contextmanager
-def worker(kind: str, address: str, task_queue: str, folder: Path, provider: str = "") -> Generator["Worker"]:
-    """Run a worker with scripted backends."""
-    options = ["--address", address, "--task-queue", task_queue, "--folder", str(folder), "--provider", provider]
-    log = folder / f"{kind}.log"
-    with process([sys.executable, "-m", "benchmarks.worker", kind, *options], log) as started:
+def worker(
+    kind: Literal["own", "hand-written"], address: str, task_queue: str, folder: Path, provider: str, **more: str
+) -> Generator["Worker"]:
+    """Run a worker whose model is the scripted provider; it may not poll yet."""
+    settings = {
+        "TEMPORAL_ADDRESS": address,
+        "CHARGEHAND_TASK_QUEUE": task_queue,
+        "CHARGEHAND_STATE_DIR": str(folder / "state"),
+        "CHARGEHAND_PROVIDER": "openai",
+        "OPENAI_API_KEY": "scripted",
+        "OPENAI_BASE_URL": f"{provider}/v1",
+        "CHARGEHAND_MODELS": json.dumps(dict.fromkeys(("small", "medium", "large"), MODEL_NAME)),
+        "CHARGEHAND_PRICES": json.dumps({MODEL_NAME: [1, 5]}),
+        "TAVILY_API_KEY": "scripted",  # never asked: the tools are scripted
+    }
+    log = folder / f"{task_queue}.log"
+    log.unlink(missing_ok=True)
+    with process([sys.executable, "-m", "benchmarks.worker", kind], log, **settings | more) as started:
         yield Worker(started, log, task_queue)
+
+
+def wide(folder: Path) -> dict[str, str]:
+    """Set a worker up for the widest and the longest job: histories stay small by storage of large payloads."""
+    return {"CHARGEHAND_CEILINGS": WIDEST.model_dump_json(), "CHARGEHAND_STORAGE": str(folder / "payloads")}
 
 
 @contextmanager
@@ -74,7 +106,7 @@ def process(command: list[str], log: Path, **more: str) -> Generator[subprocess.
 def provider(folder: Path) -> Generator[str]:
     """Run the scripted provider; gives its address."""
     log = folder / "provider.log"
-    command = [sys.executable, "-m", "benchmarks.wire_script"]
+    command = [sys.executable, "-m", "benchmarks.scripted"]
     with process(command, log) as started:
         while not log.read_bytes().endswith(b"\n"):
             require_alive(started, log)

@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from temporalio.client import Client
-
 from benchmarks import processes
 from benchmarks.jobs import own_runs, until_polled
-from benchmarks.scripted import Shape
+from benchmarks.scripted import Shape, said
 from benchmarks.tables import Row
-from benchmarks.wire_script import said
 from chargehand.client import Chargehand
 from tests.acceptance.played.billing import tokens_of
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest
@@ -27,7 +24,7 @@ async def prompts() -> tuple[Sequence[Row], Sequence[str]]:
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
         async with ScriptedProvider(said) as provider:
             with processes.worker("own", server.address, _QUEUE, Path(name), provider.base_url) as worker:
-                await until_polled(await Client.connect(server.address), worker)
+                await until_polled(worker)
                 await own_runs(await Chargehand.connect(server.address, task_queue=_QUEUE))(Shape())
             return _rows(provider.requests), ["a token is four ASCII characters, or one other"]
 

@@ -1,36 +1,40 @@
-"""The job that is measured: a model and a tool that take a fixed time and say fixed things."""
+"""The job that is measured: a model and a tool that take a fixed time and say fixed things.
+
+`python -m benchmarks.scripted` serves the model over OpenAI's and Anthropic's wires, and prints its address.
+"""
 
 import asyncio
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
-from activities.contracts import SubtaskDraft, ToolCall
-from activities.models.protocol import ModelCall, ModelReply
+from activities.contracts import SubtaskDraft
 from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
-from activities.turn_kinds.plan import PlanAnswer, PlanTask
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
-from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
-from chargehand.contracts import Source, Usage
-from tests import scripted_model
-from tests.scripted_model import Held
+from activities.turn_kinds.plan import PlanAnswer
+from activities.turn_kinds.synthesis import SynthesisAnswer
+from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from chargehand.contracts import Limits, Source
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, ToolUse, calling, saying
 
 TURN: Final = timedelta(milliseconds=200)
 TOOL: Final = timedelta(milliseconds=100)
-TOOL_NAMES: Final = ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
 MODEL_NAME: Final = "scripted-1"
+WIDEST: Final = Limits(max_turns=1_000, budget_usd=Decimal(10_000), max_parallel=100, max_rounds=50)
+"""What the widest and the longest job need."""
 
-_USAGE: Final = Usage(turns=1, input_tokens=1_000, output_tokens=100)
 _AGENTS: Final = {"researcher": "search", "reader": "search_documents", "analyst": "query_data"}
 """Agents of the crew that have tools, and the one that each of them uses."""
+TOOLS: Final = tuple(_AGENTS.values())
 _SENTENCE: Final = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. "
-QUOTE: Final = _SENTENCE * 5
-CONTENT: Final = _SENTENCE * 6
-REPORT: Final = _SENTENCE * 8
+QUOTE: Final = _SENTENCE * 3
+CONTENT: Final = _SENTENCE * 4
+REPORT: Final = _SENTENCE * 6
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,12 @@ class Shape:
         return cls(int(found[1]), int(found[2]), int(found[3]))
 
 
+_LOOK: Final = "Look into part "
+
+
 def instruction(number: int) -> str:
     """Word the instruction of a subtask."""
-    return f"Look into part {number} of the ferry line: give the facts, the figures, and where exactly they stand."
+    return f"{_LOOK}{number} of the ferry line: give the facts, the figures, and where exactly they stand."
 
 
 def plan(shape: Shape) -> PlanAnswer:
@@ -109,34 +116,39 @@ def report(shape: Shape) -> SynthesisAnswer:
     return SynthesisAnswer(answer=f"{REPORT}{cited}", gaps=[], contradictions=[], confidence=85)
 
 
-def respond(call: ModelCall) -> Held:
-    """Say the job's lines in the worker's own process."""
-    return Held(_turn(call), seconds=TURN.total_seconds())
+def respond(request: ScriptedRequest) -> ScriptedReply:
+    """Answer one request after the time that a turn takes."""
+    return said(request).after(TURN.total_seconds())
 
 
-def _turn(call: ModelCall) -> ModelReply:
-    match call.task:
-        case PlanTask(goal=goal):
-            return _reply(plan(Shape.told_in(goal)))
-        case SynthesisTask(goal=goal):
-            return _reply(report(Shape.told_in(goal)))
-        case WorkTask(goal=goal, rounds=rounds):
-            shape = Shape.told_in(goal)
-            if call.tools and len(rounds) < shape.rounds:
-                return _tool_use(call.agent, len(rounds) + 1, shape.read_bytes)
-            return _reply(answer(rounds[0].results[0].sources[0].ref))
-        case other:
-            raise ValueError(f"the job that is measured has no {other.kind} task")
+def said(request: ScriptedRequest) -> ScriptedReply:
+    """Answer one request at once."""
+    match request.answer:
+        case "PlanAnswer":
+            return saying(plan(Shape.told_in(request.text)))
+        case "SynthesisAnswer":
+            return saying(report(Shape.told_in(request.text)))
+        case "WorkAnswer":
+            return _work(request)
+        case _:  # a hand-written workflow asks for plain text; an agent of it that has read nothing, for a query
+            return saying(
+                "late departures" if request.text.startswith(_LOOK) and QUOTE not in request.text else CONTENT
+            )
 
 
-def _reply(said: BaseModel) -> ModelReply:
-    return scripted_model.reply(said).model_copy(update={"usage": _USAGE})
+def _work(request: ScriptedRequest) -> ScriptedReply:
+    shape = Shape.told_in(request.text)
+    if request.tools and request.rounds < shape.rounds:
+        tool = next(name for name in _AGENTS.values() if name in request.tools)
+        return calling(ToolUse(tool, {"query": f"{shape.read_bytes} bytes on late departures {request.rounds + 1}"}))
+    read = re.search(r"\[(log-[^\]]+)\]", request.text)
+    return saying(answer(read[1] if read else ""))
 
 
-def _tool_use(agent: str, number: int, read_bytes: int) -> ModelReply:
-    query = f"{read_bytes} bytes on late departures {number}"
-    call = ToolCall(id=f"call-{number}", tool=_AGENTS[agent], arguments={"query": query})
-    return scripted_model.use().model_copy(update={"tool_calls": (call,), "usage": _USAGE})
+def input_bytes(request: ScriptedRequest) -> int:
+    """Measure what is sent: prompts, conversation, and the descriptions of tools and answers."""
+    sent = ("instructions", "input", "messages", "tools", "text", "response_format")
+    return sum(len(json.dumps(request.body[name], ensure_ascii=False)) for name in sent if name in request.body)
 
 
 class ScriptedTool:
@@ -166,3 +178,13 @@ class ScriptedTool:
             Source(ref=f"log-{read}.md#L{line}-L{line + 9}", title="Log > Departures", quote=quote) for line in (1, 40)
         )
         return ToolAnswer(output={"found": len(sources)}, sources=sources)
+
+
+async def _serve() -> None:
+    async with ScriptedProvider(respond) as server:
+        print(server.base_url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

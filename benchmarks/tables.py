@@ -46,7 +46,7 @@ def show(title: str, command: str, rows: Sequence[Row], notes: Sequence[str] = (
         f"{told['memory_gb']} GB · Python {told['python']} · {told['system']}"
     )
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [columns, *([_written(row.get(name)) for name in columns] for row in rows)]
+    lines = [columns, *([written(row.get(name)) for name in columns] for row in rows)]
     widths = [max(len(line[position]) for line in lines) for position in range(len(columns))]
     for line in lines:
         cells = [
@@ -75,7 +75,8 @@ def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = ()
     return file
 
 
-def _written(value: Cell) -> str:
+def written(value: Cell) -> str:
+    """Write a value with as many digits as it deserves."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -26,9 +26,13 @@ async def watchers() -> tuple[Sequence[Row], Sequence[str]]:
     """Measure the main job under growing numbers of followers."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
-        with processes.server(folder) as server, processes.worker("own", server.address, "own", folder) as worker:
+        with (
+            processes.server(folder) as server,
+            processes.provider(folder) as provider,
+            processes.worker("own", server.address, "own", folder, provider, **processes.wide(folder)) as worker,
+        ):
             chargehand = await Chargehand.connect(server.address, task_queue="own")
-            await until_polled(chargehand.client, worker)
+            await until_polled(worker)
             pids = {"server": server.process.pid, "worker": worker.process.pid}
             await measure(chargehand.client, own_runs(chargehand), Shape(), {})
             rows = [await _row(chargehand, count, pids) for count in _WATCHERS]

@@ -34,7 +34,14 @@ async def _run(name: str, scale: Scale, seed: int, folder: Path) -> Result:
         return Result(name, "", problems=[f"it broke off: {type(error).__name__}: {error}"])
 
 
-def _tell(name: str, result: Result) -> None:
+def quiet() -> None:
+    """Keep the client from warning of every call that it repeats while the server is away on purpose."""
+    logging = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=logging)))
+
+
+def tell(name: str, result: Result) -> None:
+    """Print a result."""
     verdict = "skipped" if result.skipped else "held" if not result.problems else "BROKEN"
     print(
         f"{verdict:8} {name}: {result.sessions} sessions, {result.lost} lost, {result.stuck} stuck, "
@@ -59,9 +66,7 @@ def main() -> int:
     unknown = set(chosen.names) - set(EXPERIMENTS)
     if unknown:
         parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
-    # The client warns of every call that it repeats while the server is away on purpose.
-    quiet = LoggingConfig(filter=TelemetryFilter(core_level="ERROR", other_level="ERROR"))
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=quiet)))
+    quiet()
     print(f"seed {chosen.seed}, scale {chosen.scale}", flush=True)
     return _all(chosen.names or list(EXPERIMENTS), chosen.scale, chosen.seed, chosen.keep, chosen.write)
 
@@ -75,7 +80,7 @@ def _all(names: Sequence[str], scale: Scale, seed: int, keep: Path | None, write
             return name, asyncio.run(_run(name, scale, seed, folder))
 
         def conclude(name: str, result: Result) -> bool:
-            _tell(name, result)
+            tell(name, result)
             if result.problems and not keep:
                 _keep_failing(name, result, scale=scale, seed=seed, left=Path(temporary) / name)
             if write:

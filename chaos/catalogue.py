@@ -7,7 +7,6 @@ from typing import Final
 
 from chaos import (
     clocks,
-    comparison,
     deploys,
     kills,
     messages,
@@ -24,7 +23,6 @@ from chaos.result import Result, Scale
 Experiment = Callable[[Scale, Random, Path], Awaitable[Result]]
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
-    "beside-bare": comparison.beside_bare,
     "nobody-there": unattended.nobody_there,
     "killed-after-an-answer": kills.killed_after_an_answer,
     "stopped": stops.stopped,

@@ -14,6 +14,7 @@ from typing import Final
 from temporalio.api.enums.v1 import TimeoutType
 from temporalio.client import Client
 
+from benchmarks.levels import resident_mb
 from chaos.harness import SHIPPED, brief, open_harness, script
 from chaos.outages import is_whole
 from chaos.result import Demand, Result, Scale
@@ -55,20 +56,25 @@ async def disk_full(scale: Scale, random: Random, folder: Path) -> Result:  # no
 
 
 async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Start many sessions at once on one worker, which may have little memory for its data."""
-    count = {"short": 20, "full": 1_000, "nightly": 10_000}[scale]
+    """Start many sessions at once on one worker."""
+    result, _ = await start_at_once({"short": 20, "full": 1_000, "nightly": 10_000}[scale], folder)
+    return result
+
+
+async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
+    """Start sessions at once on a worker that may have little memory for its data; gives its peak in MB too."""
     began = time.monotonic()
     async with open_harness(folder, brief()) as harness:
         limit = f'ulimit -d {_MEMORY_MB * 1024}; exec "$@"'
         worker = await harness.worker(["sh", "-c", limit, "sh", *SHIPPED])
         harness.fault()
-        idle = _resident_mb(worker.running.pid)
+        idle = resident_mb(worker.running.pid)
         running = asyncio.create_task(harness.sessions(count, at_once=count, seconds=3_000))
-        peak = 0
+        peak = 0.0
         while not running.done():
             await asyncio.wait([running], timeout=0.5)
             with suppress(OSError):
-                peak = max(peak, _resident_mb(worker.running.pid))
+                peak = max(peak, resident_mb(worker.running.pid))
         outcomes = await running
         result = harness.judge(
             "Many at once on little memory",
@@ -85,9 +91,9 @@ async def queued(scale: Scale, random: Random, folder: Path) -> Result:  # noqa:
     result.figures = {
         "sessions a second": f"{count / last:.1f}",
         "first and last done after, s": f"{min(outcome.seconds for outcome in outcomes):.0f}, {last:.0f}",
-        "the worker's resident memory, idle and at most, MB": f"{idle}, {peak}",
+        "the worker's resident memory, idle and at most, MB": f"{idle:.0f}, {peak:.0f}",
     }
-    return result
+    return result, peak
 
 
 async def _settled_count(client: Client) -> int:
@@ -140,11 +146,6 @@ def _fill(file: Path) -> None:
     with file.open("wb", buffering=0) as ballast, suppress(OSError):
         while ballast.write(piece) == len(piece):
             pass
-
-
-def _resident_mb(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") // 1_000_000
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from activities.model_turn.resets import RunningDuplicateActivities
 from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.queues import Kind, ToolQueues, tool_queues
 from activities.recall import RECALL, Recall
 from activities.session_facts import SessionActivities
 from activities.settings import Settings
@@ -69,6 +70,7 @@ class Backends:
     own_crews: tuple[Path, ...] = ()
     webhooks: WebhookRules = NO_WEBHOOKS
     ledgers: Ledgers | None = None
+    tool_queues: ToolQueues = field(default_factory=ToolQueues)
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
@@ -99,6 +101,7 @@ class Backends:
             stores_payloads=True,
             webhooks=self.webhooks,
             listing=Listing(),
+            tool_queues=self.tool_queues,
             ledgers=self.ledgers,
         )
         return [
@@ -145,6 +148,7 @@ async def open_environment(
     acting: Sequence[str] = (),
     webhooks: WebhookRules = NO_WEBHOOKS,
     tenants: Tenants | None = None,
+    queues: Mapping[Kind, int] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
 
@@ -168,6 +172,7 @@ async def open_environment(
         document_roots=document_roots,
         webhooks=webhooks,
         ledgers=Ledgers(tenants, task_queue) if tenants else None,
+        tool_queues=tool_queues(task_queue, queues or {}),
     )
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)

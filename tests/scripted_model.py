@@ -146,12 +146,9 @@ class ScriptedModel:
     replies: int = 0
     counted: int = 0
     """Prompts that were counted."""
-    keeps_calls: bool = True
-    """False in benchmarks, whose calls are too many to keep."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        if self.keeps_calls:
-            self.calls.append(call)
+        self.calls.append(call)
         turn = self.respond(call)
         while not isinstance(turn, ModelReply):
             match turn:

@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
+from activities.queues import ToolQueues
 from chargehand.contracts import (
     Artifact,
     Capability,
@@ -225,6 +226,7 @@ class SubtaskRequest(Message):
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
+    tool_queues: ToolQueues = left_out(ToolQueues())
     has_private_inputs: bool = left_out(False)
     """Whether its inputs rest on the user's own documents."""
     is_approved: bool = left_out(False)

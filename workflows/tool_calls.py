@@ -143,6 +143,7 @@ class _Maker:
                     public=_public_texts(request, conversation),
                     documents=request.documents,
                 ),
+                task_queue=request.tool_queues.of(call.tool),
                 activity_id=f"{step}.{call.tool}",
                 priority=workflow.info().priority,
                 summary=_summary(call),

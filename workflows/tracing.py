@@ -28,7 +28,7 @@ from activities.model_turn.contracts import TurnResult
 from activities.tracing.activities import Attributes, TracedActivities, error_type, set_error
 from chargehand.contracts import Report
 from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
-from chargehand.wire import ActivityType
+from chargehand.wire import ActivityType, WorkflowType
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
 
 
@@ -77,6 +77,9 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
         super().init(_TracedCalls(outbound, self._run))
 
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # the SDK's own name
+        if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions, and is part of none
+            with attached_context(self._run.own):
+                return await super().execute_workflow(input)
         self._run.above = get_current()
         span = trace.get_tracer(SCOPE).start_span(*_begun(input))
         self._run.own = trace.set_span_in_context(span, self._run.above)

@@ -55,7 +55,9 @@ class ArtifactStore:
     def put(self, content: bytes) -> str:
         """Store bytes and return their digest; storing the same bytes again changes nothing."""
         with _locked_if_protected():
-            return store_content(self._files, self._encryption, content)
+            digest = store_content(self._files, self._encryption, content)
+        mark_used(self._path(digest))
+        return digest
 
     def put_file(self, path: Path) -> str:
         """Store a file's bytes and return their digest."""
@@ -77,6 +79,7 @@ class ArtifactStore:
         """Bytes of the content under this digest. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).stat().st_size
+            mark_used(self._path(digest))
         except OSError as error:
             raise _missing(digest) from error
         if not self._encryption:
@@ -114,6 +117,7 @@ class ArtifactStore:
         """Return the verified content. Raises `ArtifactError`."""
         try:
             stored = self._path(digest).read_bytes()
+            mark_used(self._path(digest))
         except OSError as error:
             raise _missing(digest) from error
         return _verified(self._encryption, digest, stored)

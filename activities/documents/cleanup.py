@@ -3,12 +3,13 @@
 Using a file updates its modification time, at most hourly; a file with an old time is unused.
 """
 
+import asyncio
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
@@ -16,9 +17,12 @@ from pathlib import Path
 from typing import Final
 
 _MARKED_EVERY_SECONDS: Final = 3_600
+_SWEPT_EVERY_SECONDS: Final = 3_600
 _MOST_AT_ONCE: Final = 2_000
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}(\.json)?")
 _REMOVING: Final = ".removing-"
+_LEFT_OVER: Final = (_REMOVING, ".draft-")
+"""What a killed process leaves behind."""
 
 
 def mark_used(path: Path) -> bool:
@@ -29,6 +33,14 @@ def mark_used(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+async def keep_swept(folders: Sequence[Path], unused_for: timedelta) -> None:
+    """Remove unused files now and every hour, until cancelled."""
+    while True:
+        while await asyncio.to_thread(sweep, folders, unused_for):
+            pass
+        await asyncio.sleep(_SWEPT_EVERY_SECONDS)
 
 
 def sweep(folders: Iterable[Path], unused_for: timedelta) -> int:
@@ -50,7 +62,7 @@ def _unused(folders: Iterable[Path], before: float) -> Iterator[Path]:
                 path = Path(entry.path)
                 if len(entry.name) == 2 and entry.is_dir(follow_symlinks=False):
                     yield from _unused((path,), before)
-                elif entry.name.startswith(_REMOVING) or _DIGEST.fullmatch(entry.name):
+                elif entry.name.startswith(_LEFT_OVER) or _DIGEST.fullmatch(entry.name):
                     with suppress(OSError):
                         if entry.stat(follow_symlinks=False).st_mtime < before:
                             yield path

@@ -49,11 +49,7 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         network = self._limited(anthropic.DefaultAsyncHttpxClient)
         # Spans are ours, the same for every provider; its own would send the trace along.
         return anthropic.AsyncAnthropic(
-            api_key=self.api_key,
-            base_url=url,
-            max_retries=0,
-            http_client=network,
-            open_telemetry={"traces": {"enabled": False}, "propagation": False},
+            api_key=self.api_key, base_url=url, max_retries=0, http_client=network, open_telemetry=False
         )
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:

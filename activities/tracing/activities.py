@@ -6,7 +6,7 @@ Imported only by workers that trace.
 import asyncio
 from typing import Any
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_tracer
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_current_span, get_tracer
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -19,7 +19,7 @@ Attributes = dict[str, str | int | float | bool]
 
 
 class TracedActivities(Interceptor):
-    """Makes a span of every attempt of an activity, below that of its workflow, without any text of users."""
+    """Makes a span of every attempt of a workflow's activity, without any text of users."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
         """Return the interceptor of activities."""
@@ -28,6 +28,8 @@ class TracedActivities(Interceptor):
 
 class _Traced(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        if not get_current_span().get_span_context().is_valid:  # its workflow is not traced
+            return await super().execute_activity(input)
         request: object = input.args[0] if input.args else None
         kind = "turn" if isinstance(request, TurnRequest) else "tool" if isinstance(request, ToolRequest) else "other"
         with get_tracer(SCOPE).start_as_current_span(

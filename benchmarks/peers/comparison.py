@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from temporalio.client import Client
-
 from benchmarks import processes
 from benchmarks.jobs import until_polled
 from benchmarks.peers.frameworks import CHARGEHAND, FRAMEWORKS, Program, install
-from benchmarks.peers.script import input_bytes, respond
-from benchmarks.scripted import CONTENT, Shape
+from benchmarks.peers.script import respond
+from benchmarks.scripted import CONTENT, Shape, input_bytes
 from benchmarks.tables import Row
 from tests.scripted_provider import ScriptedProvider
 
@@ -157,7 +155,7 @@ class Own(Contender):
         self._worker = self._workers.enter_context(
             processes.worker("own", self._address, _QUEUE, self._folder, provider)
         )
-        await until_polled(await Client.connect(self._address), self._worker)
+        await until_polled(self._worker)
 
     async def stop(self) -> None:
         self._workers.close()

@@ -6,9 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from benchmarks import wire_script
 from benchmarks.peers.programs.job import PLANNER, RESEARCHER
-from benchmarks.scripted import CONTENT, REPORT, TURN, Shape, instruction, plan
+from benchmarks.scripted import CONTENT, REPORT, TURN, Shape, input_bytes, instruction, plan, said
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, ToolUse, calling, saying
 
 _QUESTIONS: Final[list[JsonValue]] = [instruction(number) for number in range(1, Shape().subtasks + 1)]
@@ -22,17 +21,11 @@ def respond(request: ScriptedRequest) -> ScriptedReply:
     return reply.using(tokens).after(TURN.total_seconds())
 
 
-def input_bytes(request: ScriptedRequest) -> int:
-    """Measure what is sent: prompts, conversation, and the descriptions of tools and answers."""
-    sent = ("instructions", "input", "messages", "tools", "text", "response_format")
-    return sum(len(json.dumps(request.body[name], ensure_ascii=False)) for name in sent if name in request.body)
-
-
 def _said(request: ScriptedRequest) -> ScriptedReply:
     if request.answer == "PlanAnswer":
         return saying(plan(Shape(subtasks=_room(request.text))))
     if request.answer in {"WorkAnswer", "SynthesisAnswer"}:
-        return wire_script.said(request)
+        return said(request)
     if PLANNER in request.text:
         return _planned(request)
     if RESEARCHER in request.text and not request.rounds:

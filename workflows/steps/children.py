@@ -115,6 +115,7 @@ async def run_subtask(
         else None,
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
+        tool_queues=session.facts.tool_queues,
         has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         goal_is_public=session.request.delegation is None,

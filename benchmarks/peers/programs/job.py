@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from pydantic import BaseModel
 
 MODEL = "gpt-4.1-mini"
-GOAL = "Look into 5 parts of the ferry line, each with 1 rounds of reading 940 bytes."
+GOAL = "Look into 5 parts of the ferry line, each with 1 rounds of reading 570 bytes."
 """That of `benchmarks.scripted`."""
 PLANNER = "You are the planner. Split the request into five independent research questions."
 RESEARCHER = "You are a researcher. Look the question up with the search tool, then answer it in a paragraph."
 WRITER = "You are the writer. Write one page from the findings, the most important first."
-PASSAGE = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. " * 10
+PASSAGE = "The evening ferry ran late on 14 of 61 days, chiefly because of fog and one failed ramp motor. " * 6
 TOOL_SECONDS = 0.1
 
 

@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import RPCError
 
+from chargehand.caller_key import SETTING, CallerKey, SignUpdates
 from chargehand.caller_trace import CallerTrace
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
@@ -83,11 +84,12 @@ async def connect(
     usual_storage = str(local.state / "payloads") if local else None
     protection = protection_from(environment, namespace, usual_storage=usual_storage)
     encryption = encryption or protection.encryption
+    caller_key = environment.get(SETTING)
     with _explained(target):
         client = await Client.connect(
             **options,
             data_converter=data_converter(encryption, storage or protection.storage),
-            interceptors=[CallerTrace()],
+            interceptors=[CallerTrace(), *([SignUpdates(CallerKey(caller_key))] if caller_key else [])],
         )
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     usual_artifacts = str(local.state / "artifacts") if local else None

@@ -1,5 +1,6 @@
-"""What is removed when a worker starts, and what never is."""
+"""What a worker removes, and what it never does."""
 
+import asyncio
 import os
 import time
 from datetime import timedelta
@@ -9,7 +10,8 @@ import pytest
 from made_documents import HANDBOOK, folder, library
 
 from activities.documents import cleanup as sweeping
-from activities.documents.cleanup import mark_used, sweep
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.cleanup import keep_swept, mark_used, sweep
 
 _MONTH = timedelta(days=30)
 
@@ -48,7 +50,7 @@ def test_only_what_is_out_of_use_goes(tmp_path: Path) -> None:
 
 
 def test_a_start_removes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker with ten thousand old indexes starts all the same; the rest goes at the next start."""
+    """A worker with ten thousand old indexes starts all the same; the rest goes in the next portions."""
     monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 2)
     for letter in "abc":
         _index(tmp_path, letter, 31)
@@ -100,3 +102,39 @@ async def test_an_index_that_is_gone_is_built_again(tmp_path: Path) -> None:
     opened = await documents.open((uri,))
 
     assert (await opened.search("hotels"))[0].ref == "a.md#L12"
+
+
+async def test_a_worker_that_runs_for_long_removes_everything_unused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than one portion, drafts of killed processes too, and what falls out of use later."""
+    monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 2)
+    monkeypatch.setattr(sweeping, "_SWEPT_EVERY_SECONDS", 0.01)
+    first = [_index(tmp_path, letter, 31) for letter in "abc"]
+    draft = tmp_path / ".draft-1"
+    draft.touch()
+    running = asyncio.create_task(keep_swept([tmp_path], _MONTH))
+    await _gone(*first)
+    _aged(draft, 31)
+
+    await _gone(draft)
+    running.cancel()
+
+
+async def _gone(*paths: Path) -> None:
+    async with asyncio.timeout(30):
+        while any(path.exists() for path in paths):  # noqa: ASYNC110  # a thread removes them
+            await asyncio.sleep(0.01)
+
+
+def test_what_is_stored_or_read_again_counts_as_used(tmp_path: Path) -> None:
+    """A crew that sessions begin with for years, or a document that is named again, is not taken for unused."""
+    store = ArtifactStore(tmp_path)
+    digest = store.put(b"a crew")
+    path = tmp_path / digest[:2] / digest
+    for use in (lambda: store.put(b"a crew"), lambda: store.read(digest), lambda: store.size(digest)):
+        _aged(path, 31)
+
+        use()
+
+        assert time.time() - path.stat().st_mtime < 3_600

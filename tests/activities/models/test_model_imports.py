@@ -22,6 +22,7 @@ NOT_CHOSEN = (
     "e2b",
     "google.cloud.storage",
     "mcp",
+    "opentelemetry",
     "tavily",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
@@ -45,9 +46,11 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 
 
 def test_adapters_that_are_not_chosen_are_not_imported() -> None:
-    """A worker with default settings composes its activities without the other adapters, and without their packages."""
+    """A worker with default settings composes its activities without the other adapters, and without their packages;
+    neither it nor its workflows load anything of OpenTelemetry."""
     code = """
 import asyncio, json, sys, tempfile
+import worker_main
 from contextlib import AsyncExitStack
 from pathlib import Path
 from activities.settings import Settings

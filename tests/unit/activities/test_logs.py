@@ -122,3 +122,13 @@ async def test_records_say_what_they_belong_to() -> None:
         "attempt": 2,
         "tenant": "acme",
     }
+
+
+def test_a_failed_workflow_task_says_whose_it_is() -> None:
+    """The SDK logs it outside of the workflow, and says itself which one it was."""
+    whose = {"workflow_id": "s/0123456789ab/webhook", "run_id": "run", "workflow_type": "Webhook", "attempt": 5}
+
+    told = json.loads(JsonFormatter().format(_record("Failed activation", temporal_workflow=whose)))
+
+    assert {**whose, "session": "s"}.items() <= told.items()
+    assert "agent" not in told

@@ -61,7 +61,7 @@ async def test_what_an_old_workflow_may_need_stays(tmp_path: Path) -> None:
     older, younger, new = await _stored(directory, timedelta(days=50), timedelta(days=35), timedelta(days=1))
     client = cast("Client", ServerWithWorkflows((NOW - timedelta(days=31), NOW - timedelta(days=40))))
 
-    done = await clean(client, directory, timedelta(days=30), delete=True)
+    done = await clean(client, [directory.folder], timedelta(days=30), delete=True)
 
     assert (done.files, done.kept) == (1, 2)
     assert (older.exists(), younger.exists(), new.exists()) == (False, True, True)
@@ -73,7 +73,7 @@ async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
     directory = PayloadDirectory(tmp_path, "default")
     [young] = await _stored(directory, timedelta(minutes=50))
 
-    await clean(cast("Client", ServerWithWorkflows(())), directory, timedelta(0), delete=True)
+    await clean(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(0), delete=True)
 
     assert young.exists()
 
@@ -84,7 +84,7 @@ async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, mo
     [path] = await _stored(directory, timedelta(days=50))
     monkeypatch.setattr("time.monotonic_ns", lambda: os.utime(path) or 1)  # happens just before the file moves
 
-    done = await clean(cast("Client", ServerWithWorkflows(())), directory, timedelta(days=30), delete=True)
+    done = await clean(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(days=30), delete=True)
 
     assert (done.files, done.kept, path.exists()) == (0, 1, True)
 
@@ -92,7 +92,7 @@ async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, mo
 async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
     """A directory that was never written to is no error."""
     done = await clean(
-        cast("Client", ServerWithWorkflows(())), PayloadDirectory(tmp_path, "x"), timedelta(1), delete=True
+        cast("Client", ServerWithWorkflows(())), [PayloadDirectory(tmp_path, "x").folder], timedelta(1), delete=True
     )
 
     assert (done.files, done.bytes, done.kept) == (0, 0, 0)

@@ -157,25 +157,31 @@ async def clean(
     older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
     delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
 ) -> None:
-    """Delete stored payloads that no session on the server needs."""
-    from chargehand.payloads.cleaning import clean as clean_directory
-    from chargehand.payloads.storage import PayloadDirectory
+    """Delete stored payloads, documents and files made by agents that no session on the server needs."""
+    from chargehand.payloads.cleaning import clean as clean_folders
 
     minimum_age = age(older_than)
     await connection.open(worker=False)
     client = connection.chargehand.client
     storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
-    if storage is None:
-        raise ProtectionSettingsError("CHARGEHAND_STORAGE is not set: no payloads are stored outside of Temporal.")
-    if not isinstance(storage.driver, PayloadDirectory):
-        raise ProtectionSettingsError(
-            "Only a directory can be cleaned. For a bucket, use a lifecycle rule that is longer than the namespace's "
-            "retention and the longest session together."
-        )
-    done = await clean_directory(client, storage.driver, minimum_age, delete=delete)
+    folders = _folders_of_files(connection.location, storage.driver if storage else None)
+    done = await clean_folders(client, folders, minimum_age, delete=delete)
     verb = "Deleted" if delete else "Would delete"
-    put(f"{verb} {done.files} payloads ({done.bytes:,} bytes) last stored before {done.before:%Y-%m-%d %H:%M} UTC.")
-    put(f"{done.kept} payloads remain." if delete else f"{done.kept} payloads would remain. Delete with --delete.")
+    put(f"{verb} {done.files} files ({done.bytes:,} bytes) last used before {done.before:%Y-%m-%d %H:%M} UTC.")
+    put(f"{done.kept} files remain." if delete else f"{done.kept} files would remain. Delete with --delete.")
+
+
+def _folders_of_files(location: Location, payloads: object) -> list[Path]:
+    """List the folders of this machine that hold payloads, artifacts and crews."""
+    from chargehand.bucket import bucket_location
+    from chargehand.payloads.storage import PayloadDirectory
+
+    folders = {location.state / "artifacts", location.state / "crews"}
+    if isinstance(payloads, PayloadDirectory):
+        folders.add(payloads.folder)
+    if location.artifacts and bucket_location(location.artifacts) is None:
+        folders.add(Path(location.artifacts).absolute())
+    return sorted(folders)
 
 
 def age(text: str) -> timedelta:

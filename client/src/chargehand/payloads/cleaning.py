@@ -1,12 +1,12 @@
-"""Delete stored payloads that no session needs any more.
+"""Delete stored payloads and artifacts that no session needs any more.
 
-A payload may be needed for as long as a workflow exists that was started before the payload was last stored, since only
-such a workflow can refer to it. So whatever is younger than the oldest workflow of the namespace stays.
+One may be needed for as long as a workflow exists that was started before it was last stored or used, since only such a
+workflow can refer to it. So whatever is younger than the oldest workflow of the namespace stays.
 """
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,6 @@ from typing import Final
 
 from temporalio.client import Client
 
-from chargehand.payloads.storage import PayloadDirectory
 from chargehand.visibility import list_executions
 
 _MARGIN: Final = timedelta(hours=1)
@@ -31,22 +30,22 @@ class Cleaning:
     kept: int
     """Files that stay."""
     before: datetime
-    """Only what was last stored before this is deleted."""
+    """Only what was last stored or used before this is deleted."""
 
 
-async def clean(client: Client, directory: PayloadDirectory, older_than: timedelta, *, delete: bool) -> Cleaning:
-    """Find payloads of a client's namespace that are older and not needed, and delete them if told to."""
+async def clean(client: Client, folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
+    """Find files that are older and that no workflow of the client's namespace needs; delete them if told to."""
     before = datetime.now(UTC) - max(older_than, _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
     async for execution in list_executions(client, query):
         before = min(before, execution.start_time.ToDatetime(UTC) - _MARGIN)
-    return await asyncio.to_thread(_clean, directory.folder, before, delete=delete)
+    return await asyncio.to_thread(_clean, folders, before, delete=delete)
 
 
-def _clean(folder: Path, before: datetime, *, delete: bool) -> Cleaning:
+def _clean(folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleaning:
     limit = before.timestamp()
     files = size = kept = 0
-    for path in _files(folder):
+    for path in (path for folder in folders for path in _files(folder)):
         with suppress(FileNotFoundError):  # somebody else cleans too
             found = path.stat()
             if found.st_mtime >= limit or (delete and not _delete(path, limit)):

@@ -1,0 +1,93 @@
+"""`python -m benchmarks.load`: load beyond and below the capacity, through faults, for long, each with its verdict."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final, Literal
+
+from benchmarks.load.faults import faults_at_once, outage
+from benchmarks.load.page import enter
+from benchmarks.load.soak import soak
+from benchmarks.load.throughput import ramp, throughput
+from benchmarks.load.waiting import queued, waiting
+from chaos.__main__ import quiet, tell
+from chaos.result import Result
+
+Unit = Literal["sessions", "seconds", "minutes", "sessions a second"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """One experiment, its usual size, and its size at night."""
+
+    run: Callable[[int, Random, Path], Awaitable[Result]]
+    asked: str
+    size: int
+    nightly: int
+    unit: Unit
+
+
+LOADS: Final[Mapping[str, Load]] = {
+    "throughput": Load(
+        throughput,
+        "≥ 70 % of the sessions/s of hand-written workflows, ≥ 2.5 sessions/s, ≤ 30 ms added to a turn at 10 in flight",
+        100,
+        300,
+        "sessions",
+    ),
+    "queued": Load(queued, "0 refused, lost or done twice; worker ≤ 1 GB", 500, 10_000, "sessions"),
+    "waiting": Load(waiting, "worker ≤ 600 MB, event loop at most 50 ms late (p99)", 300, 1_000, "sessions"),
+    "faults": Load(
+        faults_at_once, "0 lost, 0 stuck, no extra call that a fault does not explain", 90, 3_600, "seconds"
+    ),
+    "soak": Load(soak, "0 lost, books equal; memory, files, threads and disk level off; p95 stable", 3, 180, "minutes"),
+    "ramp": Load(ramp, "the rate at which p99 doubles", 12, 30, "sessions a second"),
+    "outage": Load(outage, "normal again after at most twice the outage", 20, 60, "seconds"),
+}
+
+
+def main() -> int:
+    """Run what was asked for; 1 if a verdict is bad."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"experiments; all if none: {', '.join(LOADS)}")
+    parser.add_argument("--nightly", action="store_true", help="the sizes of the night, for hours")
+    parser.add_argument("--size", type=int, help="another size of the only experiment that is named")
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
+    parser.add_argument("--save", action="store_true", help="write benchmarks/results/load.json and docs/load.md")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.names) - set(LOADS):
+        parser.error(f"no such experiment: {', '.join(sorted(unknown))}")
+    if chosen.size is not None and len(chosen.names) != 1:
+        parser.error("--size belongs to one experiment: name it")
+    quiet()
+    print(f"seed {chosen.seed}", flush=True)
+    good = True
+    for name in chosen.names or list(LOADS):
+        size = chosen.size or (LOADS[name].nightly if chosen.nightly else LOADS[name].size)
+        print(f"{name}, {size} {LOADS[name].unit}: {LOADS[name].asked}", flush=True)
+        result = asyncio.run(_run(name, size, chosen.seed))
+        tell(name, result)
+        good &= not result.problems
+        if chosen.save:
+            enter(name, result, size=f"{size} {LOADS[name].unit}", asked=LOADS[name].asked, seed=chosen.seed)
+    return int(not good)
+
+
+async def _run(name: str, size: int, seed: int) -> Result:
+    with tempfile.TemporaryDirectory(prefix="chargehand-load-", ignore_cleanup_errors=True) as folder:
+        try:
+            return await LOADS[name].run(size, Random(f"{seed}/{name}"), Path(folder))
+        except Exception as broken:  # noqa: BLE001  # one broken experiment must not hide the others
+            traceback.print_exc()
+            return Result(name, "", problems=[f"it broke off: {type(broken).__name__}: {broken}"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""L4 and L7: workers killed and stopped, the network cut and the provider overloaded at once; and a total outage."""
+
+import asyncio
+import signal
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from benchmarks.load.arrivals import arrive
+from chaos.harness import Harness, Outcome, Worker, open_harness, script
+from chaos.proxy import Proxy, open_proxy
+from chaos.result import Demand, Result
+from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest, error
+from workflows.options import HEARTBEAT_TIMEOUT
+
+_LINES: Final = 4
+_PAUSE: Final = (2.0, 6.0)
+"""Seconds between two faults."""
+_OVERLOADED: Final = 0.1
+"""Share of the model calls that are answered 429 or 529."""
+_CALM_SECONDS: Final = 20.0
+_NORMAL: Final = 1.5
+"""Times the calm median that sessions may take to count as normal."""
+_IN_A_ROW: Final = 5
+
+
+def _overloaded(respond: Respond, random: Random) -> Respond:
+    def overloaded(request: ScriptedRequest) -> ScriptedReply:
+        if random.random() < _OVERLOADED:
+            return error(random.choice((429, 529)), {"retry-after": "0.2"})
+        reply = respond(request)
+        assert isinstance(reply, ScriptedReply)
+        return reply
+
+    return overloaded
+
+
+async def faults_at_once(size: int, random: Random, folder: Path) -> Result:
+    """Run sessions for so many seconds while everything fails at once."""
+    began = time.monotonic()
+    done: Counter[str] = Counter()
+    async with (
+        open_harness(folder, _overloaded(script(0.03), random)) as harness,
+        open_proxy(harness.server.address) as proxy,
+    ):
+        workers = [await harness.worker(), await harness.worker(TEMPORAL_ADDRESS=proxy.address)]
+        breaking = asyncio.create_task(_break_now_and_then(harness, workers, proxy, random, done))
+        outcomes = await harness.sessions_until(lambda _: time.monotonic() - began >= size, lines=_LINES)
+        breaking.cancel()
+        await asyncio.gather(breaking, return_exceptions=True)
+        result = harness.judge(
+            "Faults at once",
+            f"for {size} s, every {_PAUSE[0]:g}–{_PAUSE[1]:g} s a worker killed, stopped beyond its heartbeat timeout, "
+            f"or cut off; {_OVERLOADED:.0%} of all model calls answered 429 or 529",
+            outcomes,
+            began,
+            Demand(faults=size // 36, successes=size // 10),
+        )
+    harness.require_no_other_calls(result)
+    result.figures = {"faults": ", ".join(f"{count} {kind}" for kind, count in sorted(done.items()))}
+    return result
+
+
+async def _break_now_and_then(
+    harness: Harness, workers: list[Worker], proxy: Proxy, random: Random, done: Counter[str]
+) -> None:
+    while True:
+        await asyncio.sleep(random.uniform(*_PAUSE))
+        kind = random.choice(("killed", "stopped", "cut off"))
+        done[kind] += 1
+        victim = random.choice(workers)
+        harness.fault()
+        match kind:
+            case "killed":
+                await victim.restart()
+                await harness.polled(victim)
+            case "stopped":
+                victim.send(signal.SIGSTOP)
+                await asyncio.sleep(1.5 * HEARTBEAT_TIMEOUT.total_seconds())
+                # What the stopped worker had under way was given to the other one meanwhile.
+                harness.fault(0)
+                victim.send(signal.SIGCONT)
+            case _:
+                proxy.cut()
+                await asyncio.sleep(random.uniform(1, 10))
+                harness.fault(0)
+                proxy.heal()
+
+
+async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Take server and worker away for so many seconds while sessions arrive, and time until they are as fast again."""
+    began = time.monotonic()
+    total = _CALM_SECONDS + size + 3 * size
+    async with open_harness(folder, script(0.1)) as harness:
+        worker = await harness.worker()
+        await harness.sessions(4, at_once=4, prefix="warm")
+        arrivals_began = time.monotonic()
+        arriving = asyncio.create_task(arrive(harness, 1, total))
+        await asyncio.sleep(_CALM_SECONDS)
+        harness.fault()
+        await worker.kill()
+        harness.kill_server()
+        await asyncio.sleep(size)
+        harness.start_server()
+        await worker.start()
+        back_at = time.monotonic() - arrivals_began
+        outcomes = await arriving
+        result = harness.judge(
+            "Total outage",
+            f"server and worker killed for {size} s while one session arrives every second",
+            outcomes,
+            began,
+            Demand(faults=1, successes=len(outcomes)),
+        )
+    harness.require_no_other_calls(result)
+    calm = statistics.median(outcome.seconds for outcome in outcomes[: int(_CALM_SECONDS / 2)])
+    recovered = _recovered_at(outcomes, back_at, _NORMAL * calm) - back_at
+    result.figures = {
+        "calm median, s": f"{calm:.2f}",
+        f"from the return to {_NORMAL:g} times of it, s": f"{recovered:.0f}",
+    }
+    result.require(recovered <= 2 * size, f"normal only {recovered:.0f} s after an outage of {size} s")
+    return result
+
+
+def _recovered_at(outcomes: list[Outcome], back_at: float, normal: float) -> float:
+    """Find the start of the first sessions in a row, one a second, whose median is as before."""
+    for number in range(int(back_at) + 1, len(outcomes) - _IN_A_ROW):
+        if statistics.median(outcome.seconds for outcome in outcomes[number : number + _IN_A_ROW]) <= normal:
+            return number
+    return float("inf")

@@ -1,0 +1,66 @@
+"""The page of load: figures are kept in a JSON file, an entry an experiment, and the page is written from it."""
+
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.tables import machine
+from chaos.result import Result
+
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_FIGURES: Final = _ROOT / "benchmarks" / "results" / "load.json"
+_PAGE: Final = _ROOT / "docs" / "load.md"
+_HEAD: Final = """\
+# Load, measured
+
+Written by `make load` (`python -m benchmarks.load --save`); edit the experiments in `benchmarks/load/`, not this page.
+Workers as they ship, the embedded server on its database, and a scripted provider that keeps books, all on one machine.
+Sessions are a plan, two subtasks with a web search each, and a report, unless the experiment says otherwise. In every
+experiment no session may be lost or stuck, and what sessions know to have spent must be what the provider charged.
+`--nightly` runs the sizes of the night.
+"""
+
+
+def enter(name: str, result: Result, *, size: str, asked: str, seed: int) -> None:
+    """Keep the result of an experiment, in the place of its last one, and write the page."""
+    entries: dict[str, dict[str, Any]] = json.loads(_FIGURES.read_text(encoding="utf-8")) if _FIGURES.exists() else {}
+    about = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "machine": machine(),
+        "load": round(os.getloadavg()[0], 1),
+        "size": size,
+        "asked": asked,
+        "seed": seed,
+    }
+    entries[name] = about | asdict(result)
+    _FIGURES.write_text(json.dumps(entries, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    _PAGE.write_text(page(entries), encoding="utf-8")
+
+
+def page(entries: dict[str, dict[str, Any]]) -> str:
+    """Write the page."""
+    lines = [
+        _HEAD,
+        "| experiment | size | sessions | lost | stuck | asked | verdict |",
+        "|---|---|--:|--:|--:|---|---|",
+    ]
+    for name, entry in entries.items():
+        verdict = "**missed**" if entry["problems"] else "held"
+        lines.append(
+            f"| [{entry['name']}](#{name}) | {entry['size']} | {entry['sessions']} | {entry['lost']} | "
+            f"{entry['stuck']} | {entry['asked']} | {verdict} |"
+        )
+    for name, entry in entries.items():
+        on = entry["machine"]
+        measured = f"- {entry['date']}, {on['cores']} cores at load {entry['load']}, {on['memory_gb']} GB"
+        lines += [
+            f"\n## {name}\n",
+            f"{entry['did'][:1].upper()}{entry['did'][1:]}.\n",
+            f"{measured}, seed {entry['seed']}, {entry['seconds']:.0f} s",
+        ]
+        lines += [f"- {what}: {figure}" for what, figure in entry["figures"].items()]
+        lines += [f"- **missed**: {' '.join(problem.split())}" for problem in entry["problems"]]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,184 @@
+"""L5: half of what the machine carries, for long, with workers killed: nothing is lost, and nothing grows for ever.
+
+One of two workers is killed again and again, the other one lives, and is what is sampled. What a namespace's retention
+and the worker's own sweep remove after days goes here after a tenth of the run: ended sessions are deleted, and unused
+files of the state directory are given an older date.
+"""
+
+import asyncio
+import os
+import statistics
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from benchmarks import levels
+from benchmarks.load.arrivals import arrive
+from chaos.harness import Harness, Outcome, Worker, open_harness, script
+from chaos.result import Demand, Result
+
+_CAPACITY_SESSIONS: Final = 40
+_SHARE: Final = 0.5
+_SAMPLES: Final = 240
+_MOST_SECONDS_BETWEEN: Final = 5.0
+_KILL_EVERY: Final = (15, 45)
+_TURN_SECONDS: Final = 0.1
+_LONG_AGO_SECONDS: Final = 2 * 86_400
+"""Beyond the one day after which a worker of this experiment sweeps its caches."""
+_LEVEL: Final[Mapping[str, float]] = {"MB": 0.05, "files": 0.05, "threads": 0.05, "processes": 0.05}
+"""By which share of the mean a series may rise over the last half, by its unit."""
+_STABLE: Final = 0.2
+"""By which share the latency of the last quarter may be above that of the one before."""
+
+
+@dataclass
+class _Recording:
+    """Series of samples by their names, in a unit each."""
+
+    began: float = field(default_factory=time.monotonic)
+    series: defaultdict[tuple[str, str], list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list[tuple[float, float]])
+    )
+
+    def sample(self, sources: Mapping[tuple[str, str], Callable[[], float]]) -> None:
+        for name, read in sources.items():
+            self.series[name].append((time.monotonic() - self.began, read()))
+
+
+async def soak(minutes: float, random: Random, folder: Path) -> Result:
+    """Run sessions at half of the capacity, kill workers, sample, and compare the end with the middle."""
+    began = time.monotonic()
+    async with open_harness(folder, script(_TURN_SECONDS)) as harness:
+        steady = await harness.worker(CHARGEHAND_INDEX_DAYS="1")
+        victim = await harness.worker(CHARGEHAND_INDEX_DAYS="1")
+        calm_began = time.monotonic()
+        first = await harness.sessions(_CAPACITY_SESSIONS, at_once=_CAPACITY_SESSIONS, prefix="capacity")
+        rate = _SHARE * len(first) / (time.monotonic() - calm_began)
+        recording = _Recording()
+        ended: deque[tuple[float, Outcome]] = deque()
+        async with asyncio.TaskGroup() as beside:
+            watching = [
+                beside.create_task(_kill_now_and_then(harness, victim, random)),
+                beside.create_task(_sample(harness, steady, recording, minutes * 60)),
+                beside.create_task(_forget(harness, ended, minutes * 60 / 10)),
+            ]
+            outcomes = await arrive(harness, rate, minutes * 60, lambda each: ended.append((time.monotonic(), each)))
+            for task in watching:
+                task.cancel()
+        result = harness.judge(
+            "Soak",
+            f"{minutes:g} minutes of sessions at half of the capacity, one of two workers killed every "
+            f"{_KILL_EVERY[0]}–{_KILL_EVERY[1]} s",
+            [*first, *outcomes],
+            began,
+            Demand(faults=int(minutes), successes=len(outcomes)),
+        )
+        result.require(steady.running.returncode is None, "the worker that was not killed ended")
+    harness.require_no_other_calls(result)
+    result.figures = {"sessions a second": f"{rate:.2f}", "kills": str(harness.faults)}
+    _require_level(result, recording)
+    _require_stable(result, [outcome.seconds for outcome in outcomes])
+    return result
+
+
+async def _kill_now_and_then(harness: Harness, victim: Worker, random: Random) -> None:
+    while True:
+        await asyncio.sleep(random.uniform(*_KILL_EVERY))
+        harness.fault()
+        await victim.restart()
+        await harness.polled(victim)
+
+
+async def _sample(harness: Harness, worker: Worker, recording: _Recording, seconds: float) -> None:
+    """Sample the surviving worker, the server and the disk."""
+    pids = {"worker": worker.running.pid, "server": harness.server.process.pid}
+    sources: dict[tuple[str, str], Callable[[], float]] = {}
+    for name, pid in pids.items():
+        sources[f"{name}, resident", "MB"] = lambda pid=pid: levels.resident_mb(pid)
+        sources[f"{name}, open files and connections", "files"] = lambda pid=pid: levels.descriptors(pid)
+        sources[f"{name}, threads", "threads"] = lambda pid=pid: levels.threads(pid)
+    sources["worker, children", "processes"] = lambda: len(levels.children(pids["worker"]))
+    sources["state directory", "MB"] = lambda: levels.stored_mb(harness.folder / "state")
+    database = [harness.folder / "temporal.db", harness.folder / "temporal.db-wal"]
+    sources["server database with its log", "MB"] = lambda: levels.stored_mb(*database)
+    while True:
+        recording.sample(sources)
+        await asyncio.sleep(min(_MOST_SECONDS_BETWEEN, seconds / _SAMPLES))
+
+
+async def _forget(harness: Harness, ended: deque[tuple[float, Outcome]], after: float) -> None:
+    """Remove what ended this long ago, as days of retention would; the books need only the heads of model calls."""
+    slimmed = 0
+    while True:
+        await asyncio.sleep(1)
+        while ended and ended[0][0] < time.monotonic() - after:
+            if report := ended.popleft()[1].report:
+                ids = [report.session, *(record.workflow_id or "" for record in report.subtasks)]
+                await _delete(harness.chargehand.client, [each for each in ids if each])
+        await asyncio.to_thread(_age, harness.folder / "state", after)
+        for exchange in harness.provider.exchanges[slimmed : max(slimmed, len(harness.provider.exchanges) - 1_000)]:
+            exchange.request = replace(exchange.request, system="", messages=(), body={})
+            slimmed += 1
+
+
+async def _delete(client: Client, workflow_ids: Sequence[str]) -> None:
+    """Delete workflows; one that the busy server does not delete in time stays, and shows in the database's size."""
+    for workflow_id in workflow_ids:
+        execution = WorkflowExecution(workflow_id=workflow_id)
+        request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+        with suppress(RPCError):
+            await client.workflow_service.delete_workflow_execution(request, retry=True)
+
+
+def _age(folder: Path, after: float) -> None:
+    """Make files that were not used for this long look unused for long."""
+    now = time.time()
+    for file in folder.rglob("*"):
+        try:
+            used_at = file.stat().st_mtime
+            if now - _LONG_AGO_SECONDS / 2 < used_at < now - after:
+                os.utime(file, (now - _LONG_AGO_SECONDS, now - _LONG_AGO_SECONDS))
+        except OSError:
+            continue
+
+
+def _require_level(result: Result, recording: _Recording) -> None:
+    figures = dict(result.figures)
+    for (name, unit), samples in recording.series.items():
+        half = [value for _, value in samples[len(samples) // 2 :]]
+        rises = levels.change(samples)
+        figures[f"{name}, {unit}: at first, mean of the last half, most"] = (
+            f"{samples[0][1]:.1f}, {statistics.mean(half):.1f}, {max(value for _, value in samples):.1f}; "
+            f"the last half rises by {rises:.1%}, {levels.growth_per_hour(samples):+.1f} % an hour"
+        )
+        # One more of few is not growth.
+        few = rises * statistics.mean(half) <= 2 and unit != "MB"
+        result.require(rises <= _LEVEL[unit] or few, f"{name} still grows: {rises:.1%} over the last half")
+    result.figures = figures
+
+
+def _require_stable(result: Result, seconds: Sequence[float]) -> None:
+    quarter = len(seconds) // 4
+    third, fourth = (_p95(seconds[-2 * quarter : -quarter]), _p95(seconds[-quarter:])) if quarter else (0.0, 0.0)
+    result.figures = {
+        **result.figures,
+        "session, median, s": f"{statistics.median(seconds):.2f}",
+        "session, p95 of the third and the last quarter, s": f"{third:.2f}, {fourth:.2f}",
+    }
+    result.require(fourth <= third * (1 + _STABLE), f"p95 rises from {third:.2f} s to {fourth:.2f} s")
+
+
+def _p95(seconds: Sequence[float]) -> float:
+    """Give the time that one session in twenty exceeds: kills delay more than one in a hundred."""
+    ascending = sorted(seconds)
+    return ascending[-(-len(ascending) * 95 // 100) - 1]

@@ -1,0 +1,71 @@
+"""The key of those who may change sessions, for Temporal servers that let everybody in.
+
+Who has the key signs each update: the session, the update, its id and its arguments. Workers with the key refuse all
+others. Whoever reads a history can send a signed update again, but only to another run, and with the same arguments.
+"""
+
+import hmac
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from pydantic_core import to_json
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Interceptor, OutboundInterceptor, StartWorkflowUpdateInput, WorkflowUpdateHandle
+
+from chargehand.errors import UnusableSettings
+
+SETTING: Final = "CHARGEHAND_CALLER_KEY"
+SHORTEST: Final = 32
+"""Characters."""
+_HEADER: Final = "chargehand-caller"
+
+
+class CallerKey:
+    """A secret that operators and callers share."""
+
+    def __init__(self, text: str) -> None:
+        """Take the key.
+
+        Raises:
+            UnusableSettings: it is too short.
+        """
+        if len(text) < SHORTEST:
+            raise UnusableSettings(f"{SETTING} has {len(text)} characters; at least {SHORTEST} are needed.")
+        self._key = text.encode()
+
+    def header(self, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> dict[str, Payload]:
+        """Sign an update."""
+        signature = hmac.digest(self._key, to_json([session_id, update, update_id, *arguments]), "sha256")
+        return {_HEADER: Payload(metadata={"encoding": b"binary/plain"}, data=signature)}
+
+    def has_signed(self, headers: Any, session_id: str, update: str, update_id: str, arguments: Sequence[Any]) -> bool:
+        """Say whether headers have the signature of an update."""
+        expected = self.header(session_id, update, update_id, arguments)[_HEADER].data
+        return _HEADER in headers and hmac.compare_digest(headers[_HEADER].data, expected)
+
+
+class SignUpdates(Interceptor):
+    """Signs the updates that a client sends."""
+
+    def __init__(self, key: CallerKey) -> None:
+        self._key = key
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of a client's calls."""
+        return _Sign(next, self._key)
+
+
+class _Sign(OutboundInterceptor):
+    def __init__(self, next: OutboundInterceptor, key: CallerKey) -> None:  # noqa: A002  # as above
+        super().__init__(next)
+        self._key = key
+
+    async def start_workflow_update(
+        self,
+        input: StartWorkflowUpdateInput,  # noqa: A002  # as above
+    ) -> WorkflowUpdateHandle[Any]:
+        input.update_id = input.update_id or str(uuid4())
+        signed = self._key.header(input.id, input.update, input.update_id, input.args)
+        input.headers = {**input.headers, **signed}
+        return await super().start_workflow_update(input)

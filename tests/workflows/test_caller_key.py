@@ -1,0 +1,108 @@
+"""With a caller key, only who has it changes a session, whatever the server lets through."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from temporalio.client import (
+    Client,
+    Interceptor,
+    OutboundInterceptor,
+    StartWorkflowUpdateInput,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+)
+
+from chargehand import Chargehand
+from chargehand.caller_key import SETTING, CallerKey, SignUpdates
+from chargehand.contracts import (
+    Answer,
+    CallDecision,
+    DropSubtask,
+    Interruption,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    SessionRequest,
+    UserMessage,
+)
+from chargehand.wire import UpdateName
+from tests.scripted_model import Script, answer, topics
+from tests.waiting import until_state
+from tests.workflows.conftest import OpenEnvironment
+
+KEY = "a key of the operator's, 32 or more"
+UPDATES: dict[UpdateName, Sequence[BaseModel]] = {
+    UpdateName.DECIDE_PLAN: [PlanDecision(decision="approve")],
+    UpdateName.RAISE_LIMITS: [RaisedLimits(max_turns=1_000)],
+    UpdateName.FINISH_NOW: [],
+    UpdateName.ANSWER: [Answer(subtask="T1", text="2026")],
+    UpdateName.DECIDE_CALL: [CallDecision(call="c1", hash="0" * 64, decision="approve")],
+    UpdateName.TELL: [UserMessage(text="Spend more.")],
+    UpdateName.INTERRUPT: [Interruption()],
+    UpdateName.EDIT_PLAN: [PlanEdit(edits=(DropSubtask(subtask="T1"),))],
+}
+
+
+class Forge(Interceptor):
+    """Changes an update after it was signed: its session, or its arguments."""
+
+    def __init__(self, **changes: Any) -> None:
+        self._changes = changes
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of a client's calls."""
+        changes = self._changes
+
+        class Change(OutboundInterceptor):
+            async def start_workflow_update(
+                self,
+                input: StartWorkflowUpdateInput,  # noqa: A002  # as above
+            ) -> WorkflowUpdateHandle[Any]:
+                for name, value in changes.items():
+                    setattr(input, name, value)
+                return await super().start_workflow_update(input)
+
+        return Change(next)
+
+
+def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
+    config: dict[str, Any] = {**client.config(), "interceptors": interceptors}
+    return Client(**config)
+
+
+async def test_only_signed_updates_change_a_session(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unsigned, signed with another key, for another session, or with other arguments: all refused, and named."""
+    monkeypatch.setenv(SETTING, KEY)
+    async with environment(Script().plan(*topics(1)).work("", answer("Known."))) as opened:
+        chargehand = opened.chargehand
+        session = await chargehand.start(SessionRequest(goal="What is there to know?", approval="plan"))
+        other = await chargehand.start(SessionRequest(goal="What else is there?", approval="plan"))
+        for each in session, other:
+            await until_state(each, "awaiting_approval")
+        sign = SignUpdates(CallerKey(KEY))
+        strangers = [
+            chargehand.client,
+            with_interceptors(chargehand.client, SignUpdates(CallerKey(KEY[::-1]))),
+            with_interceptors(chargehand.client, sign, Forge(id=session.id)),
+            with_interceptors(chargehand.client, sign, Forge(args=[PlanDecision(decision="reject")])),
+        ]
+        tried = [(stranger, UpdateName.DECIDE_PLAN, other) for stranger in strangers[2:]]
+        tried += [(stranger, name, session) for stranger in strangers[:2] for name in UpdateName]
+        refusals: list[str] = []
+        for stranger, name, to in tried:
+            handle: Any = stranger.get_workflow_handle(to.id)
+            with pytest.raises(WorkflowUpdateFailedError) as refused:
+                await handle.execute_update(name, args=UPDATES[name])
+            refusals.append(str(refused.value.cause))
+        before = [(await each.status()).state for each in (session, other)]
+        signing = Chargehand(with_interceptors(chargehand.client, sign), chargehand.task_queue)
+        await signing.session(session.id).approve()
+        report = await session.result()
+
+    assert all(SETTING in refusal for refusal in refusals), refusals
+    assert before == ["awaiting_approval"] * 2
+    assert report.stop_reason == "completed"

@@ -1,0 +1,43 @@
+"""Updates of callers who do not have the operator's key are refused.
+
+Validators run before an update is accepted, and never again: the key can change without an effect on replays.
+"""
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    HandleUpdateInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+
+from chargehand.caller_key import SETTING, CallerKey
+from chargehand.wire import ErrorType
+
+
+class RequireCallerKey(Interceptor):
+    """Lets only updates through that are signed with a key."""
+
+    def __init__(self, key: CallerKey) -> None:
+        self._key = key
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of workflows."""
+        key = self._key
+
+        class RequireSignature(WorkflowInboundInterceptor):
+            def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
+                if not key.has_signed(input.headers, workflow.info().workflow_id, input.update, input.id, input.args):
+                    raise ApplicationError(
+                        f"{SETTING} is missing or is not the one of the workers: set it, and use the client, the "
+                        f"command or the console, which sign what they send.",
+                        type=ErrorType.UPDATE_REFUSED,
+                        non_retryable=True,
+                    )
+                super().handle_update_validator(input)
+
+        return RequireSignature
