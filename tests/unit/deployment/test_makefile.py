@@ -189,6 +189,8 @@ def test_help_lists_every_command(project: Path) -> None:
             "replay",
             "chaos",
             "nightly",
+            "sbom",
+            "audit",
             "up",
             "down",
             "clean",
