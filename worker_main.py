@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -40,6 +41,7 @@ from activities.mcp.registry import examine
 from activities.metrics import BUCKETS
 from activities.model_turn.activity import TurnActivities
 from activities.nexus import SessionOperations
+from activities.process_group import BAD_SETTINGS, ProcessGroup
 from activities.queues import Kind, queue_name
 from activities.server_gauges import measure_server
 from activities.settings import Settings, describe_unusable
@@ -217,8 +219,8 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
     )
 
 
-async def run(settings: Settings) -> None:
-    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period."""
+async def run(settings: Settings, announce: Callable[[], None]) -> None:
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling."""
     if not settings.artifacts:
         os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
@@ -238,6 +240,7 @@ async def run(settings: Settings) -> None:
             measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
             closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
+            announce()
             await stop.wait()
 
 
@@ -261,7 +264,6 @@ async def polling(
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         await running.enter_async_context(health_file(settings.health_file))
-        _logger.info("worker polls", extra={"task_queue": settings.task_queue})
         yield
 
 
@@ -295,6 +297,7 @@ async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
         config = client.config()
         config["data_converter"] = _converter(settings, client.namespace)
         async with polling(Client(**config), settings, activities):
+            _announce(settings)
             yield
 
 
@@ -347,6 +350,15 @@ async def _connected(
             await asyncio.wait_for(stop.wait(), delay)
         delay = min(delay * 2, 5.0)
     return None
+
+
+def _announce(settings: Settings) -> None:
+    _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+
+
+def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
+    """Run one worker of a group, with an address of its own for its metrics."""
+    return _reporting(lambda: asyncio.run(run(settings.of_process(number), announce)), settings, is_worker=True)
 
 
 async def explain(settings: Settings) -> int:
@@ -402,20 +414,25 @@ _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, obj
 
 def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
+    return _reporting(lambda: _run_verb(settings or Settings(), *arguments), settings, is_worker=not arguments)
+
+
+def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_worker: bool) -> int:
+    """Do the work, and report why it cannot be done; a worker reports it in the form of its log."""
     try:
-        return _run_verb(settings or Settings(), *arguments)
+        return work() or 0
     except ValidationError as error:
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except HistoriesError as error:
         problem = f"Nothing can be replayed: {error}"
     except (SettingsError, CrewError, ProtectionSettingsError) as error:
         problem = f"The worker cannot start: {error}"
-    if not arguments and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
+    if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
         configure_logging("INFO", "json")
         _logger.critical(problem)
     else:
         sys.stderr.write(f"{problem}\n")
-    return 2
+    return BAD_SETTINGS
 
 
 def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
@@ -431,11 +448,14 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         # The runtime would otherwise write its log among the results.
         Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
         return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
-    configure_logging(settings.log_level, settings.log_format)
+    configure_logging(settings.log_level, settings.log_format, names_process=settings.processes > 1)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):
         _logger.warning(warning)
-    asyncio.run(run(settings))
+    announce = partial(_announce, settings)
+    if settings.processes > 1:
+        return ProcessGroup(settings.processes, partial(_run_member, settings), announce).run()
+    asyncio.run(run(settings, announce))
     return 0
 
 

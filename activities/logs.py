@@ -46,12 +46,16 @@ _HOST: Final = socket.gethostname()
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-def configure_logging(level: str, form: LogFormat = "auto") -> None:
-    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks."""
+def configure_logging(level: str, form: LogFormat = "auto", *, names_process: bool = False) -> None:
+    """Log to standard error; above DEBUG, exceptions are reduced to their types and tracebacks.
+
+    JSON records name their process always.
+    """
+    line = _LINE.replace(" ", " [%(process)d] ", 1) if names_process else _LINE
     is_json = writes_json(form)
     logging.basicConfig(level=level)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter((JsonFormatter if is_json else TextFormatter)(_LINE, redacts=level != "DEBUG"))
+        handler.setFormatter((JsonFormatter if is_json else TextFormatter)(line, redacts=level != "DEBUG"))
     if level != "DEBUG":
         for name in _NAME_ADDRESSES:
             logging.getLogger(name).setLevel(logging.WARNING)

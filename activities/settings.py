@@ -29,6 +29,7 @@ from chargehand.wire import TASK_QUEUE
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
+_PORTS: Final = 65_536
 
 
 class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
@@ -65,7 +66,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     roles: frozenset[Role] = ROLES
     """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
-    """Model turns and tool calls at the same time in this worker."""
+    """Model turns and tool calls at the same time in each worker process."""
+    processes: int = Field(default=1, ge=1, le=64)
+    """Worker processes on this host, one for each core that they may use."""
     webhook_hosts: frozenset[str] = frozenset()
     """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
     which may be internal and without TLS."""
@@ -91,7 +94,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
     """The build of this worker; sessions stay on the build that they began on."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
-    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default."""
+    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
+    processes, each has the next port."""
     health_file: Path | None = None
     """A file that this worker touches every five seconds while it polls, for health checks; none by default."""
     log_format: LogFormat = "auto"
@@ -132,6 +136,19 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if bool(self.deployment) != bool(self.build_id):
             missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
             raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
+
+    def of_process(self, number: int) -> Self:
+        """Return the settings of one of several processes: each has its metrics at a port of its own."""
+        if not self.metrics_address:
+            return self
+        host, _, port = self.metrics_address.rpartition(":")
+        return self.model_copy(update={"metrics_address": f"{host}:{int(port) + number}"})
+
+    @model_validator(mode="after")
+    def _ports_exist(self) -> Self:
+        if self.metrics_address and int(self.metrics_address.rpartition(":")[2]) + self.processes > _PORTS:
+            raise ValueError(f"CHARGEHAND_METRICS_ADDRESS: there are not so many ports from {self.metrics_address} on")
         return self
 
     @model_validator(mode="after")

@@ -87,6 +87,7 @@ def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> Non
     program = tmp_path / "worker.py"
     program.write_text("import json, os; print(json.dumps([os.getpid(), dict(os.environ)]))", encoding="utf-8")
     options = ("--address", "temporal:7233", "--crews", "crews", "--tools", "my_crew_tools", "--tools", "others")
+    options += ("--processes", "3")
 
     with subprocess.Popen(
         [sys.executable, "-m", "chargehand_cli.main", "worker", *options],
@@ -98,9 +99,11 @@ def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> Non
 
     pid, environment = json.loads(out)
     assert pid == running.pid
-    assert {name: environment[name] for name in ("CHARGEHAND_CREWS", "CHARGEHAND_TOOLS", "TEMPORAL_ADDRESS")} == {
+    names = ("CHARGEHAND_CREWS", "CHARGEHAND_TOOLS", "CHARGEHAND_PROCESSES", "TEMPORAL_ADDRESS")
+    assert {name: environment[name] for name in names} == {
         "CHARGEHAND_CREWS": str(project / "crews"),
         "CHARGEHAND_TOOLS": "my_crew_tools,others",
+        "CHARGEHAND_PROCESSES": "3",
         "TEMPORAL_ADDRESS": "temporal:7233",
     }
 

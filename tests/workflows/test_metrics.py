@@ -63,6 +63,8 @@ DIGGING = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds
 OURS = {value.name for value in vars(metrics).values() if isinstance(value, Metric)}
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+_SELECTOR = re.compile(r"\b((?:chargehand|temporal)_[a-z_]+)\{([^}]*)\}")
+_CHOSEN = re.compile(r"(\w+) ?(?:=~|!=|!~|=)")
 _NAME = re.compile(r"\b(?:chargehand|temporal)_[a-z_]+\b")
 
 
@@ -241,12 +243,16 @@ def test_a_label_with_too_many_values_gets_no_more() -> None:
 
 async def test_every_metric_in_use_exists(watched: Watched) -> None:
     """Panels and alerts ask for what a worker really says; all that is ours is said, and documented."""
-    names = (await watched.scrape()).names
+    scrape = await watched.scrape()
+    names = scrape.names
     page = GUIDE.read_text(encoding="utf-8")
-    asked = set(_NAME.findall(DASHBOARD.read_text(encoding="utf-8") + ALERTS.read_text(encoding="utf-8")))
+    queries = DASHBOARD.read_text(encoding="utf-8") + ALERTS.read_text(encoding="utf-8")
+    asked = set(_NAME.findall(queries))
+    selected = {(name, label) for name, chosen in _SELECTOR.findall(queries) for label in _CHOSEN.findall(chosen)}
     documented = set(_NAME.findall(page))
 
     assert asked - names == set()
+    assert selected - {(name, label) for name, has, _ in scrape.samples for label in has} == set()
     assert {name for name in documented if name.removesuffix("_sum") not in names | _families(names)} == set()
     assert OURS - _families(names) == set()
     assert OURS - documented == set()

@@ -126,6 +126,7 @@ BAD = {
     "CHARGEHAND_QUEUES": ("[]", '{"robots": 1}', '{"tools": 0}', '{"tools": 1, "tools": 2}'),
     "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
+    "CHARGEHAND_PROCESSES": ("0", "65", "all"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),
     "CHARGEHAND_CODE_INTERNET": ("maybe",),
     "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN": ("maybe",),

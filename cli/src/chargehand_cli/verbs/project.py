@@ -55,11 +55,17 @@ async def worker(
         list[str] | None,
         typer.Option(metavar="MODULE", help="Module with tools of yours; may be repeated (CHARGEHAND_TOOLS)."),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=64, help="Worker processes, one for each core (CHARGEHAND_PROCESSES)."),
+    ] = None,
 ) -> None:
     """Run a worker with crews and tools of your own until Ctrl-C, with the embedded server if no other is set."""
     location = connection.location
     program = location.require_worker("run")
     settings = {"CHARGEHAND_TOOLS": ",".join(tools)} if tools else {}
+    if processes:
+        settings["CHARGEHAND_PROCESSES"] = str(processes)
     if crews:
         if not crews.is_dir():
             raise BadRequest(f"--crews: there is no folder {crews}.")

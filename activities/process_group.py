@@ -1,0 +1,176 @@
+"""A group of worker processes on one host, for more cores than one Python process can use.
+
+The parent only starts processes, passes on signals, and starts again what ends. It forks them where that is safe, so
+that they share the memory of what it has imported, and start within a fraction of a second.
+"""
+
+import ctypes
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Final, cast
+
+BAD_SETTINGS: Final = 2
+"""The exit code of a worker that cannot start because of its settings: no other process of the group could."""
+_BACK_OFF_SECONDS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+_WELL_AFTER_SECONDS: Final = 20.0
+"""An exit after this long does not count as a consecutive failure."""
+_PR_SET_PDEATHSIG: Final = 1
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_logger: Final = logging.getLogger("chargehand.worker")
+
+Work = Callable[[int, Callable[[], None]], int]
+"""Runs one worker, of this number, until it is told to stop; it tells when it polls, and returns an exit code."""
+
+
+@dataclass
+class _Member:
+    number: int
+    process: BaseProcess | None = None
+    told: Connection | None = None
+    """Tells when the process polls."""
+    polls: bool = False
+    """Whether it, or one before it, has polled."""
+    started_at: float = 0.0
+    due_at: float | None = None
+    """When it is to be started; None while it runs, or may not."""
+    failures: int = 0
+    """One after another."""
+
+
+class ProcessGroup:
+    """The worker processes of one host, as their parent sees them."""
+
+    def __init__(self, count: int, work: Work, announce: Callable[[], None]) -> None:
+        """Prepare so many processes; `announce` is called once, when all of them poll."""
+        self._members = [_Member(number) for number in range(count)]
+        self._work = work
+        self._announce = announce
+        self._announced = False
+        self._stopping = False
+        self._code = 0
+        self._context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+
+    def run(self) -> int:
+        """Run until SIGTERM or SIGINT, or until one process finds its settings unusable; return the exit code."""
+        # The others start once the first one polls, so that unusable settings are reported once.
+        self._members[0].due_at = time.monotonic()
+        with self._noting_signals() as wake:
+            while not self._stopping or self._running():
+                for member in self._due():
+                    self._start(member)
+                self._wait(wake)
+        return self._code
+
+    def _running(self) -> Sequence[_Member]:
+        return [member for member in self._members if member.process]
+
+    def _due(self) -> Sequence[_Member]:
+        now = time.monotonic()
+        return [each for each in self._members if not self._stopping and each.due_at is not None and each.due_at <= now]
+
+    def _start(self, member: _Member) -> None:
+        told, tells = multiprocessing.Pipe(duplex=False)
+        member.process = self._context.Process(target=_run_member, args=(self._work, member.number, tells, os.getpid()))
+        assert member.process
+        # Until the new process has handlers of its own.
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        member.process.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        tells.close()
+        member.told, member.due_at, member.started_at = cast("Connection", told), None, time.monotonic()
+
+    def _wait(self, wake: socket.socket) -> None:
+        """Wait for whatever comes first: a signal, a process that polls or ends, or one that is due."""
+        due = [each.due_at for each in self._members if each.due_at is not None and not self._stopping]
+        running = self._running()
+        sources: list[Any] = [wake, *(each.process.sentinel for each in running if each.process)]
+        sources += [each.told for each in running if each.told]
+        ready = wait(sources, max(0.0, min(due) - time.monotonic()) if due else None)
+        if wake in ready:
+            wake.recv(64)
+        for member in running:
+            if member.told in ready:
+                self._note_polling(member)
+            if member.process and member.process.exitcode is not None:
+                self._note_end(member, member.process.exitcode)
+
+    def _note_polling(self, member: _Member) -> None:
+        assert member.told
+        with suppress(EOFError):
+            member.told.recv()
+            member.polls = True
+        member.told.close()
+        member.told = None
+        if not member.polls:
+            return
+        for other in self._members:
+            if other.process is None and other.due_at is None:
+                other.due_at = time.monotonic()
+        if not self._announced and all(each.polls for each in self._members):
+            self._announced = True
+            self._announce()
+
+    def _note_end(self, member: _Member, code: int) -> None:
+        lived = time.monotonic() - member.started_at
+        if member.told:
+            member.told.close()
+        member.process = member.told = None
+        if self._stopping:
+            return
+        if code == BAD_SETTINGS:
+            self._code = code
+            self.stop()
+            return
+        member.failures = 1 if lived > _WELL_AFTER_SECONDS else member.failures + 1
+        pause = _BACK_OFF_SECONDS[min(member.failures, len(_BACK_OFF_SECONDS)) - 1]
+        member.due_at = time.monotonic() + pause
+        _logger.warning("a worker process ended, and is started again", extra={"exit_code": code, "in_seconds": pause})
+
+    def stop(self, *_: object) -> None:
+        """Have every process stop as a worker does at SIGTERM: a signal handler."""
+        self._stopping = True
+        for member in self._running():
+            if member.process and member.process.is_alive():
+                member.process.terminate()
+
+    @contextmanager
+    def _noting_signals(self) -> Generator[socket.socket]:
+        wake, woken = socket.socketpair()
+        woken.setblocking(False)
+        before = {number: signal.signal(number, self.stop) for number in _SIGNALS}
+        previous = signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        try:
+            yield wake
+        finally:
+            signal.set_wakeup_fd(previous)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            wake.close()
+            woken.close()
+
+
+def _run_member(work: Work, number: int, tells: Connection, parent: int) -> None:
+    """Run one worker in a process of its own, which its parent's end tells to stop."""
+    signal.set_wakeup_fd(-1)
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the arrangement was made
+            os._exit(1)
+    code = work(number, lambda: tells.send(True))  # any message will do
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The SDK's own threads can abort a process that ends the ordinary way.
+    os._exit(code)
