@@ -15,8 +15,9 @@ COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
 COPY cli/pyproject.toml cli/README.md cli/
 COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/
-RUN version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock) \
-    && pip install --no-cache-dir --disable-pip-version-check "uv==$version"
+COPY deploy/pinned-uv.awk deploy/
+RUN awk -f deploy/pinned-uv.awk uv.lock >/tmp/uv.txt \
+    && pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
 # Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
 ARG EXTRAS="--extra charts --extra mcp --extra otel"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so

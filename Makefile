@@ -38,7 +38,7 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check docs docs-images bench load eval replay chaos nightly up down clean recreated
+.PHONY: help run test check docs docs-images bench load eval replay chaos nightly sbom audit up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -111,6 +111,14 @@ nightly: $(GROUP)dev $(GROUP)agentdojo ## Try far more random examples and hosti
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
 		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
+
+sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with hashes
+	@mkdir -p build
+	@$(BIN)/uv export --quiet --locked --all-extras --format cyclonedx1.5 --output-file build/sbom.cdx.json
+	@echo build/sbom.cdx.json
+
+audit: $(GROUP)dev ## Ask the OSV database for known vulnerabilities of all dependencies; needs the network
+	@$(BIN)/uv audit --locked
 
 up: ## Start Temporal, Postgres, the Web UI and a worker in containers
 	@docker compose up --detach --build

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Create a virtual environment from Python 3.11+ with venv: pip installs uv at the version of uv.lock, uv the rest.
+# Create a virtual environment from Python 3.11+ with venv: pip installs uv, and uv the rest, by the hashes of uv.lock.
 # Called by make, from the root of the project, when the environment ENVIRONMENT (.venv) is missing or older than the
 # lock: installs what runs. With `--group NAME` or `--extra NAME` it adds that. Nothing that is installed is removed.
 set -eu
@@ -61,8 +61,8 @@ else
 fi
 if ! "$venv/bin/uv" --version >/dev/null 2>&1; then
     "$venv/bin/python" -m pip --version >/dev/null 2>&1 || quietly "$venv/bin/python" -m ensurepip --default-pip
-    version=$(awk '/^name = "uv"$/ { getline; gsub(/"/, "", $3); print $3; exit }' uv.lock)
-    PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check "uv==$version"
+    awk -f deploy/pinned-uv.awk uv.lock >"$venv/uv.txt"
+    PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$venv/uv.txt"
 fi
 quietly "$venv/bin/uv" sync --locked --inexact --no-progress --python "$venv/bin/python" --no-python-downloads "$@"
 if [ "${2:-}" != dev ] && [ ! -e "$venv/.group-dev" ]; then

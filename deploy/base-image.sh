@@ -1,7 +1,7 @@
 #!/bin/sh
 # Make an image of Debian's packages for `--build-arg BASE=localhost/chargehand-base`, where no image registry is
-# reachable. Needs root, debootstrap, and podman or docker: `base-image.sh podman`. What debootstrap fetched is kept in the
-# user's cache; delete it for newer packages.
+# reachable. Needs root, debootstrap, and podman or docker: `base-image.sh podman`. What debootstrap fetched is kept in
+# the user's cache; delete it for newer packages.
 set -eu
 
 engine=${1:?podman or docker}
@@ -13,7 +13,8 @@ if [ ! -e "$archive" ]; then
     root=$(mktemp -d)
     trap 'rm -rf "$root"' EXIT
     mkdir -p "${archive%/*}"
-    debootstrap --variant=minbase --include=ca-certificates,python3,python3-pip,python3-venv "$VERSION_CODENAME" "$root" >&2
+    debootstrap --variant=minbase --include=ca-certificates,python3,python3-pip,python3-venv \
+        "$VERSION_CODENAME" "$root" >&2
     # As in the official Python images: `python` is there, and pip installs into it.
     ln -s python3 "$root/usr/bin/python"
     rm -rf "$root"/usr/lib/python3*/EXTERNALLY-MANAGED "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*

@@ -1,0 +1,70 @@
+"""Licences of what is shipped, extras included, as the installed packages state them."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
+from typing import Any
+
+from tests.unit.deployment.test_documents import ROOT
+
+_PERMISSIVE = {
+    *("0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "MIT-CMU"),
+    *("PSF-2.0", "Zlib"),
+    # As they are called where no SPDX expression is given.
+    *("3-Clause BSD License", "Apache Software License", "BSD License", "ISC License (ISCL)", "MIT License"),
+    "Python Software Foundation License",
+}
+_JUDGED = {
+    "certifi": "Mozilla Public License 2.0 (MPL 2.0)",  # used unchanged
+    "protobuf-py-ext": "",  # e2b brings it, by the authors of protobuf-py
+    "pypdfium2": "BSD-3-Clause, Apache-2.0, dependency licenses",  # those of what PDFium contains are permissive
+    "tld": "MPL-1.1 OR GPL-2.0-only OR LGPL-2.1-or-later",  # MPL-1.1, used unchanged
+}
+"""Others that we take, exactly as they are stated; docs/decisions/0005-dependencies.md says why."""
+
+
+def shipped() -> set[str]:
+    """List the packages of the lock that an install of anything but development brings."""
+    lock: Mapping[str, Any] = tomllib.loads((ROOT / "uv.lock").read_text("utf-8"))
+    found: set[str] = set()
+    waiting = ["chargehand-application"]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        for package in (each for each in lock["package"] if each["name"] == name):
+            extras = package.get("optional-dependencies", {}).values()
+            listed = [*package.get("dependencies", []), *(each for extra in extras for each in extra)]
+            waiting += [each["name"] for each in listed]
+    return found
+
+
+def stated(about: PackageMetadata) -> str:
+    """Return a licence as SPDX, by its classifiers, or as free text."""
+    if expressions := fields(about, "License-Expression"):
+        return expressions[0]
+    classifiers = [each.rpartition(" :: ")[2] for each in fields(about, "Classifier") if each.startswith("License")]
+    return " AND ".join(classifiers) or "".join(fields(about, "License")).split("\n")[0]
+
+
+def fields(about: PackageMetadata, name: str) -> list[str]:
+    return [str(each) for each in about.get_all(name) or []]
+
+
+def is_permissive(licence: str) -> bool:
+    """Judge an expression: one alternative is enough, and needs all of its parts."""
+    return any(all(part in _PERMISSIVE for part in alternative.split(" AND ")) for alternative in licence.split(" OR "))
+
+
+def test_no_licence_is_unknown() -> None:
+    """Each package that is installed here has a permissive licence, or one that was judged."""
+    licences: dict[str, str] = {}
+    for name in shipped():
+        try:
+            licences[name] = stated(metadata(name))
+        except PackageNotFoundError:
+            continue  # of another system, or an extra that tests do without
+
+    assert len(licences) > 100
+    assert {name: licence for name, licence in licences.items() if not is_permissive(licence)} == _JUDGED
