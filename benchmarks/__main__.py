@@ -18,6 +18,7 @@ from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
 from benchmarks.prompts import prompts
+from benchmarks.spans import spans
 from benchmarks.speed import speed
 from benchmarks.tables import Row
 from benchmarks.tokens import tokens
@@ -44,6 +45,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
     "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),
+    "spans": ("The main job with spans and without", lambda _: spans()),
     "tools": ("Tools that compute, in a child process each, beside the bare library", lambda _: tools()),
 }
 

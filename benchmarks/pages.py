@@ -62,7 +62,7 @@ more for each write, and its services scale apart. Take the column as a lower bo
   Waiting for results and following sessions comes on top.
 - **Temporal Cloud** begins with 400 actions, 1,600 requests and 3,200 operations a second for a namespace and follows
   its use of the last seven days; ask for more before a launch, or buy provisioned capacity. Heartbeats are actions
-  too: a turn of 8 s has a few.
+  too, one a second of each call: most of *actions/s*, where turns are long.
 - **Postgres.** *writes/s* are state transitions, each a transaction of several statements. Above some 2,000 a second
   give it a host of its own with fast disks, and visibility a database of its own. Its size is *database, GB*: lower
   the retention before you buy disks, since reports can be kept elsewhere (`chargehand run` does,

@@ -101,10 +101,10 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
             with processes.provider(folder) as provider:
                 async with _workers(sides, server.address, folder, provider) as workers:
                     await _one_by_one(sides, workers, server.address, server.process.pid, jobs)
-                    await _many_at_once(sides, workers, server.address)
                     for side in sides:
                         peak = processes.peak_rss_bytes(workers[side.kind].process.pid)
                         side.figures[_MEMORY.what].append(peak / 1e6)
+                    await _many_at_once(sides, workers, server.address)
                 wide = processes.wide(folder)
                 async with _workers(sides, server.address, folder, provider, **wide) as workers:
                     await _wide(sides, workers, server.address)

@@ -65,6 +65,8 @@ class Demand:
     """Share of the sessions that wait for a person."""
     waits_seconds: float = 4 * 3_600.0
     retention_days: float = 7.0
+    heartbeat_seconds: float = 1.0
+    """Between two heartbeats of a call that reach the server: each is an action, a request and a write."""
     database_ms: float = 5.0
     """What a write of the server's database takes."""
 
@@ -111,7 +113,8 @@ def setup(cost: SessionCost, demand: Demand) -> Setup:
     held = rate / demand.peak * demand.waits_for_people * demand.waits_seconds
     sessions = rate * duration + held
     tasks = rate * max(cost.workflow_tasks, cost.activities)
-    transitions = rate * cost.transitions
+    heartbeats = calls / demand.heartbeat_seconds
+    transitions = rate * cost.transitions + heartbeats
     return Setup(
         sessions_a_second=rate,
         open_sessions=math.ceil(sessions),
@@ -120,8 +123,8 @@ def setup(cost: SessionCost, demand: Demand) -> Setup:
         wait_for_a_slot_ms=wait_seconds(calls, slots * (processes - 1), demand.turn_seconds) * 1_000,
         worker_memory_mb=sessions * cost.waiting_mb / processes,
         server_cores=rate * cost.server_cpu_seconds / _BUSY,
-        actions_a_second=rate * cost.actions,
-        requests_a_second=rate * cost.requests,
+        actions_a_second=rate * cost.actions + heartbeats,
+        requests_a_second=rate * cost.requests + heartbeats,
         transitions_a_second=transitions,
         history_shards=max(_LEAST_SHARDS, _power_of_two(transitions * demand.database_ms / 1_000 / _SHARD_BUSY)),
         partitions=max(_LEAST_PARTITIONS, math.ceil(tasks / _PARTITION_TASKS)),

@@ -47,7 +47,7 @@ LOADS: Final[Mapping[str, Load]] = {
     "faults": Load(
         faults_at_once, "0 lost, 0 stuck, no extra call that a fault does not explain", 90, 3_600, "seconds"
     ),
-    "soak": Load(soak, "0 lost, books equal; memory, files, threads, disk level off; p99 ± 20 %", 3, 180, "minutes"),
+    "soak": Load(soak, "0 lost, books equal; memory, files, threads and disk level off; p95 stable", 3, 180, "minutes"),
     "ramp": Load(ramp, "the rate at which p99 doubles", 12, 30, "sessions a second"),
     "outage": Load(outage, "normal again after at most twice the outage", 20, 60, "seconds"),
 }

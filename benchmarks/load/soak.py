@@ -29,6 +29,8 @@ from chaos.result import Demand, Result
 
 _CAPACITY_SESSIONS: Final = 40
 _SHARE: Final = 0.5
+_MOST_OPEN: Final = 30
+"""Sessions at once: more of them would mean that something else uses this machine."""
 _SAMPLES: Final = 240
 _MOST_SECONDS_BETWEEN: Final = 5.0
 _KILL_EVERY: Final = (15, 45)
@@ -72,7 +74,13 @@ async def soak(minutes: float, random: Random, folder: Path) -> Result:
                 beside.create_task(_sample(harness, steady, recording, minutes * 60)),
                 beside.create_task(_forget(harness, ended, minutes * 60 / 10)),
             ]
-            outcomes = await arrive(harness, rate, minutes * 60, lambda each: ended.append((time.monotonic(), each)))
+            outcomes = await arrive(
+                harness,
+                rate,
+                minutes * 60,
+                lambda each: ended.append((time.monotonic(), each)),
+                most_open=_MOST_OPEN,
+            )
             for task in watching:
                 task.cancel()
         result = harness.judge(
@@ -85,7 +93,8 @@ async def soak(minutes: float, random: Random, folder: Path) -> Result:
         )
         result.require(steady.running.returncode is None, "the worker that was not killed ended")
     harness.require_no_other_calls(result)
-    result.figures = {"sessions a second": f"{rate:.2f}", "kills": str(harness.faults)}
+    started = f"{rate:.2f} planned, {len(outcomes) / minutes / 60:.2f} started"
+    result.figures = {"sessions a second": started, "kills": str(harness.faults)}
     _require_level(result, recording)
     _require_stable(result, [outcome.seconds for outcome in outcomes])
     return result
@@ -169,15 +178,16 @@ def _require_level(result: Result, recording: _Recording) -> None:
 
 def _require_stable(result: Result, seconds: Sequence[float]) -> None:
     quarter = len(seconds) // 4
-    third, fourth = (_p99(seconds[-2 * quarter : -quarter]), _p99(seconds[-quarter:])) if quarter else (0.0, 0.0)
+    third, fourth = (_p95(seconds[-2 * quarter : -quarter]), _p95(seconds[-quarter:])) if quarter else (0.0, 0.0)
     result.figures = {
         **result.figures,
         "session, median, s": f"{statistics.median(seconds):.2f}",
-        "session, p99 of the third and the last quarter, s": f"{third:.2f}, {fourth:.2f}",
+        "session, p95 of the third and the last quarter, s": f"{third:.2f}, {fourth:.2f}",
     }
-    result.require(fourth <= third * (1 + _STABLE), f"p99 rises from {third:.2f} s to {fourth:.2f} s")
+    result.require(fourth <= third * (1 + _STABLE), f"p95 rises from {third:.2f} s to {fourth:.2f} s")
 
 
-def _p99(seconds: Sequence[float]) -> float:
+def _p95(seconds: Sequence[float]) -> float:
+    """Give the time that one session in twenty exceeds: kills delay more than one in a hundred."""
     ascending = sorted(seconds)
-    return ascending[-(-len(ascending) * 99 // 100) - 1]
+    return ascending[-(-len(ascending) * 95 // 100) - 1]

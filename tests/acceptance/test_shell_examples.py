@@ -18,6 +18,7 @@ _PAGES: Final = (
     "docs/how-to/finding-sessions.md",
     "docs/how-to/follow-up.md",
     "docs/how-to/reports.md",
+    "docs/how-to/retention.md",
 )
 _OTHERS: Final = {
     "test_doctor.py": ("docs/how-to/troubleshooting.md",),

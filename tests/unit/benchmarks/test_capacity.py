@@ -54,6 +54,14 @@ def test_ten_times_the_sessions_take_ten_times_the_database() -> None:
     assert ten.database_gb == pytest.approx(10 * one.database_gb)
 
 
+def test_longer_turns_cost_heartbeats() -> None:
+    """Each second of a call is an action, a request and a write more; the rest of a session stays as it is."""
+    short, long = (setup(COST, Demand(86_400, peak=1, turn_seconds=seconds)) for seconds in (1, 11))
+
+    assert long.actions_a_second - short.actions_a_second == pytest.approx(10 * COST.turns)
+    assert long.transitions_a_second - short.transitions_a_second == pytest.approx(10 * COST.turns)
+
+
 def test_one_worker_process_carries_no_more_than_its_core() -> None:
     """However many cores there are."""
     assert most_a_second(COST, 64) == pytest.approx(10)
