@@ -155,8 +155,8 @@ async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) 
 
 
 async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
-    """What an agent does is below its run, and a tool call is below the turn that asked for it, whether it was made in an
-    activity of its own or within the turn."""
+    """What an agent does is below its run, and a tool call is below the turn that asked for it, whether it was made in
+    an activity of its own or within the turn."""
     kinds = {span.span_id: facts for span, facts in ((s, attributes(s)) for s in traced.received.spans)}
     above = {
         (facts["chargehand.step.kind"], kinds[span.parent_span_id]["chargehand.step.kind"])
