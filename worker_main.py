@@ -31,7 +31,16 @@ from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, 
 from activities.backends import Choice, SettingsError
 from activities.caller_check import CallerCheck
 from activities.code.registry import CODE
-from activities.composition import choose, compose, crew_folders, encryption, ledgers, open_tools, turns_queue
+from activities.composition import (
+    activity_slots,
+    choose,
+    compose,
+    crew_folders,
+    encryption,
+    ledgers,
+    open_tools,
+    turns_queue,
+)
 from activities.crew_files import CrewError, check_crews, mcp_declarations
 from activities.documents.registry import artifact_store, document_library
 from activities.health import health_file
@@ -236,8 +245,7 @@ async def run(settings: Settings, announce: Callable[[], None]) -> None:
         if client is None:
             return
         if settings.metrics_address:
-            queues = [settings.task_queue, *filter(None, [turns_queue(settings)])]
-            measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
+            measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
             closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
             announce()
