@@ -30,7 +30,7 @@ from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, 
 
 from activities.backends import SettingsError
 from activities.caller_check import CallerCheck
-from activities.composition import choose, compose, encryption, ledgers, turns_queue
+from activities.composition import activity_slots, choose, compose, encryption, ledgers, turns_queue
 from activities.crew_files import CrewError
 from activities.health import health_file
 from activities.heartbeats import LIVE_SECONDS, Heartbeats
@@ -232,8 +232,7 @@ async def run(settings: Settings, announce: Callable[[], None]) -> None:
         if client is None:
             return
         if settings.metrics_address:
-            queues = [settings.task_queue, *filter(None, [turns_queue(settings)])]
-            measuring = measure_server(client, queues, runtime.metric_meter, settings.max_activities)
+            measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
             closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities):
             announce()

@@ -34,7 +34,7 @@ from activities.model_turn.conversations import Conversations
 from activities.model_turn.resets import RunningDuplicateActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
-from activities.queues import SANDBOXED, queue_name, tool_queues
+from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.search.protocol import WarmsUp
 from activities.search.registry import SEARCH
 from activities.session_facts import SessionActivities
@@ -229,3 +229,16 @@ def turns_queue(settings: Settings) -> str | None:
     """Return the task queue of model turns, if they have their own: a rate limit applies to a whole queue."""
     is_separate = settings.requests_per_second or "models" in settings.queues
     return queue_name(settings.task_queue, "models") if is_separate else None
+
+
+def activity_slots(settings: Settings) -> dict[str, int]:
+    """Return how many activities this worker makes at once, by the task queues that it serves."""
+    turns, roles, queues = turns_queue(settings), settings.roles, settings.queues
+    slots = {settings.task_queue: settings.max_activities} if "sessions" in roles else {}
+    if turns and "models" in roles:
+        slots[turns] = queues.get("models", settings.max_activities)
+    kinds: tuple[Kind, ...] = ("tools", "sandboxes")
+    for kind in kinds:
+        if kind in queues and kind in roles:
+            slots[queue_name(settings.task_queue, kind)] = queues[kind]
+    return slots

@@ -89,6 +89,8 @@ class AgentCard(Contract):
     """What its outcome has as data."""
     acting: tuple[str, ...] = left_out(())
     """Those of its tools that change something in the world."""
+    at_once: tuple[str, ...] = left_out(())
+    """Those of its tools that a turn may use before it ends."""
     approvals: tuple[str, ...] = left_out(())
     """Those of its tools whose every call a person must approve."""
     policy: tuple[Obligation, ...] = left_out(())

@@ -1,7 +1,7 @@
 """Gauges of what only the server knows: the sessions that are open, and the tasks that wait for a worker."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
@@ -27,13 +27,20 @@ _KINDS: Final = {
 }
 
 
-async def measure_server(client: Client, task_queues: Sequence[str], meter: MetricMeter, slots: int) -> None:
-    """Measure until cancelled, and say how many slots this worker has. Of the server every worker says the same."""
-    meter.create_gauge(*ACTIVITY_SLOTS).set(slots)
+async def measure_server(client: Client, slots: Mapping[str, int], meter: MetricMeter) -> None:
+    """Measure until cancelled. Of the server, every worker of the same task queues says the same.
+
+    Args:
+        client: of the server.
+        slots: how many activities this worker makes at once, by task queue.
+        meter: takes the gauges.
+    """
+    for queue, number in slots.items():
+        meter.create_gauge(*ACTIVITY_SLOTS).set(number, {"task_queue": queue})
     while True:
         # A server that is away, or that lacks the search attributes of sessions, leaves the last values.
         with suppress(RPCError):
-            for queue in task_queues:
+            for queue in slots:
                 await _measure_backlog(client, queue, meter)
             await _measure_sessions(client, meter)
         await asyncio.sleep(EVERY.total_seconds())
@@ -45,7 +52,7 @@ async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> No
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=number, report_stats=True
         )
         stats = (await client.workflow_service.describe_task_queue(asked)).stats
-        labels = {"queue": queue, "kind": kind}
+        labels = {"task_queue": queue, "kind": kind}
         meter.create_gauge(*BACKLOG_TASKS).set(stats.approximate_backlog_count, labels)
         age = stats.approximate_backlog_age.ToTimedelta().total_seconds()
         meter.create_gauge_float(*BACKLOG_AGE).set(age, labels)

@@ -32,7 +32,7 @@ from activities.listing import Listing
 from activities.notes import NOTE
 from activities.queues import ToolQueues
 from activities.tenants import Ledgers
-from activities.tools import Tool, tool_capabilities
+from activities.tools import Tool, ToolSpec, tool_capabilities
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
@@ -146,6 +146,10 @@ class SessionActivities:
             if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
+    def _may_be_at_once(self, spec: ToolSpec) -> bool:
+        """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
+        return spec.at_once and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
+
     def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
         crew, specs = pinned.crew, pinned.specs
         effort = crew.effort or EFFORTS.get(profile)
@@ -168,6 +172,7 @@ class SessionActivities:
                     model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
                     capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
                     acting=tuple(tool for tool in agent.tools if specs[tool].acts),
+                    at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
                     approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
                     policy=obligations_of(crew, agent),
                     watched=watched_of(crew, agent),

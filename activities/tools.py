@@ -41,6 +41,8 @@ class ToolSpec(Contract):
     """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
     acts: bool = left_out(False)
     """Whether it changes something in the world; such a call is applied once."""
+    at_once: bool = left_out(False)
+    """Whether it only reads what is on this host, and quickly: a turn may use it before it ends."""
     idempotent: bool = left_out(False)
     """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
     approval: bool = left_out(False)

@@ -18,8 +18,10 @@ from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
 from benchmarks.prompts import prompts
+from benchmarks.spans import spans
 from benchmarks.speed import speed
 from benchmarks.tables import Row
+from benchmarks.tenants import tenants
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
@@ -42,8 +44,10 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
         lambda _: tokens(),
     ),
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
+    "tenants": ("Tenants: the first turn of a session beside a flood of another tenant", lambda _: tenants()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
     "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),
+    "spans": ("The main job with spans and without", lambda _: spans()),
     "tools": ("Tools that compute, in a child process each, beside the bare library", lambda _: tools()),
 }
 

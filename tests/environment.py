@@ -146,6 +146,7 @@ async def open_environment(
     own_crews: tuple[Path, ...] = (),
     document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
+    at_once: Sequence[str] = (),
     webhooks: WebhookRules = NO_WEBHOOKS,
     tenants: Tenants | None = None,
     queues: Mapping[Kind, int] | None = None,
@@ -154,12 +155,14 @@ async def open_environment(
 
     Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
     deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
-    `acting` names further tools, which change something in the world.
+    `acting` names further tools, which change something in the world; `at_once` those that turns use before they end.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
     settings = Settings(state_dir=folder, task_queue=task_queue)
     fakes = {
-        name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting)
+        name: ScriptedTool(
+            name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting, at_once=name in at_once
+        )
         for name in (*TOOLS, *acting)
     }
     model = ScriptedModel(respond)

@@ -186,6 +186,7 @@ class ScriptedTool:
     answer: ToolAnswer
     calls: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, JsonValue]])
     acts: bool = False
+    at_once: bool = False
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -197,7 +198,9 @@ class ScriptedTool:
     def spec(self) -> ToolSpec:
         description = f"The scripted tool {self.name}."
         parameters: dict[str, JsonValue] = {"type": "object", "properties": {"amount": {"type": "number"}}}
-        return ToolSpec(name=self.name, description=description, parameters=parameters, acts=self.acts)
+        return ToolSpec(
+            name=self.name, description=description, parameters=parameters, acts=self.acts, at_once=self.at_once
+        )
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # scripted
         self.calls.append(arguments)

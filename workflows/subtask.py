@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
-    from workflows.tool_calls import MOST_CALLS, make_calls
+    from workflows.tool_calls import MOST_CALLS, make_calls, usable_at_once
 
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2
@@ -231,6 +231,7 @@ class SubtaskWorkflow:
             until=lambda: self._until,
             sent=self._conversation.new_in(task),
             counted=self._conversation.counted,
+            at_once=() if task.must_answer else usable_at_once(request),
         )
 
     def _is_long(self, request: SubtaskRequest) -> bool:

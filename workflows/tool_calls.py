@@ -16,6 +16,7 @@ from activities.notes import NOTE
 from activities.recall import RECALL
 from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
+from chargehand.contracts.calls import call_title
 from workflows import options
 from workflows.afterwards import afterwards
 from workflows.call_client import CallClient
@@ -62,6 +63,7 @@ async def make_calls(
     """
     calls = result.tool_calls
     chosen = executed(calls, MOST_CALLS)
+    used = {each.position: each.result for each in result.used}
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
 
     maker = _Maker(request, conversation, call_client, inbox, left)
@@ -74,7 +76,10 @@ async def make_calls(
         if refusal := _refusal(request, conversation, call, calls[:position]):
             return refusal
         if inbox.is_interrupted:
-            return _not_made(call)
+            return _interrupted(call, acts=False) if position in used else _not_made(call)
+        if position in used and call.tool in usable_at_once(request):
+            conversation.count_tool_call()
+            return used[position]
         return await maker.make(call, f"turn-{number}.{position + 1}")
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
@@ -82,6 +87,13 @@ async def make_calls(
     conversation.add(
         Round(calls=calls, results=tuple(results), provider_items=result.provider_items, turns_left=turns_left)
     )
+
+
+def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
+    """Name the tools that a turn may use before it ends: on its own queue, and nobody decides or waits for the call."""
+    agent, queues = request.agent, request.tool_queues
+    bound = {*agent.acting, *agent.approvals, *(each.tool for each in (*agent.policy, *agent.watched))}
+    return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 
 @dataclass(frozen=True)
@@ -146,7 +158,7 @@ class _Maker:
                 task_queue=request.tool_queues.of(call.tool),
                 activity_id=f"{step}.{call.tool}",
                 priority=workflow.info().priority,
-                summary=_summary(call),
+                summary=call_title(call.tool, call.arguments),
                 **options.tool(self.left()),
             )
             with afterwards(lambda: using.done() or using.cancel()):
@@ -277,8 +289,3 @@ def _interrupted(call: ToolCall, *, acts: bool) -> ToolResult:
     if acts:
         return _refused(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").model_copy(update={"is_unknown": True})
     return _refused(call, _INTERRUPTED).model_copy(update={"may_be_repeated": True})
-
-
-def _summary(call: ToolCall) -> str:
-    first: Sequence[object] = list(call.arguments.values())[:1]
-    return f"{call.tool}: {' '.join(str(*first).split())[:120]}"

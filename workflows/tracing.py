@@ -18,6 +18,7 @@ from temporalio.worker import (
     ExecuteWorkflowInput,
     StartActivityInput,
     StartChildWorkflowInput,
+    StartLocalActivityInput,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
@@ -112,6 +113,10 @@ class _TracedCalls(WorkflowOutboundInterceptor):
         if input.activity == ActivityType.TAKE_TURN:
             self._run.turn = handle
         return handle
+
+    def start_local_activity(self, input: StartLocalActivityInput) -> ActivityHandle[Any]:  # noqa: A002  # as above
+        with attached_context(self._run.own):
+            return super().start_local_activity(input)
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> ChildWorkflowHandle[Any, Any]:  # noqa: A002  # as above
         with attached_context(self._run.own):

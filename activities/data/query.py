@@ -40,6 +40,7 @@ class QueryData:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="query_data",
+        at_once=True,
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
             "You get the first 50 rows under a ref to cite them by, and `row_count` says how many there are: "

@@ -30,6 +30,7 @@ class SearchDocuments:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="search_documents",
+        at_once=True,
         description=(
             f"Search the user's documents by words: the {_MOST_PASSAGES} best passages, word for word, each under the "
             "ref to cite it by. `coverage` is the share of the query's words that each passage has, 0 to 1, in the "
@@ -88,6 +89,7 @@ class ReadDocument:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_document",
+        at_once=True,
         description=(
             f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
             "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. `document` may be a "

@@ -36,12 +36,14 @@ from activities.model_turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
+from activities.model_turn.tools_at_once import use_at_once
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.notes import NOTE
 from activities.pages.leak_check import repeats
+from activities.tool_use import ToolActivities
 from activities.tools import Tool
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
@@ -107,7 +109,14 @@ class TurnActivities:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             # At once: until it is recorded, a worker that is lost loses what was paid.
             await record.record(record.entry.model_copy(update={"result": result}))
-            return result.model_copy(update={"conversation": await _stored(storing)})
+            used = await use_at_once(
+                ToolActivities(self.crews, self.tools, self.library),
+                request,
+                call.task,
+                result,
+                record.patience_seconds,
+            )
+            return result.model_copy(update={"conversation": await _stored(storing), "used": used})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         """Write the call, before anything is paid."""

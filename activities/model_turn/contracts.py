@@ -1,11 +1,11 @@
 """The request and the result of a model turn. Pure values; imported by workflows and activities."""
 
-from datetime import date
+from datetime import date, datetime
 from typing import Literal, TypeVar
 
 from pydantic import JsonValue
 
-from activities.contracts import ToolCall
+from activities.contracts import ToolCall, ToolResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
 from chargehand.contracts import Contract, Effort, Tier, Usage, left_out
@@ -51,11 +51,24 @@ class TurnRequest(Contract):
     """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
     urgency: Literal["now", "batch"] = left_out("now")
     """Whether the provider may take its time for a lower price."""
+    at_once: tuple[str, ...] = left_out(())
+    """Tools that may be used before the turn ends; all others are used as the workflow decides."""
     provider_failures: int = left_out(0)
     """Calls of this turn that failed and may have been billed; the workflow has charged them."""
 
 
 TurnStop = Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
+
+
+class UsedTool(Contract):
+    """A call that the reply asks for, made before the turn ended."""
+
+    position: int
+    """Of the call in the reply."""
+    result: ToolResult
+    began_at: datetime
+    """By the worker's clock, like `ended_at`."""
+    ended_at: datetime
 
 
 class TurnResult(Contract):
@@ -67,6 +80,8 @@ class TurnResult(Contract):
     data_problems: str = left_out("")
     """Why the answer's data is not valid, for the model to mend; the answer is then without data."""
     tool_calls: tuple[ToolCall, ...] = left_out(())
+    used: tuple[UsedTool, ...] = left_out(())
+    """Those of the calls that were made before the turn ended."""
     provider_items: tuple[JsonValue, ...] = left_out(())
     text: str = left_out("")
     """What the model said, for stops other than `answer` and `tools`; capped."""

@@ -4,9 +4,10 @@ Imported only by workers that trace.
 """
 
 import asyncio
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, get_current_span, get_tracer
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, get_tracer
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
@@ -15,6 +16,7 @@ from activities.contracts import ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnRequest, TurnResult
 from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
 
+_TOOL_FAILED: Final = "tool_failed"
 Attributes = dict[str, str | int | float | bool]
 
 
@@ -32,25 +34,28 @@ class _Traced(ActivityInboundInterceptor):
             return await super().execute_activity(input)
         request: object = input.args[0] if input.args else None
         kind = "turn" if isinstance(request, TurnRequest) else "tool" if isinstance(request, ToolRequest) else "other"
-        with get_tracer(SCOPE).start_as_current_span(
+        tracer = get_tracer(SCOPE)
+        with tracer.start_as_current_span(
             _name(request),
             kind=SpanKind.CLIENT if kind == "turn" else SpanKind.INTERNAL,
             attributes={SpanAttribute.STEP_KIND: kind, **_where(), **_begun(request)},
             # The message of an exception may contain text of users.
             record_exception=False,
             set_status_on_exception=False,
+            end_on_exit=False,
         ) as span:
+            ended_at = None
             try:
                 result = await super().execute_activity(input)
+                if isinstance(request, TurnRequest):
+                    ended_at = _add_used(tracer, request, result)
             except BaseException as error:
                 set_error(span, error_type(error))
                 raise
-            if not span.is_recording():
-                return result
-            _end(span, result)
-            if isinstance(result, TurnResult):
-                return result.model_copy(update={"span": f"{span.get_span_context().span_id:016x}"})
-            return result
+            else:
+                return _ended(span, result)
+            finally:
+                span.end(ended_at)
 
 
 def set_error(span: Span, kind: str) -> None:
@@ -105,7 +110,10 @@ def _begun(request: object) -> Attributes:
             return {}
 
 
-def _end(span: Span, result: object) -> None:
+def _ended(span: Span, result: object) -> object:
+    """Say in the span how an attempt ended; the result of a turn names the span, for the tools that it asks for."""
+    if not span.is_recording():
+        return result
     match result:
         case TurnResult():
             span.set_attributes(
@@ -117,10 +125,38 @@ def _end(span: Span, result: object) -> None:
             )
             if not getattr(span, "attributes", {}).get(SpanAttribute.FROM_JOURNAL):
                 span.set_attributes(_usage(result))
+            return result.model_copy(update={"span": f"{span.get_span_context().span_id:016x}"})
         case ToolResult(ok=False):
-            set_error(span, "tool_failed")
+            set_error(span, _TOOL_FAILED)
         case _:
             pass
+    return result
+
+
+def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult) -> int | None:
+    """Make spans of the tools that were used before the turn ended, and return when the first of them began."""
+    for used in result.used:
+        where = _where()
+        tool = used.result.tool
+        span = tracer.start_span(
+            span_name("tool", tool),
+            attributes={
+                **where,
+                SpanAttribute.STEP_KIND: "tool",
+                SpanAttribute.TEMPORAL_ID: f"{where[SpanAttribute.TEMPORAL_ID]}/{used.position + 1}.{tool}",
+                SpanAttribute.OPERATION: OPERATIONS["tool"],
+                SpanAttribute.AGENT: request.agent,
+                SpanAttribute.TOOL: tool,
+            },
+            start_time=_nanoseconds(used.began_at),
+        )
+        _ended(span, used.result)
+        span.end(_nanoseconds(used.ended_at))
+    return min((_nanoseconds(used.began_at) for used in result.used), default=None)
+
+
+def _nanoseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000) * 1_000
 
 
 def _usage(result: TurnResult) -> Attributes:

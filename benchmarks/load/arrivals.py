@@ -14,19 +14,29 @@ async def arrive(
     ended: Callable[[Outcome], object] = lambda _: None,
     *,
     prefix: str = "s",
-    patience: float = 300,
+    most_open: int = 100_000,
 ) -> list[Outcome]:
-    """Start so many sessions a second, evenly, and wait for the end of all; in the order of their starts."""
+    """Start so many sessions a second, evenly, and wait for the end of all; in the order of their starts.
+
+    While `most_open` of them are open none is started, and those are left out that were due meanwhile.
+    """
+    free = asyncio.Semaphore(most_open)
 
     async def one(number: int) -> Outcome:
-        outcome = await harness.session(f"{prefix}-{number:06}", patience)
+        try:
+            outcome = await harness.session(f"{prefix}-{number:06}", 300)
+        finally:
+            free.release()
         ended(outcome)
         return outcome
 
     began = time.monotonic()
     running: list[asyncio.Task[Outcome]] = []
+    due = began
     async with asyncio.TaskGroup() as sessions:
-        while (due := len(running) / rate) < seconds:
-            await asyncio.sleep(max(0.0, began + due - time.monotonic()))
+        while due < began + seconds:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await free.acquire()
             running.append(sessions.create_task(one(len(running))))
+            due = max(due, time.monotonic() - 1 / rate) + 1 / rate
     return [task.result() for task in running]

@@ -98,7 +98,12 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
         worker = await harness.worker()
         await harness.sessions(4, at_once=4, prefix="warm")
         arrivals_began = time.monotonic()
-        arriving = asyncio.create_task(arrive(harness, 1, total))
+        seen: list[tuple[float, float]] = []
+
+        def ended(outcome: Outcome) -> None:
+            seen.append((time.monotonic() - arrivals_began - outcome.seconds, outcome.seconds))
+
+        arriving = asyncio.create_task(arrive(harness, 1, total, ended))
         await asyncio.sleep(_CALM_SECONDS)
         harness.fault()
         await worker.kill()
@@ -116,8 +121,8 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
             Demand(faults=1, successes=len(outcomes)),
         )
     harness.require_no_other_calls(result)
-    calm = statistics.median(outcome.seconds for outcome in outcomes[: int(_CALM_SECONDS / 2)])
-    recovered = _recovered_at(outcomes, back_at, _NORMAL * calm) - back_at
+    calm = statistics.median(seconds for started_at, seconds in seen if started_at < _CALM_SECONDS / 2)
+    recovered = _recovered_at(seen, back_at, _NORMAL * calm) - back_at
     result.figures = {
         "calm median, s": f"{calm:.2f}",
         f"from the return to {_NORMAL:g} times of it, s": f"{recovered:.0f}",
@@ -126,9 +131,11 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
     return result
 
 
-def _recovered_at(outcomes: list[Outcome], back_at: float, normal: float) -> float:
-    """Find the start of the first sessions in a row, one a second, whose median is as before."""
-    for number in range(int(back_at) + 1, len(outcomes) - _IN_A_ROW):
-        if statistics.median(outcome.seconds for outcome in outcomes[number : number + _IN_A_ROW]) <= normal:
-            return number
+def _recovered_at(seen: list[tuple[float, float]], back_at: float, normal: float) -> float:
+    """Find the start of the first sessions in a row, of those given by start and seconds, whose median is as before."""
+    after = sorted(each for each in seen if each[0] >= back_at)
+    for number in range(len(after) - _IN_A_ROW + 1):
+        row = after[number : number + _IN_A_ROW]
+        if statistics.median(seconds for _, seconds in row) <= normal:
+            return row[0][0]
     return float("inf")

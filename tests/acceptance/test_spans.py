@@ -81,6 +81,8 @@ class Script:
             return _plan(request)
         if request.answer == "SynthesisAnswer":
             return report(f"All about {CANARY}.")
+        if "query_data" in request.tools and "Compare" in request.text and not request.rounds:
+            return calling(ToolUse("query_data", {"sql": f"SELECT '{CANARY}' AS place"}))
         if "Look into" not in request.text or "Compare" in request.text:
             return answer(f"It is {CANARY}.")
         if not self.failed:
@@ -153,7 +155,8 @@ async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) 
 
 
 async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> None:
-    """What an agent does is below its run, and a tool call is below the turn that asked for it."""
+    """What an agent does is below its run, and a tool call is below the turn that asked for it, whether it was made in
+    an activity of its own or within the turn."""
     kinds = {span.span_id: facts for span, facts in ((s, attributes(s)) for s in traced.received.spans)}
     above = {
         (facts["chargehand.step.kind"], kinds[span.parent_span_id]["chargehand.step.kind"])
@@ -163,9 +166,11 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
 
     assert above >= {("subtask", "session"), ("session", "session"), ("turn", "session"), ("turn", "subtask")}
     assert {parent for kind, parent in above if kind == "tool"} == {"turn"}
+    assert {span.name for span, _ in traced.of("tool")} == {"execute_tool search", "execute_tool query_data"}
+    assert {"/" in str(facts["temporal.id"]).rpartition("#")[2] for _, facts in traced.of("tool")} == {True, False}
     for span, facts in traced.of("tool"):
         turn = kinds[span.parent_span_id]["temporal.id"]
-        assert str(facts["temporal.id"]).startswith(f"{turn}.")
+        assert str(facts["temporal.id"]).startswith((f"{turn}.", f"{turn}/"))
 
 
 async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:

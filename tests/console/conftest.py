@@ -30,11 +30,11 @@ class OpenConsole:
 
 @asynccontextmanager
 async def open_console(
-    client: Client, folder: Path, respond: Respond, **settings: float
+    client: Client, folder: Path, respond: Respond, *, tenant: str | None = None, **settings: float
 ) -> AsyncGenerator[OpenConsole]:
     """Serve a console on a free port."""
     async with open_environment(client, folder, respond) as environment:
-        backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"))
+        backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"), tenant=tenant)
         async with (
             serving(backend, ConsoleSettings(TOKEN, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
             AsyncClient(

@@ -15,6 +15,9 @@ from tests.simulation.sample import respond_as, sample
 from tests.simulation.traces import outcome_of, simulate, without_times
 from tests.simulation.world import CEILINGS, Scenario, relative
 
+_CACHED = 3
+"""With none, the SDK leaves first tasks unanswered: docs/decisions/0010."""
+
 
 def _id(position: int) -> str:
     return f"sample-{position}-{uuid4().hex[:8]}"
@@ -36,7 +39,7 @@ async def _real(chargehand: Chargehand, scenario: Scenario, session_id: str) -> 
 
 
 async def test_sessions_end_on_a_real_server_as_they_do_in_the_simulation(client: Client, tmp_path: Path) -> None:
-    """The same scripts come to the same reports, modulo times, on a real server whose worker forgets every workflow
+    """The same scripts come to the same reports, modulo times, on a real server whose worker forgets most workflows
     after every task."""
     ids = [_id(position) for position in range(len(sample()))]
 
@@ -45,7 +48,7 @@ async def test_sessions_end_on_a_real_server_as_they_do_in_the_simulation(client
         return sample()[ids.index(session_id)], relative(workflow_id)
 
     respond = respond_as(scenario_of)
-    async with open_environment(client, tmp_path, respond, ceilings=CEILINGS, cached_workflows=0) as environment:
+    async with open_environment(client, tmp_path, respond, ceilings=CEILINGS, cached_workflows=_CACHED) as environment:
         real = await asyncio.gather(
             *(_real(environment.chargehand, scenario, id_) for scenario, id_ in zip(sample(), ids, strict=True))
         )

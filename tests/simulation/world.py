@@ -21,6 +21,7 @@ from activities.contracts import (
     OpenSessionRequest,
     PriceStep,
     SessionFacts,
+    ToolCall,
     ToolRequest,
     ToolResult,
     WebhookNotice,
@@ -29,7 +30,7 @@ from activities.crew_files import load_crews
 from activities.crew_versions import CrewVersions
 from activities.crews import Crew
 from activities.model_turn.activity import interpret
-from activities.model_turn.contracts import TurnRequest
+from activities.model_turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.session_facts import SessionActivities
 from activities.webhooks import WebhookRules
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
@@ -239,7 +240,18 @@ class World:
                 )
                 if fate == "usage unknown":
                     reply = reply.model_copy(update={"usage": None})
-                return Answer(after, PAYLOADS.to_payload(interpret(reply, request.task.answer_type)))
+                result = interpret(reply, request.task.answer_type)
+                return Answer(after, PAYLOADS.to_payload(self._with_tools(request, result, label)))
+
+    def _with_tools(self, request: TurnRequest, result: TurnResult, label: str) -> TurnResult:
+        """Use the tools that a reply asks for within its turn, as far as they may be and do not fail."""
+        fate = choice(self.scenario.tool_fates, f"at once {label}")
+        used = tuple(
+            UsedTool(position=position, result=_found(call), began_at=self.server.clock, ended_at=self.server.clock)
+            for position, call in enumerate(result.tool_calls)
+            if call.tool in request.at_once and fate not in {"hangs", "fails"}
+        )
+        return result.model_copy(update={"used": used})
 
     def _tool(self, request: ToolRequest, label: str, after: timedelta) -> Answer:
         fate = choice(self.scenario.tool_fates, f"fate {label}")
@@ -247,9 +259,7 @@ class World:
             return Answer(after, hangs=True)
         if fate == "fails":
             return _failed(after, "The search service is down.", ErrorType.TOOL_UNAVAILABLE)
-        source = Source(ref=f"{request.call.tool}.md#L1", title="A title", quote=f"what {request.call.tool} read")
-        result = ToolResult(call_id=request.call.id, tool=request.call.tool, output={"found": 1}, sources=(source,))
-        return Answer(after, PAYLOADS.to_payload(result))
+        return Answer(after, PAYLOADS.to_payload(_found(request.call)))
 
 
 class Watcher:
@@ -283,12 +293,20 @@ def _worst(request: TurnRequest) -> Decimal:
     return dollars.quantize(Decimal("0.000000001"), rounding=ROUND_UP)
 
 
+def _found(call: ToolCall) -> ToolResult:
+    source = Source(ref=f"{call.tool}.md#L1", title="A title", quote=f"what {call.tool} read")
+    return ToolResult(call_id=call.id, tool=call.tool, output={"found": 1}, sources=(source,))
+
+
 @cache
 def _tools() -> dict[str, ScriptedTool]:
     """Stand in for every tool that a crew names."""
     crews = [tomllib.loads(file.read_text(encoding="utf-8")) for file in _CREWS.glob("*.toml")]
     names = {tool for crew in crews for agent in crew["agents"] for tool in agent.get("tools", [])}
-    return {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in sorted(names)}
+    return {
+        name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"), at_once=name == "search_documents")
+        for name in sorted(names)
+    }
 
 
 @cache

@@ -26,6 +26,7 @@ class OpenEnvironment(Protocol):
         own_crews: tuple[Path, ...] = (),
         document_roots: tuple[Path, ...] = (),
         acting: Sequence[str] = (),
+        at_once: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 

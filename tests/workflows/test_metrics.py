@@ -22,6 +22,7 @@ from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
 from temporalio.testing import ActivityEnvironment
 
 from activities import metrics
+from activities.composition import activity_slots
 from activities.contracts import ToolCall, ToolRequest
 from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
@@ -126,14 +127,15 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    runtime = build_runtime(Settings(metrics_address=address))
+    settings = Settings(metrics_address=address, task_queue="watched")
+    runtime = build_runtime(settings)
     connected = await Client.connect(
         client.service_client.config.target_host, data_converter=data_converter(), runtime=runtime
     )
-    folder, queue = tmp_path_factory.mktemp("metrics"), "watched"
+    folder, queue = tmp_path_factory.mktemp("metrics"), settings.task_queue
     watching = [
         asyncio.create_task(watch_event_loop(runtime.metric_meter)),
-        asyncio.create_task(measure_server(connected, [queue], runtime.metric_meter, 100)),
+        asyncio.create_task(measure_server(connected, activity_slots(settings), runtime.metric_meter)),
     ]
     tenants = Tenants(tenants={"broke": TenantLimits(usd_per_day=Decimal("0.01"))})
     worker = partial(open_environment, connected, folder, _script(), task_queue=queue, tenants=tenants)
@@ -201,6 +203,22 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 2}
 
 
+def test_slots_are_those_of_the_queues_that_are_served() -> None:
+    """A worker says how much it does at once of the work that is its own, by task queue."""
+    queues = {"models": 40, "tools": 30, "sandboxes": 4}
+
+    whole = Settings.model_validate({"queues": queues, "max_activities": 50})
+    part = Settings.model_validate({"queues": queues, "roles": ["models", "sandboxes"]})
+
+    assert activity_slots(whole) == {
+        "chargehand": 50,
+        "chargehand-models": 40,
+        "chargehand-tools": 30,
+        "chargehand-sandboxes": 4,
+    }
+    assert activity_slots(part) == {"chargehand-models": 40, "chargehand-sandboxes": 4}
+
+
 async def test_text_that_may_not_leave_is_counted() -> None:
     """A call that would take private text out is counted where the leak check refuses it, and its tool is not timed."""
     buffer = MetricBuffer(100)
@@ -227,7 +245,7 @@ async def test_labels_are_few(watched: Watched) -> None:
     values = {value for name, has, _ in scrape.samples if name.startswith("chargehand") for value in has.values()}
     assert labels <= {
         *("namespace", "service_name", "task_queue", "workflow_type", "activity_type", "le"),
-        *("tenant", "model", "kind", "end", "limit", "scope", "tool", "state", "queue"),
+        *("tenant", "model", "kind", "end", "limit", "scope", "tool", "state"),
     }
     assert not any(each.session in value for each in watched.reports for value in values)
 

@@ -151,6 +151,7 @@ class MeteredModelCalls:
         until: Callable[[], datetime | None] | None = None,
         sent: Task | None = None,
         counted: Counted | None = None,
+        at_once: tuple[str, ...] = (),
     ) -> TurnResult:
         """Take one turn. A reply that is cut off is asked for once more, at twice the cap and with less effort.
 
@@ -165,6 +166,7 @@ class MeteredModelCalls:
             until: returns when the turn's time is up with all its attempts.
             sent: what is sent instead of the task, if a worker keeps the rest.
             counted: what of the prompt the provider has counted before.
+            at_once: tools that may be used before the turn ends.
 
         Raises:
             CannotPay: the ledger does not cover it; nothing was called.
@@ -184,6 +186,7 @@ class MeteredModelCalls:
             today=self.today,
             max_input_tokens=input_tokens,
             counted=counted,
+            at_once=at_once,
             max_output_tokens=outputs.least,
             effort=purpose.effort_in(self.effort),
             urgency=self.urgency,

@@ -284,12 +284,13 @@ def _inline_quotes(
         said = ["\n".join(filter(None, map(plain, lines)))]
     else:
         said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
+    if not (said := [quote for quote in said if len(quote) >= _LEAST_QUOTATION]):
+        return
     texts = [
         (source, plain(text)) for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))
     ]
     for quote in said:
-        if len(quote) >= _LEAST_QUOTATION:
-            yield from islice(((source, quote) for source, text in texts if stands_in(quote, text)), 1)
+        yield from islice(((source, quote) for source, text in texts if stands_in(quote, text)), 1)
 
 
 def _blocks(text: str) -> Iterator[_Block]:

@@ -3,6 +3,7 @@
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Final, TypeVar
 
@@ -123,12 +124,12 @@ def fitted(
         most_tokens: what outcomes may add to the task, as its model reads it.
         can_be_paid: whether the budget allows it.
     """
-    *shorter, shortest = _shortened(outcomes, most_tokens)
-    least = reading(shortest)
+    *longer, shortest = _versions(outcomes, most_tokens)
+    least = reading(shortest())
     most_bytes = _json_bytes(least) + _BYTES_PER_TOKEN * most_tokens
     most_tokens += rendered_tokens(least)
-    for read in shorter:
-        task = reading(read)
+    for version in longer:
+        task = reading(version())
         if _json_bytes(task) <= most_bytes and rendered_tokens(task) <= most_tokens and can_be_paid(task):
             return task
     return least
@@ -198,14 +199,20 @@ def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tup
     )
 
 
-def _shortened(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[tuple[InputOutcome, ...]]:
-    """Shorten outcomes evenly, step by step; steps that cannot fit are left out."""
+def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Callable[[], tuple[InputOutcome, ...]]]:
+    """List versions of outcomes, each made when it is tried: evenly shortened, without those that cannot fit."""
     most_characters = most_tokens * 2 * _CHARACTERS_PER_TOKEN
     if sum(len(given.outcome.content) for given in outcomes) <= most_characters:
-        yield tuple(outcomes)
-    for characters, of_source, findings in _STEPS:
-        if sum(min(len(given.outcome.content), characters) for given in outcomes) <= most_characters:
-            yield tuple(_cut(given, characters, of_source, findings) for given in outcomes)
+        yield partial(tuple[InputOutcome, ...], outcomes)
+    for step in _STEPS:
+        if sum(min(len(given.outcome.content), step[0]) for given in outcomes) <= most_characters:
+            yield partial(_shortened, outcomes, *step)
+
+
+def _shortened(
+    outcomes: Sequence[InputOutcome], characters: int, of_source: int, findings: int | None
+) -> tuple[InputOutcome, ...]:
+    return tuple(_cut(given, characters, of_source, findings) for given in outcomes)
 
 
 def _cut(given: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:

@@ -239,7 +239,7 @@ def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSch
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
     opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
-    if not (request.documents or request.follows):
+    if not (request.documents or request.follows or request.delegation):
         facts = await _facts_at_once(opening)
         if facts is not None:
             return facts

@@ -37,6 +37,7 @@ from chargehand.contracts import (
     TurnEvent,
     Usage,
 )
+from chargehand.contracts.calls import call_title
 from chargehand.history import end_state, error_of, time_of
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 
@@ -53,6 +54,26 @@ class _Answer(Contract):
     answer: str = ""
 
 
+class _ToolCall(Contract):
+    """The part of a tool's call that is read."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+
+
+class _Tool(Contract):
+    """The part of a tool's result that is read."""
+
+    ok: bool = True
+
+
+class _Used(Contract):
+    """The part of a call that is read which was made before its turn ended."""
+
+    position: int
+    result: _Tool
+
+
 class _Turn(Contract):
     """The part of a turn's result that is read."""
 
@@ -60,12 +81,8 @@ class _Turn(Contract):
     usage: Usage = Usage()
     stop: str = ""
     answer: JsonValue = None
-
-
-class _Tool(Contract):
-    """The part of a tool's result that is read."""
-
-    ok: bool = True
+    tool_calls: tuple[_ToolCall, ...] = ()
+    used: tuple[_Used, ...] = ()
 
 
 class _Ended(Contract):
@@ -253,8 +270,22 @@ class Projection:
         given: list[Event | Written] = [TurnEvent(turn=found.name, model=turn.model if turn else "", **asked, **ended)]
         if turn is not None:
             given.append(SpendEvent(model=turn.model, usage=turn.usage, **asked, **self._about(at)))
+            given += self._used(found.name, turn, at)
             if found.title == _WRITING and not self.subtask and turn.stop == "answer":
                 given.append(Written(at, _Answer.model_validate(turn.answer or {}).answer))
+        return given
+
+    def _used(self, name: str, turn: _Turn, at: datetime) -> list[Event]:
+        """Tell of the tools that were used before a turn ended."""
+        given: list[Event] = []
+        for used in turn.used:
+            call = turn.tool_calls[used.position]
+            about: dict[str, Any] = {
+                "call": f"{name}/{used.position + 1}.{call.tool}",
+                "tool": call.tool,
+                "title": call_title(call.tool, call.arguments),
+            } | self._about(at)
+            given += [ToolEvent(state="started", **about), ToolEvent(state="completed", ok=used.result.ok, **about)]
         return given
 
     async def _scheduled(self, event: HistoryEvent, attributes: Any, at: datetime) -> list[Event | Written]:

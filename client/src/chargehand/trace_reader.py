@@ -17,6 +17,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Contract, PlannedSubtask, Recorded, Route, Source, Step, Trace, Usage
+from chargehand.contracts.calls import call_title
 from chargehand.history import State, end_state, error_of, time_of
 from chargehand.visibility import describe, histories
 from chargehand.wire import ActivityType, SignalName, WorkflowType
@@ -50,6 +51,12 @@ class _Called(Contract):
     call: _Arguments
 
 
+class _ToolCall(_Arguments):
+    """The part of a tool's call that is read."""
+
+    tool: str
+
+
 class _Given(Contract):
     """The part of a tool's result that is read."""
 
@@ -57,11 +64,22 @@ class _Given(Contract):
     sources: tuple[Source, ...] = ()
 
 
-class _Billed(Contract):
-    """The cost of a turn, the only part of its result that is read."""
+class _Used(Contract):
+    """A call that was made before its turn ended."""
+
+    position: int
+    result: _Given
+    began_at: datetime
+    ended_at: datetime
+
+
+class _Turn(Contract):
+    """The part of a turn's result that is read: its cost, and the calls that were made before it ended."""
 
     model: str = ""
     usage: Usage = Usage()
+    tool_calls: tuple[_ToolCall, ...] = ()
+    used: tuple[_Used, ...] = ()
 
 
 class _Requested(Contract):
@@ -125,6 +143,8 @@ class _WorkflowSteps:
     decisions: dict[int, _Draft] = field(default_factory=dict[int, _Draft])
     """About tool calls, by the number of the request."""
     runs: dict[int, str] = field(default_factory=dict[int, str])
+    used: list[_Draft] = field(default_factory=list["_Draft"])
+    """Tool calls that were made before the turns ended that asked for them."""
     routes: list[_Draft] = field(default_factory=list["_Draft"])
     """How agents got their work without a plan, as the memo says."""
 
@@ -171,7 +191,9 @@ class _Reader:
                 if key in found.runs
             )
         )
-        steps_of_runs = ((*found.routes, *found.activities.values(), *found.decisions.values()) for found in collected)
+        steps_of_runs = (
+            (*found.routes, *found.activities.values(), *found.used, *found.decisions.values()) for found in collected
+        )
         own = [workflow, *(step for steps in steps_of_runs for step in steps)]
         return [*(draft.finished() for draft in own), *(step for steps in below for step in steps)]
 
@@ -234,8 +256,10 @@ class _Reader:
         elif state := end_state(kind, "activity_task"):
             _end(draft, state, event, attributes)
             if state == "completed":
-                await self._add_usage(draft, attributes.result)
+                if draft.kind == "turn" and (turn := await self._decode(attributes.result, _Turn)):
+                    _read_turn(draft, turn, found, event)
                 if draft.kind == "tool":
+                    draft.usage = Usage(tool_calls=1)
                     given = await self._decode(attributes.result, _Given)
                     draft.result = _recorded(_whole(given) if given else None, found, event)
 
@@ -322,18 +346,6 @@ class _Reader:
         plan = await self._decode(Payloads(payloads=[payload]), cast("Any", tuple[PlannedSubtask, ...]))
         draft.plan = cast("tuple[PlannedSubtask, ...]", plan or draft.plan)
 
-    async def _add_usage(self, draft: _Draft, result: Payloads) -> None:
-        if draft.kind == "tool":
-            draft.usage = Usage(tool_calls=1)
-        if draft.kind != "turn" or not result.payloads:
-            return
-        billed = await self._decode(result, _Billed)
-        if billed is None:
-            return
-        draft.usage, draft.model = billed.usage, billed.model
-        if billed.model:
-            draft.name = f"{draft.name} ({billed.model})"
-
     async def _add_pending(self, workflow_id: str, found: _WorkflowSteps) -> None:
         """Describe running activities, whose start is not yet in the history."""
         description = await describe(self._client, workflow_id)
@@ -349,6 +361,32 @@ class _Reader:
             return str((await self._client.data_converter.decode([event.user_metadata.summary], [str]))[0])
         except Exception:  # noqa: BLE001  # a step without its summary is better than no trace
             return ""
+
+
+def _read_turn(draft: _Draft, turn: _Turn, found: _WorkflowSteps, event: HistoryEvent) -> None:
+    """Read the cost of a turn, and the tools that were used before it ended."""
+    draft.usage, draft.model = turn.usage, turn.model
+    if turn.model:
+        draft.name = f"{draft.name} ({turn.model})"
+    for used in turn.used:
+        call = turn.tool_calls[used.position]
+        found.used.append(
+            _Draft(
+                id=f"{draft.id}/{used.position + 1}.{call.tool}",
+                parent=draft.parent,
+                kind="tool",
+                name=call_title(call.tool, call.arguments),
+                agent=draft.agent,
+                tool=call.tool,
+                started_at=used.began_at,
+                ended_at=used.ended_at,
+                state="completed",
+                usage=Usage(tool_calls=1),
+                worker=draft.worker,
+                arguments=_recorded(call.arguments, found, event),
+                result=_recorded(_whole(used.result), found, event),
+            )
+        )
 
 
 def _whole(given: _Given) -> dict[str, JsonValue]:

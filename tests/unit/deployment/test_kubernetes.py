@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import worker_main
+from activities.settings import Settings
 from chargehand.environment import PREFIX, SETTINGS
 from tests.containers.engine import service
 
@@ -115,11 +116,7 @@ def test_ports_are_opened_where_something_listens() -> None:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> None:
     """Each settings file, scaling target and set of labels that is referred to is there."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
-    command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
-    rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    manifests = [cast("Manifest", each) for each in yaml.safe_load_all(rendered)]
+    manifests = render(overlay)
     there = {(each["kind"], each["metadata"]["name"]) for each in manifests}
     workloads = [each for each in manifests if each["kind"] in {"Deployment", "WorkerDeployment"}]
 
@@ -136,6 +133,40 @@ def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> Non
     for each in manifests:
         target = each.get("spec", {}).get("scaleTargetRef")
         assert target is None or (target.get("kind", "Deployment"), target["name"]) in there
+
+
+def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their pods get none of the workers' secrets and settings, and the two have queues and roles that fit."""
+    manifests = render("separate")
+    data = {each["metadata"]["name"]: each["data"] for each in manifests if each["kind"] == "ConfigMap"}
+    containers = {
+        each["metadata"]["name"]: only(each["spec"]["template"]["spec"])
+        for each in manifests
+        if each["kind"] == "Deployment"
+    }
+    read_as: dict[str, Settings] = {}
+    for name, container in containers.items():
+        given = {key: value for source in references(container, "configMapRef") for key, value in data[source].items()}
+        with monkeypatch.context() as patch:
+            for key, value in (given | environment(container)).items():
+                patch.setenv(key, value)
+            read_as[name] = Settings()
+
+    assert references(containers["chargehand-sandboxes"], "secretRef") == {"chargehand-shared", "chargehand-sandboxes"}
+    assert {name: sorted(settings.roles) for name, settings in read_as.items()} == {
+        "chargehand-sandboxes": ["sandboxes"],
+        "chargehand-worker": ["models", "sessions", "tools"],
+    }
+    assert all(settings.queues.keys() == {"sandboxes"} for settings in read_as.values())
+
+
+def render(overlay: str) -> list[Manifest]:
+    """Have kubectl make the manifests of an overlay."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
+    rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return [cast("Manifest", each) for each in yaml.safe_load_all(rendered)]
 
 
 def selectors(manifests: list[Manifest]) -> Iterator[dict[str, str]]:

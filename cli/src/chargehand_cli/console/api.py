@@ -79,7 +79,7 @@ class ArtifactList(BaseModel):
 
 async def start(call: Call) -> Response:
     """Start a session, from JSON or from a form with documents."""
-    request = await _read_request(call)
+    request = call.backend.owned(await _read_request(call))
     key = call.request.headers.get("idempotency-key")
     session_id = _session_id(key) if key is not None else None
     session = await call.backend.connect().start(request, session_id=session_id)
@@ -128,7 +128,7 @@ async def list_sessions(call: Call) -> Response:
     state, crew, tenant, thread = (given.get(name) for name in _FILTERS)
     if state is not None and state not in STATES:
         raise invalid("query", [f"state: there is no state '{printable(state, 60)}'; there are {', '.join(STATES)}"])
-    found = call.backend.connect().list(limit, state=state, crew=crew, tenant=tenant, thread=thread)
+    found = call.backend.list(limit, state=state, crew=crew, tenant=tenant, thread=thread)
     return answer(SessionList(sessions=[each async for each in found]))
 
 

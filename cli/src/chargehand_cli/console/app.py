@@ -48,7 +48,7 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
             Route(f"{PREFIX}/openapi.json", openapi),
             *(_route(each, backend, settings) for each in OPERATIONS),
             *PAGES,
-            *_agent_routes(backend, url),
+            *([] if backend.tenant else _agent_routes(backend, url)),
         ],
         exception_handlers={
             Problem: _on_problem,

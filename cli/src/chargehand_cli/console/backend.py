@@ -1,13 +1,17 @@
 """What the console stands on: a connected client, and the place of the files that workers share."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import Any, Final
 
-from chargehand import Chargehand, Session
-from chargehand.errors import UploadRefused
+from chargehand import Chargehand, Session, SessionRequest, SessionSummary
+from chargehand.errors import InvalidInput, SessionNotFound, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
+
+_ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
+"""What forms and requests say that name none."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,28 @@ class Backend:
     no_artifacts: str = "It is unknown where the workers keep files."
     """Why it is unknown, and the remedy."""
     encryption: Encryption | None = None
+    tenant: str | None = None
+    """The only tenant whose sessions are started, listed and found; None for all."""
     session_url: Callable[[str], str | None] = lambda _: None
     """Returns a session's address in Temporal's Web UI."""
+
+    def owned(self, request: SessionRequest) -> SessionRequest:
+        """Return a request as its tenant's, whatever it says itself.
+
+        Raises:
+            InvalidInput: it names another tenant.
+        """
+        if self.tenant is None or request.tenant == self.tenant:
+            return request
+        if "tenant" in request.model_fields_set and request.tenant != _ANY_TENANT:
+            raise InvalidInput(f"tenant: this console starts sessions of '{self.tenant}' only; leave it out")
+        return request.model_copy(update={"tenant": self.tenant})
+
+    def list(self, limit: int, **filters: Any) -> AsyncIterator[SessionSummary]:
+        """List sessions, by the filters of the client."""
+        if self.tenant is not None:
+            filters["tenant"] = self.tenant
+        return self.connect().list(limit, **filters)
 
     async def session(self, session_id: str) -> Session:
         """Find a session, as `find` does."""
@@ -37,7 +61,10 @@ class Backend:
         chargehand = self.connect()
         with translated(session_id):
             found = await describe_session(chargehand.client, session_id)
-        return chargehand.session(session_id), is_open(found)
+        session = chargehand.session(session_id)
+        if self.tenant is not None and (await session.request()).tenant != self.tenant:
+            raise SessionNotFound(session_id)
+        return session, is_open(found)
 
     def require_artifacts(self) -> str:
         """Return where files are.

@@ -63,12 +63,12 @@ class Spend(BaseModel):
 
 async def latest_rows(backend: Backend, most: int) -> list[Row]:
     """List the newest sessions."""
-    return [_row(each) async for each in backend.connect().list(most)]
+    return [_row(each) async for each in backend.list(most)]
 
 
 async def search_rows(backend: Backend, search: Search) -> list[Row]:
     """List the sessions that match: filters are the server's, words are looked up in goals and ids."""
-    found = backend.connect().list(
+    found = backend.list(
         MOST_SEARCHED, state=search.state or None, crew=search.crew or None, tenant=search.tenant or None
     )
     words = search.q.casefold().split()
@@ -98,7 +98,7 @@ async def spend_rows(backend: Backend) -> tuple[list[Spend], Spend]:
     since = datetime.now(UTC) - timedelta(days=SPEND_DAYS)
     rows: dict[tuple[str, str], Spend] = {}
     total = Spend()
-    async for each in backend.connect().list(MOST_COUNTED, since=since):
+    async for each in backend.list(MOST_COUNTED, since=since):
         key = (f"{each.started_at:%Y-%m-%d}", each.tenant or "unknown")
         for sum_ in (rows.setdefault(key, Spend(day=key[0], tenant=key[1])), total):
             sum_.add(each)

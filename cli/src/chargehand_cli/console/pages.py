@@ -199,7 +199,7 @@ async def start(request: Request, form: FormData) -> Response:
         fields = _fields(typed)
         validate(SessionRequest, fields, "request")  # before anything is stored
         documents = await store_uploads(files_of(form, "documents"), backend)
-        asked = validate(SessionRequest, fields | {"documents": documents}, "request")
+        asked = backend.owned(validate(SessionRequest, fields | {"documents": documents}, "request"))
         session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
     except (ChargehandError, Problem) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)

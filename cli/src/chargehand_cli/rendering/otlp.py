@@ -36,7 +36,7 @@ def otlp(trace: Trace) -> str:
 
 
 def _asked_by(trace: Trace) -> dict[str, str]:
-    """Find the turn that asked for each tool call: `turn-3` for the call `turn-3.1.search` of the same workflow."""
+    """Find the turn that asked for each tool call: `turn-3` for the calls `turn-3.1.search` and `turn-3/1.search`."""
     turns = {step.id for step in trace.steps if step.kind == "turn" and step.started_at}
     calls = {step.id: _turn_of(step.id) for step in trace.steps if step.kind == "tool"}
     return {call: turn for call, turn in calls.items() if turn in turns}
@@ -44,7 +44,8 @@ def _asked_by(trace: Trace) -> dict[str, str]:
 
 def _turn_of(call: str) -> str:
     workflow, _, name = call.rpartition("#")
-    return f"{workflow}#{name.partition('.')[0]}"
+    turn, in_turn, _ = name.partition("/")
+    return f"{workflow}#{turn if in_turn else turn.partition('.')[0]}"
 
 
 def _span(trace: Trace, step: Step, parent: str | None) -> _Json:

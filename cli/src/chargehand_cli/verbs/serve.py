@@ -73,14 +73,21 @@ async def console(
     certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS certificate chain, PEM.")] = None,
     private_key: Annotated[Path | None, typer.Option(metavar="FILE", help="TLS private key, PEM.")] = None,
     rate: Annotated[int, typer.Option(min=1, help="Requests per minute of one client.")] = 600,
+    tenant: Annotated[
+        str | None, typer.Option(help="Start, list and show sessions of this tenant only.", show_default="any")
+    ] = None,
 ) -> None:
     """Serve the web page and the HTTP API of a server's sessions until Ctrl-C.
 
     Clients need a token: CHARGEHAND_CONSOLE_TOKEN, or a random one that is printed at the start.
     """
+    from chargehand import SessionRequest
+    from chargehand.arguments import contract
     from chargehand_cli.console.server import serving
     from chargehand_cli.console.settings import ConsoleSettings
 
+    if tenant is not None:
+        contract(SessionRequest, goal="checks the name", tenant=tenant)
     settings = ConsoleSettings(
         _token(),
         host=host,
@@ -91,7 +98,7 @@ async def console(
         requests_per_minute=rate,
     )
     await connection.open()
-    async with serving(_backend(connection), settings) as running:
+    async with serving(_backend(connection, tenant), settings) as running:
         say(connection.describe())
         _announce(running, settings)
         while True:
@@ -110,7 +117,7 @@ def _announce(console: "RunningConsole", settings: "ConsoleSettings") -> None:
     say(f"HTTP API: {console.url}/api/v1 with the token {shown}")
 
 
-def _backend(connection: Connection) -> "Backend":
+def _backend(connection: Connection, tenant: str | None = None) -> "Backend":
     from chargehand_cli.console.backend import Backend
 
     location = connection.location
@@ -120,5 +127,6 @@ def _backend(connection: Connection) -> "Backend":
         no_artifacts=f"Files cannot be shared with the workers of the server set by {location.configured_by}: "
         f"{NAME_SHARED_FILES}",
         encryption=encryption_of(os.environ),
+        tenant=tenant,
         session_url=connection.session_url,
     )

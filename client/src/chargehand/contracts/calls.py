@@ -1,5 +1,6 @@
 """Tool calls that wait for a person, and what the person decides."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -47,3 +48,9 @@ class CallDecision(TypedByPeople):
     """The arguments to be used instead, for `edit`."""
     reason: Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters] = ""
     """Why, for `reject`; the agent reads it."""
+
+
+def call_title(tool: str, arguments: Mapping[str, JsonValue]) -> str:
+    """Say in a line what a tool is called for: its name, and the beginning of its first argument."""
+    first: Sequence[object] = list(arguments.values())[:1]
+    return f"{tool}: {' '.join(str(*first).split())[:120]}"

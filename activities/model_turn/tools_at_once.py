@@ -1,0 +1,75 @@
+"""Quick tools, used within the turn that asks for them: they take no activity and no workflow task of their own.
+
+The reply is recorded by then, so nothing that happens here loses what was paid. Which tools may be used, the workflow
+says; whatever is not used here, fails or takes long is used by an activity of its own, with its retries.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from activities.contracts import ToolCall, ToolRequest
+from activities.model_turn.contracts import TurnRequest, TurnResult, UsedTool
+from activities.notes import NOTE
+from activities.tool_use import ToolActivities
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
+
+_MOST_CALLS: Final = 8
+_MOST_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 256 * 1024
+"""Of all results together: a turn whose result is too large would be lost with its reply."""
+_WHITE_SPACE: Final = re.compile(r"\s|\\[nrtbf]")
+
+
+async def use_at_once(
+    uses: ToolActivities, request: TurnRequest, task: Task, result: TurnResult, patience_seconds: float
+) -> tuple[UsedTool, ...]:
+    """Make the calls of a reply, if all of them may be made within the turn; return those that have ended well."""
+    chosen = _chosen(request, task, result)
+    if not chosen:
+        return ()
+    using = [asyncio.create_task(_use(uses, request, position, result.tool_calls[position])) for position in chosen]
+    try:
+        done, _ = await asyncio.wait(using, timeout=min(_MOST_SECONDS, patience_seconds))
+    finally:
+        for each in using:
+            each.cancel()
+    used = tuple(each.result() for each in using if each in done and not each.cancelled() and each.exception() is None)
+    is_large = sum(len(each.model_dump_json()) for each in used) > _MOST_BYTES
+    return () if is_large else used
+
+
+async def _use(uses: ToolActivities, request: TurnRequest, position: int, call: ToolCall) -> UsedTool:
+    began_at = datetime.now(UTC)
+    used = await uses.use_tool(
+        ToolRequest(
+            session=request.session,
+            step=f"{request.step}/{position + 1}.{call.tool}",
+            crew=request.crew,
+            agent=request.agent,
+            call=call,
+            documents=request.documents,
+        )
+    )
+    return UsedTool(position=position, result=used, began_at=began_at, ended_at=datetime.now(UTC))
+
+
+def _chosen(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[int]:
+    """Choose the positions of the calls to be made; none if one of them is left to the workflow, which waits for it."""
+    if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
+        return ()
+    calls = {position: call for position, call in enumerate(result.tool_calls) if call.tool != NOTE.name}
+    made = {_folded(call) for past in task.rounds for call in past.calls}
+    may_be_used = all(
+        call.tool in request.at_once and not call.malformed and _folded(call) not in made for call in calls.values()
+    )
+    return tuple(calls) if may_be_used and len(calls) <= _MOST_CALLS else ()
+
+
+def _folded(call: ToolCall) -> str:
+    """Fold a call so that all that the workflow takes for repetitions are equal, and some that it does not."""
+    return _WHITE_SPACE.sub("", json.dumps([call.tool, call.arguments], sort_keys=True, ensure_ascii=False).casefold())

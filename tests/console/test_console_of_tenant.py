@@ -1,0 +1,44 @@
+"""A console of one tenant: its token cannot act for another, nor read what is another's."""
+
+from pathlib import Path
+
+from temporalio.client import Client
+
+from chargehand.contracts import SessionRequest
+from tests.console.conftest import open_console
+from tests.scripted_model import Script, topics
+
+
+async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
+    """What is started runs for the console's tenant, and a request for another is refused; sessions of others are
+    neither listed, nor counted, nor found by their id, to be read or to be stopped."""
+    async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="acme") as console:
+        others = await console.environment.chargehand.start(SessionRequest(goal="What is theirs?", tenant="other"))
+        await others.result()
+        started = await console.api.post(
+            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
+        )
+        again = await console.api.post(
+            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
+        )
+        forged = await console.api.post("/api/v1/sessions", json={"goal": "What is theirs?", "tenant": "other"})
+        path = f"/api/v1/sessions/{started.json()['session']}"
+        own = await console.api.get(f"{path}/result?wait=60")
+        listed = await console.api.get("/api/v1/sessions", params={"tenant": "other", "limit": 1_000})
+        spent = await console.api.get("/api/v1/spend")
+        hidden = [
+            (await console.api.get(f"/api/v1/sessions/{others.id}{part}")).status_code
+            for part in ("", "/plan", "/result", "/trace", "/events", "/artifacts")
+        ]
+        stopped = await console.api.post(f"/api/v1/sessions/{others.id}/cancel")
+        page = await console.api.get(f"/sessions/{others.id}")
+        request = await console.environment.chargehand.session(started.json()["session"]).request()
+
+    assert (started.status_code, again.json(), own.status_code) == (201, started.json(), 200)
+    assert request.tenant == "acme"
+    assert (forged.status_code, "'acme' only" in forged.text) == (422, True)
+    assert {each["tenant"] for each in listed.json()["sessions"]} == {"acme"}
+    assert {each["tenant"] for each in spent.json()["rows"]} == {"acme"}
+    assert hidden == [404] * len(hidden)
+    assert stopped.status_code == 404
+    assert "What is theirs" not in page.text

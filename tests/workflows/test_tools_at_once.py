@@ -1,0 +1,121 @@
+"""Quick tools that are used within the turn that asks for them, on a real server."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from activities.tools import ToolAnswer, ToolContext
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import SessionRequest, ToolEvent
+from chargehand.session import Session
+from chargehand.wire import ActivityType
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Script, ScriptedTool, answer, subtask, use
+from tests.workflows.conftest import OpenEnvironment
+
+REQUEST = SessionRequest(goal="What do the documents say?", review="never")
+QUICK = "search_documents"
+CAREFUL = f"""
+name = "careful"
+description = "Reads nothing that nobody has approved."
+guidance = "Give everything to the reader."
+
+[[agents]]
+name = "reader"
+description = "Reads the user's documents."
+prompt = "Answer from the documents."
+tools = ["{QUICK}"]
+approve = ["{QUICK}"]
+capabilities = ["reads_private"]
+"""
+SCRIPT = Script().plan(subtask("T1"))
+
+
+async def uses_of(opened: SessionEnvironment, session: Session) -> list[str]:
+    """Name the tools for which the subtask of a session had an activity of its own."""
+    [record] = (await session.result()).subtasks
+    history = await opened.chargehand.client.get_workflow_handle(record.workflow_id or "").fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
+    used = [each.activity_id for each in scheduled if each.activity_type.name == ActivityType.USE_TOOL]
+    return [each.rpartition(".")[2] for each in used]
+
+
+async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnvironment) -> None:
+    """The agent reads the result, the report counts the call, and followers and the trace show it."""
+    script = SCRIPT.on("work", use(QUICK), answer("Known."))
+    async with environment(script, at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+        events = [event async for event in session.follow() if isinstance(event, ToolEvent)]
+        report, trace = await session.result(), await session.trace()
+
+        assert await uses_of(opened, session) == []
+    assert (len(opened.tools[QUICK].calls), report.usage.tool_calls) == (1, 1)
+    assert [task.rounds[0].results[0].ok for task in opened.model.tasks(WorkTask)[1:]] == [True]
+    assert [(event.tool, event.state, event.subtask) for event in events] == [
+        (QUICK, "started", "T1"),
+        (QUICK, "completed", "T1"),
+    ]
+    [step] = [step for step in trace.steps if step.kind == "tool"]
+    assert (step.tool, step.state, step.id.rpartition("#")[2]) == (QUICK, "completed", f"turn-1/1.{QUICK}")
+    assert step.arguments is not None
+    assert step.result is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "calls"),
+    [
+        pytest.param([use(QUICK, "read_document")], [QUICK, "read_document"], 1, id="beside a tool that is not quick"),
+        pytest.param([use(QUICK), use(QUICK)], [], 1, id="the same call again"),
+        pytest.param([use(QUICK), use(QUICK.upper())], [], 1, id="a tool that there is not"),
+        pytest.param([use(*[QUICK] * 9)], [QUICK] * 8, 8, id="more calls than a round may have"),
+    ],
+)
+async def test_a_turn_uses_no_tool_that_the_workflow_has_to_judge(
+    environment: OpenEnvironment, asked: list[object], own: list[str], calls: int
+) -> None:
+    """What is repeated, too much or not quick alone is left to the workflow, which refuses it or has it used."""
+    script = SCRIPT.on("work", *asked, answer("Known."))  # pyright: ignore[reportArgumentType]  # replies
+    async with environment(script, at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST.model_copy(update={"crew": "research"}))
+
+        assert sorted(await uses_of(opened, session)) == sorted(own)
+    assert len(opened.tools[QUICK].calls) == calls
+
+
+async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_paid_twice(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is recorded before its tools are used: their failure costs an activity, not another turn."""
+    failures = [OSError("the index is being written")]
+    real = ScriptedTool.use
+
+    async def failing(self: ScriptedTool, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        if failures:
+            raise failures.pop()
+        return await real(self, arguments, context)
+
+    monkeypatch.setattr(ScriptedTool, "use", failing)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+
+        assert await uses_of(opened, session) == [QUICK]
+    assert len(opened.model.tasks(WorkTask)) == 2
+    assert (await session.result()).usage.turns == len(opened.model.calls)
+
+
+async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
+    environment: OpenEnvironment, tmp_path: Path
+) -> None:
+    """What somebody decides about waits for the decision, however quick the tool is."""
+    (tmp_path / "careful.toml").write_text(CAREFUL)
+    script = SCRIPT.on("work", use(QUICK), answer("Known."))
+    async with environment(script, at_once=[QUICK], own_crews=(tmp_path,)) as opened:
+        session = await opened.chargehand.start(REQUEST.model_copy(update={"crew": "careful"}))
+        async for event in session.follow():
+            if event.kind == "call":
+                break
+
+        assert opened.tools[QUICK].calls == []
+        await session.cancel()
