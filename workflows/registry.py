@@ -5,12 +5,14 @@ from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.api.enums.v1 import CommandType
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.worker import (
     ExecuteWorkflowInput,
+    HandleQueryInput,
     HandleSignalInput,
     HandleUpdateInput,
     Interceptor,
@@ -113,6 +115,7 @@ class RefuseBadInput(Interceptor):
 
     A workflow that was started with no input or with several fails; such signals are dropped, as the SDK drops those
     whose input it cannot read. An error in a handler ends that message only: it is a bug, and the log says where.
+    A session's details are rendered when the Web UI asks for them.
     """
 
     def workflow_interceptor_class(
@@ -130,6 +133,14 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
                 "input", [f'input: one JSON object is expected, such as {{"goal": "…"}}; {len(input.args)} were given']
             )
         return await super().execute_workflow(input)
+
+    async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # as above
+        """Render the details of a session only when somebody looks: to render them at every change is quadratic."""
+        answer = await super().handle_query(input)
+        session = workflow.instance()
+        if isinstance(answer, WorkflowMetadata) and isinstance(session, SupervisorWorkflow):
+            answer.current_details = session.details()
+        return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above
         is_ours = input.signal in _SIGNALS  # any other comes with its name

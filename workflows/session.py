@@ -42,7 +42,6 @@ from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
-from workflows.web_ui import details
 
 _PUBLISHED: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
 """States that are written into the memo; the others can be told from what the session does."""
@@ -233,10 +232,9 @@ class Session:
         """Change to another state."""
         self.progress.enter(state)
         # A task without commands could be merged with the update waited for.
-        self._publish(always=state in WAITING_STATES)
+        self.publish(always=state in WAITING_STATES)
         if state in WAITING_STATES:
             self.list_state()
-        self.refresh_details()
 
     def list_state(self, report: Report | None = None) -> None:
         """Have the server list the session's state and cost, if the state has changed since.
@@ -279,12 +277,7 @@ class Session:
         self.progress.add_route(route)
         workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
 
-    def refresh_details(self) -> None:
-        """Refresh the Web UI details, and what followers of the history read."""
-        workflow.set_current_details(details(self.progress.status()))
-        self._publish()
-
-    def _publish(self, *, always: bool = False) -> None:
+    def publish(self, *, always: bool = False) -> None:
         """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
         if self.progress.state not in _PUBLISHED:
             return
@@ -380,4 +373,4 @@ class Session:
         self.ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted))
         if raised.deadline is not None:
             self.clock.extend(raised.deadline)
-        self.refresh_details()
+        self.publish()

@@ -288,7 +288,6 @@ class SupervisorWorkflow:
     def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Show that a signal was ignored, to those who would wait for its effect."""
         self._progress.ignore_unknown(signal)
-        workflow.set_current_details(details(self._progress.status()))
 
     @workflow.signal(name=SignalName.GRANT, description="The parent session's answer.")
     def receive_grant(self, grant: Grant) -> None:
@@ -299,6 +298,10 @@ class SupervisorWorkflow:
     def receive_admission(self, admission: Admission) -> None:
         """Keep the ledger's answer."""
         self._place.receive(admission)
+
+    def details(self) -> str:
+        """Render what the Web UI shows of the session, when it asks."""
+        return details(self._progress.status())
 
     @property
     def _open(self) -> Session:

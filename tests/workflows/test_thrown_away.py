@@ -30,9 +30,9 @@ class Collector:
 
     @workflow.run
     async def run(self) -> str:
-        """Give the details of this workflow after the collection."""
+        """Give the memo of this workflow after the collection."""
         gc.collect()
-        return workflow.get_current_details()
+        return ", ".join(workflow.memo())
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def garbage_stays() -> Generator[None]:
 async def test_what_a_stopped_worker_leaves_does_nothing_more(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
 ) -> None:
-    """The workflow in which the garbage is collected keeps its own details and ends as if nothing had been there."""
+    """The workflow in which the garbage is collected keeps its own memo and ends as if nothing had been there."""
     monkeypatch.setattr(worker_main, "_GRACE", timedelta(0))
     monkeypatch.setattr(worker_main, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
     held = Held(answer("Known."))

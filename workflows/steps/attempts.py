@@ -140,7 +140,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
     is_granted = session.grants.open(child, reservation)
-    session.refresh_details()
+    session.publish()
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs

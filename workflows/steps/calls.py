@@ -52,7 +52,7 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
 
     if session.progress.state == "executing":
         session.enter("awaiting_call_approval")
-    session.refresh_details()
+    session.publish()
     if not is_over() and left > timedelta(0):
         with suppress(TimeoutError):
             await workflow.wait_condition(
@@ -61,7 +61,7 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
     reply = pending.reply or session.calls.expire(pending)
     if session.progress.state == "awaiting_call_approval":
         session.resume()
-    session.refresh_details()
+    session.publish()
     return reply
 
 

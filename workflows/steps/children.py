@@ -234,7 +234,7 @@ async def answer_grant_request(session: Session, request: GrantRequest) -> None:
     session.grants.queue(request.child)
     granted = await _enlarge_in_time(session, request.child, asked)
     session.grants.dequeue(request.child)
-    session.refresh_details()
+    session.publish()
     grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
     # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
     with suppress(FailureError):

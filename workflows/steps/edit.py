@@ -43,5 +43,5 @@ def edit_plan(session: Session, edit: PlanEdit) -> Plan:
         session.report_reserve.hold()
         reserve_report(session)
     session.progress.edit(plan, records)
-    session.refresh_details()
+    session.publish()
     return plan

@@ -60,7 +60,7 @@ def _start_ready(session: Session, running: _Running) -> None:
             session.progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
     session.peaks.count_parallel(len(running))
-    session.refresh_details()
+    session.publish()
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
@@ -118,7 +118,7 @@ def _collect(session: Session, running: _Running) -> None:
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
     session.progress.end(subtask.id, outcome, workflow.now())
     reserve_report(session)
-    session.refresh_details()
+    session.publish()
 
 
 async def _stop(session: Session, running: _Running) -> None:

@@ -128,7 +128,7 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     session.progress.adopt(larger)
     left_out = [*answer.instructions[room:], *answer.omitted][:MOST_ITEMS]
     session.progress.add_gaps(f"{template.id}: the limits left no room for: {item[:200]}" for item in left_out)
-    session.refresh_details()
+    session.publish()
     return ()
 
 

@@ -84,7 +84,7 @@ async def open_session(
     reserve_report(session)
     if delegation is not None:
         session.model_calls.learn(delegation.overcharges)
-    session.refresh_details()
+    session.publish()
     return session
 
 
