@@ -1,7 +1,8 @@
 """Whether the namespace has the search attributes of sessions: a workflow that sets an unknown one gets stuck."""
 
+import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from temporalio.client import Client
@@ -18,14 +19,16 @@ class Listing:
 
     _are_there: bool = False
     _looked_at: float | None = None
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def is_possible(self, client: Client) -> bool:
-        """Whether sessions may set their search attributes."""
-        now = time.monotonic()
-        if not self._are_there and (self._looked_at is None or now - self._looked_at > _LOOK_AGAIN_SECONDS):
-            self._looked_at = now
-            try:
-                self._are_there = not await missing_attributes(client)
-            except RPCError:
-                self._looked_at = None
-        return self._are_there
+        """Whether sessions may set their search attributes; sessions that open meanwhile wait for the same answer."""
+        async with self._looking:
+            now = time.monotonic()
+            if not self._are_there and (self._looked_at is None or now - self._looked_at > _LOOK_AGAIN_SECONDS):
+                try:
+                    self._are_there = not await missing_attributes(client)
+                    self._looked_at = now
+                except RPCError:
+                    self._looked_at = None
+            return self._are_there

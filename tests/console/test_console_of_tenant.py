@@ -12,7 +12,7 @@ from tests.scripted_model import Script, topics
 async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
     """What is started runs for the console's tenant, and a request for another is refused; sessions of others are
     neither listed, nor counted, nor found by their id, to be read or to be stopped."""
-    async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="acme") as console:
+    async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
         others = await console.environment.chargehand.start(SessionRequest(goal="What is theirs?", tenant="other"))
         await others.result()
         started = await console.api.post(
@@ -35,10 +35,10 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
         request = await console.environment.chargehand.session(started.json()["session"]).request()
 
     assert (started.status_code, again.json(), own.status_code) == (201, started.json(), 200)
-    assert request.tenant == "acme"
-    assert (forged.status_code, "'acme' only" in forged.text) == (422, True)
-    assert {each["tenant"] for each in listed.json()["sessions"]} == {"acme"}
-    assert {each["tenant"] for each in spent.json()["rows"]} == {"acme"}
+    assert request.tenant == "initech"
+    assert (forged.status_code, "'initech' only" in forged.text) == (422, True)
+    assert {each["tenant"] for each in listed.json()["sessions"]} == {"initech"}
+    assert {each["tenant"] for each in spent.json()["rows"]} == {"initech"}
     assert hidden == [404] * len(hidden)
     assert stopped.status_code == 404
     assert "What is theirs" not in page.text

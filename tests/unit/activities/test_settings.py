@@ -125,6 +125,7 @@ BAD = {
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
     "CHARGEHAND_QUEUES": ("[]", '{"robots": 1}', '{"tools": 0}', '{"tools": 1, "tools": 2}'),
     "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
+    "CHARGEHAND_CALLER_KEY": ("", "short"),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
     "CHARGEHAND_PROCESSES": ("0", "65", "all"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),

@@ -12,6 +12,7 @@ from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest, Lis
 from temporalio.client import Client
 from temporalio.converter import StorageDriverStoreContext
 
+from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.errors import ProtectionSettingsError
@@ -104,3 +105,17 @@ def test_ages_are_read() -> None:
     for wrong in ("", "30", "d", "-1d", "1.5d", "30 d", "1y", "9" * 7 + "d"):
         with pytest.raises(ProtectionSettingsError, match="12h, 30d or 4w"):
             age(wrong)
+
+
+async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:
+    """A file made by an agent goes once no session can refer to it; one that was read since stays."""
+    store = ArtifactStore(tmp_path)
+    unused, used = (store.put(content) for content in (b"a chart", b"a document"))
+    for digest in (unused, used):
+        old = (NOW - timedelta(days=50)).timestamp()
+        os.utime(tmp_path / artifact_key(digest), (old, old))
+    store.read(used)
+
+    await clean(cast("Client", ServerWithWorkflows(())), [tmp_path], timedelta(days=30), delete=True)
+
+    assert (store.has(unused), store.has(used)) == (False, True)
