@@ -50,6 +50,7 @@ help: ## List the commands
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
 	@echo '  make test TYPESCRIPT=1       the tests of examples/typescript, which need npm'
+	@echo '  make test CONTAINER=1        the worker in a container, by Docker or podman'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
 run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer GOAL over the folder DOCS; without both, the example question

@@ -119,3 +119,27 @@ async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
 
         assert opened.tools[QUICK].calls == []
         await session.cancel()
+
+
+async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read meanwhile is not used; the agent is told, and may make the call again."""
+    sessions: list[Session] = []
+    real = ScriptedTool.use
+
+    async def interrupted(self: ScriptedTool, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        if not self.calls:
+            await sessions[0].interrupt()
+        return await real(self, arguments, context)
+
+    monkeypatch.setattr(ScriptedTool, "use", interrupted)
+    script = SCRIPT.on("work", use(QUICK), use(QUICK), answer("Known."))
+    async with environment(script, at_once=[QUICK]) as opened:
+        sessions.append(await opened.chargehand.start(REQUEST))
+        await sessions[0].result()
+
+    [*_, last] = opened.model.tasks(WorkTask)
+    assert [past.results[0].ok for past in last.rounds] == [False, True]
+    assert last.rounds[0].results[0].output == {"error": "Interrupted by the user."}
+    assert len(opened.tools[QUICK].calls) == 2
