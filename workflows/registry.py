@@ -139,7 +139,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SupervisorWorkflow):
-            answer.current_details = session.details()
+            return WorkflowMetadata(definition=answer.definition, current_details=session.details())
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above

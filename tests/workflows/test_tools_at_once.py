@@ -105,6 +105,23 @@ async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_pa
     assert (await session.result()).usage.turns == len(opened.model.calls)
 
 
+async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn whose result the server refuses would lose its paid reply, in whatever script its tools answer."""
+    large = ToolAnswer(ok=True, output={"text": "🚢" * 70_000})
+
+    async def use_large(self: ScriptedTool, _arguments: Mapping[str, JsonValue], _context: ToolContext) -> ToolAnswer:
+        del self
+        return large
+
+    monkeypatch.setattr(ScriptedTool, "use", use_large)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+
+        assert await uses_of(opened, session) == [QUICK]
+
+
 async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
     environment: OpenEnvironment, tmp_path: Path
 ) -> None:
@@ -137,8 +154,9 @@ async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
     script = SCRIPT.on("work", use(QUICK), use(QUICK), answer("Known."))
     async with environment(script, at_once=[QUICK]) as opened:
         sessions.append(await opened.chargehand.start(REQUEST))
-        await sessions[0].result()
+        report = await sessions[0].result()
 
+    assert report.usage.tool_calls == 2
     [*_, last] = opened.model.tasks(WorkTask)
     assert [past.results[0].ok for past in last.rounds] == [False, True]
     assert last.rounds[0].results[0].output == {"error": "Interrupted by the user."}
