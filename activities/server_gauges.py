@@ -16,10 +16,11 @@ from temporalio.service import RPCError
 from activities.metrics import ACTIVITY_SLOTS, BACKLOG_AGE, BACKLOG_TASKS, SESSIONS_OPEN
 from chargehand.contracts import SessionState
 from chargehand.listing import WAITING_STATES
-from chargehand.wire import SearchAttribute, WorkflowType
+from chargehand.visibility import OPEN, ROOT_SESSIONS
+from chargehand.wire import SearchAttribute
 
-EVERY: Final = timedelta(seconds=30)
-_OPEN: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ExecutionStatus = 'Running'"
+_EVERY: Final = timedelta(seconds=30)
+_OPEN: Final = f"{ROOT_SESSIONS} AND {OPEN}"
 _WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
 _KINDS: Final = {
     "workflow": TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
@@ -43,7 +44,7 @@ async def measure_server(client: Client, slots: Mapping[str, int], meter: Metric
             for queue in slots:
                 await _measure_backlog(client, queue, meter)
             await _measure_sessions(client, meter)
-        await asyncio.sleep(EVERY.total_seconds())
+        await asyncio.sleep(_EVERY.total_seconds())
 
 
 async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> None:

@@ -128,6 +128,8 @@ class _ListedActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
         info = activity.info()
+        if info.is_local:  # it is repeated with its workflow task
+            return await super().execute_activity(input)
         run = (info.workflow_id or "", info.workflow_run_id or "")
         number = self._running.begin(Attempt(info.task_token, run))
         try:

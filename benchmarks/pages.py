@@ -52,7 +52,7 @@ more for each write, and its services scale apart. Take the column as a lower bo
 - **Slots.** `CHARGEHAND_MAX_ACTIVITIES` bounds the turns and tools under way in one process. They wait for others, so
   slots cost memory and little else. Sessions themselves need none while they wait.
 - **Pollers.** A worker has 20 activity pollers, each of which fetches a task in a few milliseconds: far more than a
-  core's worth of turns. Temporal Cloud bounds the pollers of a namespace (2,000); divide by the number of processes.
+  core's worth of turns.
 - **Waiting sessions** stay in memory, up to 1,000 a process; those beyond are replayed when something happens.
 - **History shards** (`numHistoryShards`) can never be changed. 512 carry a million sessions a day; take more only if
   the table says so.
@@ -60,9 +60,9 @@ more for each write, and its services scale apart. Take the column as a lower bo
   default, and enough below some 800 tasks a second.
 - **`frontend.namespaceRPS`** (2,400 for each frontend by default): twice *requests/s*, divided by the frontends.
   Waiting for results and following sessions comes on top.
-- **Temporal Cloud** begins with 400 actions, 1,600 requests and 3,200 operations a second for a namespace and follows
-  its use of the last seven days; ask for more before a launch, or buy provisioned capacity. Heartbeats are actions
-  too, one a second of each call: most of *actions/s*, where turns are long.
+- **Temporal Cloud** [bounds](how-to/temporal-cloud.md#limits-that-matter) the actions, requests and pollers of a
+  namespace, and follows its use of the last seven days; ask for more before a launch, or buy provisioned capacity.
+  Heartbeats are actions too, one a second of each call: most of *actions/s*, where turns are long.
 - **Postgres.** *writes/s* are state transitions, each a transaction of several statements. Above some 2,000 a second
   give it a host of its own with fast disks, and visibility a database of its own. Its size is *database, GB*: lower
   the retention before you buy disks, since reports can be kept elsewhere (`chargehand run` does,

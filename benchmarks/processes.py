@@ -20,7 +20,10 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
 _READY: Final = b"worker polls"
 """What a worker logs as soon as it polls."""
-_LEFT_OUT: Final = ("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "PYTHONDONTWRITEBYTECODE")
+_LEFT_OUT: Final = (
+    *("TEMPORAL_", "CHARGEHAND_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_", "OTEL_"),
+    "PYTHONDONTWRITEBYTECODE",
+)
 """Settings of the user's own that would change what is measured; without bytecode every start compiles anew."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 from temporalio.worker import (
     ExecuteWorkflowInput,
     Interceptor,
@@ -63,7 +63,7 @@ class _SessionMetrics(WorkflowInboundInterceptor):
             _count(metrics.SESSIONS_STARTED, tenant=tenant)
         try:
             report: Report = await super().execute_workflow(input)
-        except (asyncio.CancelledError, Exception) as error:
+        except (asyncio.CancelledError, FailureError) as error:  # any other fails the task, and is tried again
             if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
                 _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=tenant)
                 _count_limit(_type_of(error), "session")

@@ -34,6 +34,7 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
+from workflows.trace_headers import drop_unreadable_traces
 from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
@@ -90,6 +91,7 @@ class _WithoutContexts(WorkflowInstance):
         self._storing = storing
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        drop_unreadable_traces(act)
         return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:
@@ -139,7 +141,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SupervisorWorkflow):
-            answer.current_details = session.details()
+            return WorkflowMetadata(definition=answer.definition, current_details=session.details())
         return answer
 
     async def handle_signal(self, input: HandleSignalInput) -> None:  # noqa: A002  # as above

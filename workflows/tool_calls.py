@@ -75,11 +75,11 @@ async def make_calls(
             return conversation.notes.answer(call, read)
         if refusal := _refusal(request, conversation, call, calls[:position]):
             return refusal
-        if inbox.is_interrupted:
-            return _interrupted(call, acts=False) if position in used else _not_made(call)
         if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
-            return used[position]
+            return _interrupted(call, acts=False) if inbox.is_interrupted else used[position]
+        if inbox.is_interrupted:
+            return _not_made(call)
         return await maker.make(call, f"turn-{number}.{position + 1}")
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))

@@ -51,8 +51,15 @@ class _Run:
         self.above = Context()
         """The context in which it was started."""
         self.own = Context()
-        self.turn: ActivityHandle[Any] | None = None
-        """The newest turn."""
+        self._turn: ActivityHandle[Any] | None = None
+
+    def begin(self, above: Context, span: Span) -> None:
+        """Note the span of the run, and the context in which it was started."""
+        self.above, self.own = above, trace.set_span_in_context(span, above)
+
+    def take(self, turn: ActivityHandle[Any]) -> None:
+        """Note the newest turn."""
+        self._turn = turn
 
     @property
     def successor(self) -> Context:
@@ -62,7 +69,7 @@ class _Run:
     @property
     def of_tools(self) -> Context:
         """The context of a tool call: the turn that asked for it."""
-        turn, run = self.turn, trace.get_current_span(self.own).get_span_context()
+        turn, run = self._turn, trace.get_current_span(self.own).get_span_context()
         if turn is None or not turn.done() or turn.cancelled() or turn.exception():
             return self.own
         result = turn.result()
@@ -81,9 +88,8 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
         if workflow.info().workflow_type == WorkflowType.TENANT:  # it serves many sessions, and is part of none
             with attached_context(self._run.own):
                 return await super().execute_workflow(input)
-        self._run.above = get_current()
         span = trace.get_tracer(SCOPE).start_span(*_begun(input))
-        self._run.own = trace.set_span_in_context(span, self._run.above)
+        self._run.begin(get_current(), span)
         with attached_context(self._run.own):
             try:
                 result = await super().execute_workflow(input)
@@ -111,7 +117,7 @@ class _TracedCalls(WorkflowOutboundInterceptor):
         with attached_context(self._run.of_tools if input.activity == ActivityType.USE_TOOL else self._run.own):
             handle = super().start_activity(input)
         if input.activity == ActivityType.TAKE_TURN:
-            self._run.turn = handle
+            self._run.take(handle)
         return handle
 
     def start_local_activity(self, input: StartLocalActivityInput) -> ActivityHandle[Any]:  # noqa: A002  # as above

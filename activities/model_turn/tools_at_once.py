@@ -5,8 +5,6 @@ says; whatever is not used here, fails or takes long is used by an activity of i
 """
 
 import asyncio
-import json
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -22,7 +20,6 @@ _MOST_CALLS: Final = 8
 _MOST_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024
 """Of all results together: a turn whose result is too large would be lost with its reply."""
-_WHITE_SPACE: Final = re.compile(r"\s|\\[nrtbf]")
 
 
 async def use_at_once(
@@ -39,7 +36,7 @@ async def use_at_once(
         for each in using:
             each.cancel()
     used = tuple(each.result() for each in using if each in done and not each.cancelled() and each.exception() is None)
-    is_large = sum(len(each.model_dump_json()) for each in used) > _MOST_BYTES
+    is_large = sum(len(each.model_dump_json().encode()) for each in used) > _MOST_BYTES
     return () if is_large else used
 
 
@@ -63,13 +60,9 @@ def _chosen(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[in
     if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
         return ()
     calls = {position: call for position, call in enumerate(result.tool_calls) if call.tool != NOTE.name}
-    made = {_folded(call) for past in task.rounds for call in past.calls}
+    made = [(call.tool, call.arguments) for past in task.rounds for call in past.calls]
     may_be_used = all(
-        call.tool in request.at_once and not call.malformed and _folded(call) not in made for call in calls.values()
+        call.tool in request.at_once and not call.malformed and (call.tool, call.arguments) not in made
+        for call in calls.values()
     )
     return tuple(calls) if may_be_used and len(calls) <= _MOST_CALLS else ()
-
-
-def _folded(call: ToolCall) -> str:
-    """Fold a call so that all that the workflow takes for repetitions are equal, and some that it does not."""
-    return _WHITE_SPACE.sub("", json.dumps([call.tool, call.arguments], sort_keys=True, ensure_ascii=False).casefold())

@@ -4,9 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-DAY_SECONDS: Final = 86_400
-CLOUD_ACTIONS: Final = 400
-"""Actions a second that a namespace of Temporal Cloud has to begin with."""
+_DAY_SECONDS: Final = 86_400
 _BUSY: Final = 0.6
 """Share of a core or a slot that is planned to be used at the peak: above it, waiting grows steeply."""
 _SHARD_BUSY: Final = 0.1
@@ -73,7 +71,7 @@ class Demand:
     @property
     def rate(self) -> float:
         """Sessions a second at the peak."""
-        return self.sessions_a_day / DAY_SECONDS * self.peak
+        return self.sessions_a_day / _DAY_SECONDS * self.peak
 
 
 @dataclass(frozen=True)

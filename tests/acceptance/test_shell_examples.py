@@ -27,7 +27,11 @@ _OTHERS: Final = {
     "test_typescript.py": ("docs/how-to/typescript.md",),
     "test_recipes.py": ("docs/how-to/slack-and-webhooks.md",),
     "what they show is the checkout itself: make": ("README.md", "CONTRIBUTING.md", "docs/how-to/evaluating.md"),
-    "they need a container runtime": ("deploy/README.md",),
+    "they need a container runtime, a cluster or Temporal Cloud": (
+        "deploy/README.md",
+        "docs/how-to/kubernetes.md",
+        "docs/how-to/temporal-cloud.md",
+    ),
     "they need a package registry": (
         "docs/comparison.md",
         "docs/how-to/installing.md",
@@ -43,7 +47,9 @@ _OTHERS: Final = {
         "docs/how-to/own-models.md",
         "docs/how-to/own-tools.md",
         "docs/how-to/changing-a-workflow.md",
+        "docs/how-to/opentelemetry.md",
         "docs/how-to/starting-sessions-safely.md",
+        "docs/how-to/tenants.md",
         "docs/how-to/watching-workers.md",
     ),
     "they run until they are interrupted, or call one that does": (

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
 from itertools import product
+from typing import Any
 
 import pytest
 from httpx2 import AsyncClient, Response, TransportError
@@ -32,7 +33,7 @@ STRANGERS = (
 @pytest.fixture(scope="module")
 async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
     folder = tmp_path_factory.mktemp("guarded")
-    limits = {"most_body_bytes": 3_000_000, "idle_seconds": 0.5, "requests_per_minute": 100_000}
+    limits: dict[str, Any] = {"most_body_bytes": 3_000_000, "idle_seconds": 0.5, "requests_per_minute": 100_000}
     async with open_console(client, folder, Script().plan(subtask("T1")), **limits) as opened:
         yield opened
 

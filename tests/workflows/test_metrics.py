@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
+from temporalio import workflow
 from temporalio.client import Client
-from temporalio.runtime import MetricBuffer, Runtime, TelemetryConfig
+from temporalio.runtime import BufferedMetricUpdate, MetricBuffer, Runtime, TelemetryConfig
 from temporalio.testing import ActivityEnvironment
+from temporalio.worker import Worker
 
 from activities import metrics
 from activities.composition import activity_slots
@@ -37,7 +39,7 @@ from activities.watchdog import watch_event_loop
 from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
-from chargehand.wire import ErrorType
+from chargehand.wire import ErrorType, WorkflowType
 from tests.environment import open_environment
 from tests.scripted_model import (
     Script,
@@ -54,6 +56,7 @@ from tests.scripted_model import (
 )
 from tests.waiting import until, until_state
 from worker_main import build_runtime
+from workflows.metrics import SessionMetrics
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -237,6 +240,62 @@ async def test_text_that_may_not_leave_is_counted() -> None:
     assert (result.ok, counted) == (False, [(metrics.REFUSALS.name, "leak_check", 1)])
 
 
+@workflow.defn(name=WorkflowType.SUPERVISOR, sandboxed=False)
+class Broken:
+    """A session that starts a nested one, and has a bug behind that."""
+
+    @workflow.run
+    async def run(self, request: SessionRequest) -> Report:
+        nested = f"{workflow.info().workflow_id}/nested"
+        await workflow.start_child_workflow(WorkflowType.SUPERVISOR, request, id=nested, task_queue="nobody")
+        raise ValueError("a bug")
+
+
+async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(client: Client) -> None:
+    """However often its workflow task fails; and a nested session is a part of it, not one more."""
+    buffer = MetricBuffer(10_000)
+    runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
+    connected = await Client.connect(
+        client.service_client.config.target_host, data_converter=data_converter(), runtime=runtime
+    )
+    counted: list[BufferedMetricUpdate] = []
+
+    def values(name: str, **labels: str) -> list[float]:
+        counted.extend(buffer.retrieve_updates())
+        return [
+            each.value for each in counted if each.metric.name == name and labels.items() <= each.attributes.items()
+        ]
+
+    async def has_failed() -> bool:
+        listed = (await client.count_workflows("WorkflowId = 'broken/nested'")).count == 1
+        return listed and bool(values("temporal_workflow_task_execution_failed"))
+
+    async def open_sessions() -> float:
+        before = len(values(metrics.SESSIONS_OPEN.name, state="running"))
+        measuring = asyncio.create_task(measure_server(connected, {}, runtime.metric_meter))
+
+        async def is_measured() -> bool:
+            return len(values(metrics.SESSIONS_OPEN.name, state="running")) > before
+
+        await until(is_measured)
+        measuring.cancel()
+        return values(metrics.SESSIONS_OPEN.name, state="running")[-1]
+
+    async def are_all_counted() -> bool:
+        running = [each async for each in client.list_workflows("ExecutionStatus = 'Running'")]
+        sessions = [each for each in running if each.workflow_type == WorkflowType.SUPERVISOR]
+        return await open_sessions() == sum(each.parent_id is None for each in sessions)
+
+    async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[SessionMetrics()]):
+        broken = await connected.start_workflow(WorkflowType.SUPERVISOR, QUESTION, id="broken", task_queue="broken")
+        await until(has_failed)
+        await until(are_all_counted)
+    await broken.terminate()
+
+    assert values(metrics.SESSIONS_STARTED.name)
+    assert values(metrics.SESSIONS_ENDED.name) == []
+
+
 async def test_labels_are_few(watched: Watched) -> None:
     """No label holds an id or a word of a session, so that the number of series does not grow with them."""
     scrape = await watched.scrape()
@@ -293,8 +352,11 @@ def test_alerts_are_explained() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
 def test_prometheus_reads_its_files() -> None:
-    """Prometheus's own tool finds no mistake in the scrape file and the rules."""
+    """Prometheus's own tool finds no mistake in the scrape file and the rules, and has them fire when they should."""
+    fire = Path(__file__).with_name("alerts_that_fire.yml")
+
     subprocess.run(["promtool", "check", "config", ALERTS.with_name("prometheus.yml")], check=True, timeout=60)
+    subprocess.run(["promtool", "test", "rules", fire], check=True, timeout=60)
 
 
 def test_the_dashboard_can_be_imported() -> None:

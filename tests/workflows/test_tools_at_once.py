@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from activities.model_turn import activity as turns
+from activities.model_turn.contracts import TurnRequest, UsedTool
+from activities.tool_use import ToolActivities
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, ToolEvent
@@ -105,6 +108,43 @@ async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_pa
     assert (await session.result()).usage.turns == len(opened.model.calls)
 
 
+async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt finds the reply in the journal, and the workflow has the tools used by activities."""
+    lost: list[TurnRequest] = []
+
+    async def lose(_uses: ToolActivities, request: TurnRequest, *_: object) -> tuple[UsedTool, ...]:
+        lost.append(request)
+        if request.at_once:
+            raise RuntimeError("the process ends")
+        return ()
+
+    monkeypatch.setattr(turns, "use_at_once", lose)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+
+        assert await uses_of(opened, session) == [QUICK]
+    assert len(lost) == len(opened.model.calls) == (await session.result()).usage.turns
+
+
+async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn whose result the server refuses would lose its paid reply, in whatever script its tools answer."""
+    large = ToolAnswer(ok=True, output={"text": "🚢" * 70_000})
+
+    async def use_large(self: ScriptedTool, _arguments: Mapping[str, JsonValue], _context: ToolContext) -> ToolAnswer:
+        del self
+        return large
+
+    monkeypatch.setattr(ScriptedTool, "use", use_large)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+
+        assert await uses_of(opened, session) == [QUICK]
+
+
 async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
     environment: OpenEnvironment, tmp_path: Path
 ) -> None:
@@ -137,8 +177,9 @@ async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
     script = SCRIPT.on("work", use(QUICK), use(QUICK), answer("Known."))
     async with environment(script, at_once=[QUICK]) as opened:
         sessions.append(await opened.chargehand.start(REQUEST))
-        await sessions[0].result()
+        report = await sessions[0].result()
 
+    assert report.usage.tool_calls == 2
     [*_, last] = opened.model.tasks(WorkTask)
     assert [past.results[0].ok for past in last.rounds] == [False, True]
     assert last.rounds[0].results[0].output == {"error": "Interrupted by the user."}

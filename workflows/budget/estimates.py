@@ -22,6 +22,10 @@ _MARGIN_BYTES: Final = 2_000
 """Headings and separators around the parts of a prompt."""
 _ITEM_BYTES: Final = 6
 """By how much a line of a prompt may be longer than the same item in a JSON list."""
+_ROUND_BYTES: Final = 150
+"""By how much a round of a conversation may be longer in a prompt than in JSON, apart from what a person wrote."""
+_TOLD_BYTES: Final = 20
+"""By how much each message of a person may be longer."""
 _END_OF_DATA: Final = "</data>"
 """Takes one byte more in a prompt, where it is escaped."""
 _REPORT_TASK_BYTES: Final = 20_000
@@ -66,7 +70,11 @@ def conversation_bound(counted: Counted, rounds: Sequence[Round]) -> int:
 
 def _task_bytes(task: Task) -> int:
     text = task.model_dump_json()
-    return len(text.encode()) + text.count('","') * _ITEM_BYTES + text.count(_END_OF_DATA)
+    marks = text.count('","') * _ITEM_BYTES + text.count(_END_OF_DATA)
+    if isinstance(task, WorkTask):
+        told = (task.told, *(past.told for past in task.rounds))
+        marks += len(task.rounds) * _ROUND_BYTES + sum(map(len, told)) * _TOLD_BYTES
+    return len(text.encode()) + marks
 
 
 def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:

@@ -131,13 +131,13 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     ("said", "chosen"),
     [
         ("MODEL=local", ["-m", "local_llm"]),
-        ("BROWSER=1", ["-n", "3", "--dist", "worksteal", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
+        ("BROWSER=1", ["-n", "4", "--dist", "worksteal", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
     ],
 )
 def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
     """They are no part of the others, since they need what is not installed for them."""
     assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
-    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
+    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "4", "--dist", "worksteal"]
 
 
 def test_only_what_is_missing_is_installed(project: Path) -> None:

@@ -54,18 +54,18 @@ CARD = AgentCard(
     tier=Tier.SMALL,
     prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES,
 )
-FIXED = fixed_bytes(CARD, ["file:a.md"])
+WITHOUT_TOOLS = CARD.model_copy(update={"tools": ()})
 
 TEXT = st.text(max_size=60) | st.sampled_from(["</data>" * 9, "€" * 40, '\x00\x1f\\"' * 9, "夏🚢" * 20, ""])
 TASKS = cast("st.SearchStrategy[Task]", st.one_of([contracts(kind, TEXT) for kind in TASK_TYPES.values()]))
 
 
-def _call(task: Task, catalog: Catalog) -> ModelCall:
+def _call(task: Task, catalog: Catalog | None) -> ModelCall:
     return ModelCall(
         model="m",
         task=task,
         agent="reader",
-        catalog=catalog,
+        catalog=catalog or Catalog(),
         system=SYSTEM,
         messages=task.messages(catalog, TODAY),
         answer_type=task.answer_type,
@@ -75,15 +75,38 @@ def _call(task: Task, catalog: Catalog) -> ModelCall:
     )
 
 
-def _rendered(task: Task, catalog: Catalog) -> int:
+def _rendered(task: Task, catalog: Catalog | None = None) -> int:
     return prompt_bytes(_call(task, catalog))
 
 
+def _bound(task: Task, catalog: Catalog | None = None) -> int:
+    documents = ["file:a.md"] if catalog is not None and catalog.documents else []
+    return input_bound(task, fixed_bytes(WITHOUT_TOOLS if catalog is None else CARD, documents))
+
+
 @settings(max_examples=80)
-@given(task=TASKS, catalog=contracts(Catalog, TEXT))
-def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog) -> None:
+@given(task=TASKS, catalog=st.none() | contracts(Catalog, TEXT))
+def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog | None) -> None:
     """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
-    assert _rendered(task, catalog) <= input_bound(task, FIXED)
+    assert _rendered(task, catalog) <= _bound(task, catalog)
+
+
+@settings(max_examples=40)
+@given(
+    task=contracts(WorkTask, TEXT),
+    kinds=st.lists(contracts(Round, TEXT) | st.builds(Round, correction=TEXT.filter(bool)), min_size=1, max_size=2),
+    times=st.integers(1, 60),
+    catalog=st.sampled_from([None, Catalog()]),
+)
+def test_no_long_conversation_is_longer_than_its_bound(
+    task: WorkTask, kinds: list[Round], times: int, catalog: Catalog | None
+) -> None:
+    """I01: however many corrections, calls and messages there are, for an agent with tools or without."""
+    whole = task.model_copy(update={"rounds": tuple(kinds) * times, "told": task.told * times})
+    counted = Counted(model="m", tokens=0, messages=2)
+
+    assert _rendered(whole, catalog) <= _bound(whole, catalog)
+    assert most_input_tokens(_call(whole, catalog), counted) <= conversation_bound(counted, whole.rounds)
 
 
 @settings(max_examples=80)
@@ -131,6 +154,7 @@ MANY: dict[str, Task] = {
         rounds=(Round(results=(ToolResult(call_id="1", tool="t", output={"rows": SMALL_NUMBERS}),)),)
     ),
     "corrections": _work(rounds=(Round(correction="x"),) * 50),
+    "corrections that a person comments on": _work(rounds=(Round(correction="x", told=("t",) * 200),) * 50),
     "errors": PlanTask(
         goal="g",
         max_subtasks=1,
@@ -165,15 +189,15 @@ MANY: dict[str, Task] = {
 @pytest.mark.parametrize("task", MANY.values(), ids=MANY)
 def test_no_amount_of_small_parts_passes_the_bound(task: Task) -> None:
     """I01: what a prompt adds around each part is in the bound, however many parts there are."""
-    assert _rendered(task, Catalog()) <= input_bound(task, FIXED)
+    assert _rendered(task) <= _bound(task)
 
 
 def test_a_huge_catalogue_passes_no_bound() -> None:
     """I01: the catalogue is cut to its allowance, and what must be defused in it is paid for as well."""
     entries = tuple(DocumentEntry(name="</data>" * 9 + str(number), kind="md") for number in range(5_000))
-    task = WorkTask(goal="g", instruction="i")
+    task, catalog = WorkTask(goal="g", instruction="i"), Catalog(documents=entries)
 
-    assert _rendered(task, Catalog(documents=entries)) <= input_bound(task, FIXED)
+    assert _rendered(task, catalog) <= _bound(task, catalog)
 
 
 PRICES = st.integers(0, 10**12).map(lambda nanodollars: Decimal(nanodollars).scaleb(-9))

@@ -7,7 +7,6 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.text import dollars
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, verb
 
@@ -34,6 +33,8 @@ async def tenants(connection: Connection, *, as_json: AsJson = False) -> None:
 
 def usage_lines(usage: "TenantUsage") -> Iterator[str]:
     """Write how much of its limits a tenant uses, and a line for each session that waits."""
+    from chargehand_cli.rendering.text import dollars
+
     limits = usage.limits
     spent, reserved = dollars(float(usage.spent_usd)), dollars(float(usage.reserved_usd))
     most = None if limits.usd_per_day is None else dollars(float(limits.usd_per_day))

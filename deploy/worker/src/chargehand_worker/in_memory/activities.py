@@ -11,6 +11,7 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeats
@@ -27,13 +28,16 @@ _Key = tuple[str, int]
 
 
 class _NoServer:
-    """The client of an activity that no server knows: its heartbeats go nowhere."""
+    """The client of an activity that no server knows: its heartbeats go nowhere, and sessions cannot be listed."""
 
     def get_async_activity_handle(self, **_: object) -> "_NoServer":
         return self
 
     async def heartbeat(self, *_: object, **__: object) -> None:
         return None
+
+    async def count_workflows(self, query: str) -> None:
+        raise RPCError(f"there is nothing to count: {query}", RPCStatusCode.UNIMPLEMENTED, b"")
 
 
 @dataclass
