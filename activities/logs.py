@@ -6,6 +6,7 @@ or the key. The messages are in the session's history and, at DEBUG, in the log.
 
 import json
 import logging
+import math
 import re
 import resource
 import socket
@@ -37,8 +38,10 @@ SDK_LOGGING: Final = LoggingConfig(
 _LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _NAME_ADDRESSES: Final = ("httpx", "httpx2")
 """Loggers that write each address at INFO, which may have a search in it."""
-_LONGEST: Final = 8_000
-"""Characters of a text in a record: what collects logs cuts lines of 16 KiB."""
+_LONGEST: Final = 6_000
+"""Characters of a message and of an exception: what collects logs cuts lines of 16 KiB."""
+_LONGEST_FIELD: Final = 1_000
+"""Characters of another field."""
 _CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(/[0-9a-f]{16}(?:-\w+)?)?")
 """The id of a workflow below a session: the session's, its run, the agent or the workflow's purpose, the task."""
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -101,7 +104,7 @@ class TextFormatter(logging.Formatter):
         message = record.getMessage()
         if record.name == "asyncio" and self._redacts:
             message = message.partition("\n")[0]
-        return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
+        return _cut(message, _LONGEST)
 
 
 class JsonFormatter(TextFormatter):
@@ -111,7 +114,7 @@ class JsonFormatter(TextFormatter):
         """Format a record; JSON in ASCII has no control characters, whatever the message holds."""
         extra = {name: value for name, value in vars(record).items() if name not in _STANDARD and name[0] != "_"}
         fields = {
-            **{name: value for name, value in extra.items() if _is_plain(value)},
+            **{name: _plain(value) for name, value in extra.items() if _is_plain(value)},
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -165,8 +168,20 @@ def _of_workflow(workflow_id: str, run_id: str, workflow_type: str) -> dict[str,
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, list | tuple):
-        return all(isinstance(each, str | int | float) for each in value)  # pyright: ignore[reportUnknownVariableType]  # of any log record
+        return all(isinstance(each, str | int) for each in value)  # pyright: ignore[reportUnknownVariableType]  # of any log record
     return value is None or isinstance(value, str | int | float)
+
+
+def _plain(value: object) -> object:
+    """Return a value as it is, or as text if it is long, or not a number of JSON's."""
+    text = str(value)
+    if len(text) > _LONGEST_FIELD:
+        return _cut(text, _LONGEST_FIELD)
+    return text if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _escaped(text: str) -> str:

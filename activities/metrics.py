@@ -43,7 +43,7 @@ PROVIDER_ERRORS: Final = Metric("chargehand_provider_errors", "Failed requests t
 BREAKER_OPENINGS: Final = Metric("chargehand_breaker_openings", "Times that a model's circuit breaker opened.")
 EVENT_LOOP_LAG: Final = Metric("chargehand_event_loop_lag", "Lag of the worker's event loop.", "duration")
 ACTIVITY_SLOTS: Final = Metric("chargehand_activity_slots", "Model turns and tool calls that a worker makes at once.")
-SESSIONS_OPEN: Final = Metric("chargehand_sessions_open", "Sessions that have not ended, by what they wait for.")
+SESSIONS_OPEN: Final = Metric("chargehand_sessions_open", "Sessions that have not ended, without nested ones.")
 BACKLOG_TASKS: Final = Metric("chargehand_backlog_tasks", "Tasks that wait for a worker on a task queue.")
 BACKLOG_AGE: Final = Metric("chargehand_backlog_age", "How long the oldest of them waits.", "seconds")
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import Field, StringConstraints
 
 from chargehand.contracts import Contract, Dollars, Message, TenantLimits, left_out
+from chargehand.contracts.base import Name
 
 LEDGER_PREFIX: Final = "chargehand-tenant/"
 """The workflow ids of ledgers begin so, those of sessions must not."""
@@ -81,7 +82,7 @@ class LedgerState(Contract):
 class LedgerRequest(Contract):
     """Keep the ledger of a tenant."""
 
-    tenant: str
+    tenant: Name
     limits: TenantLimits
     state: LedgerState | None = left_out(None)
     """Set by a ledger that goes on in a new run."""

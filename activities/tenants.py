@@ -2,6 +2,7 @@
 
 import asyncio
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -28,14 +29,15 @@ from chargehand.contracts import SessionRequest, Step, TenantLimits, TypedByPeop
 from chargehand.contracts.base import Dollars, Name
 from chargehand.converter import describe_problems, join_problems
 from chargehand.trace_reader import read_trace
-from chargehand.visibility import describe, is_open, list_executions
+from chargehand.visibility import OPEN, describe, is_open, list_executions
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 
 _LARGEST_FILE_BYTES: Final = 1_000_000
 _MOST_AT_ONCE: Final = 8
 _WORKFLOWS: Final = frozenset({"session", "subtask"})
 _SUMMARY: Final = "ledger of a tenant"
-_RUNNING_LEDGERS: Final = f"WorkflowType = '{WorkflowType.TENANT}' AND CloseTime IS NULL"
+_LOOK_SECONDS: Final = 60.0
+"""What was not found by then is looked for again: well below the time of the activity."""
 
 
 class Tenants(TypedByPeople):
@@ -120,7 +122,8 @@ class Ledgers:
             RPCError: the server does not answer.
         """
         prefix = ledger_id(self.task_queue, "")
-        async for found in list_executions(client, _RUNNING_LEDGERS):
+        query = f"WorkflowType = '{WorkflowType.TENANT}' AND TaskQueue = '{self.task_queue}' AND {OPEN}"
+        async for found in list_executions(client, query):
             name = found.execution.workflow_id
             if name.startswith(prefix):
                 handle = client.get_workflow_handle(name)
@@ -138,13 +141,17 @@ class TenantActivities:
     async def find_ended(self, query: EndedQuery) -> EndedSessions:
         """Find out which sessions have ended, and what they have spent at most."""
         client, at_once = activity.client(), asyncio.Semaphore(_MOST_AT_ONCE)
+        ended: list[Leaving] = []
 
-        async def look(entry: EntryState) -> Leaving | None:
+        async def look(entry: EntryState) -> None:
             async with at_once:
-                return await _end_of(client, entry)
+                if leaving := await _end_of(client, entry):
+                    ended.append(leaving)
 
-        found = await asyncio.gather(*map(look, query.sessions))
-        return EndedSessions(ended=tuple(filter(None, found)))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await asyncio.gather(*map(look, query.sessions))
+        return EndedSessions(ended=tuple(ended))
 
 
 async def _end_of(client: Client, entry: EntryState) -> Leaving | None:
@@ -160,7 +167,8 @@ async def _end_of(client: Client, entry: EntryState) -> Leaving | None:
         return Leaving(key=entry.key, spent_usd=entry.usd)  # its history was deleted
     if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
         return None
-    turns = [step for step in steps if step.kind == "turn" and step.started_at is not None]
+    # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
+    turns = [step for step in steps if step.kind == "turn"]
     is_known = all(map(_is_billed, turns))
     spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
     return Leaving(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))

@@ -64,8 +64,9 @@ class Asked:
     def verdict(self, value: float) -> str | None:
         if self.at_most is None and self.at_least is None:
             return None
-        holds = value <= (self.at_most or value) and value >= (self.at_least or value)
-        return "pass" if holds else "MISS"
+        is_above = self.at_most is not None and value > self.at_most
+        is_below = self.at_least is not None and value < self.at_least
+        return "MISS" if is_above or is_below else "pass"
 
 
 _RATIO: Final = Asked("wall/ideal", at_most=1.20)

@@ -1,7 +1,8 @@
 """The place of a session in the ledger of its tenant: it waits there to begin, and gives back what it did not spend."""
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from temporalio import workflow
@@ -31,16 +32,22 @@ class Place:
         """Know the ledger from now on, if there is one."""
         self._terms = terms
 
-    async def wait(self, facts: SessionFacts, asked: SessionRequest, progress: Progress) -> None:
+    async def wait(
+        self, facts: SessionFacts, asked: SessionRequest, progress: Progress, ask_again: Callable[[], Awaitable[bool]]
+    ) -> None:
         """Wait until the session may begin.
+
+        Args:
+            facts: those of the session.
+            asked: its request.
+            progress: where its state is shown.
+            ask_again: has the ledger asked once more; returns whether the tenant still has limits.
 
         Raises:
             ApplicationError: `TenantLimit`: it may not.
         """
-        if facts.admission is None:
-            return
         _show(facts, asked, progress, "queued")
-        answer = await self._answer(facts.terms.limits.budget_usd, _patience(facts))
+        answer = await self._patient_answer(facts, ask_again)
         if answer is None:
             await self.leave(Decimal(0))
             raise _refusal(
@@ -75,7 +82,20 @@ class Place:
         if terms is not None:
             await _signal(terms.ledger, SignalName.LEAVE, Leaving(key=terms.key, spent_usd=spent))
 
-    async def _answer(self, usd: Decimal, patience: timedelta | None) -> Admission | None:
+    async def _patient_answer(self, facts: SessionFacts, ask_again: Callable[[], Awaitable[bool]]) -> Admission | None:
+        """Wait for the answer to the session's first question; None if its time is up."""
+        usd, give_up_at, pause = facts.terms.limits.budget_usd, _give_up_at(facts), options.ASK_AGAIN
+        while (left := give_up_at - workflow.now()) > timedelta():
+            if answer := await self._answer(usd, min(pause, left)):
+                return answer
+            if self._terms is not None and not await ask_again():
+                answer = Admission(key=self._terms.key, usd=usd)
+                await self.leave(Decimal(0))
+                return answer
+            pause = min(2 * pause, options.MOST_ASK_AGAIN)
+        return None
+
+    async def _answer(self, usd: Decimal, patience: timedelta) -> Admission | None:
         def answers() -> list[Admission]:
             return [each for each in self._answers if self._terms and (each.key, each.usd) == (self._terms.key, usd)]
 
@@ -86,12 +106,13 @@ class Place:
         return answers()[-1]
 
 
-def _patience(facts: SessionFacts) -> timedelta | None:
-    """Compute how long a session may wait: what is left then is enough for its own deadline."""
-    ends_after = workflow.info().execution_timeout
-    if ends_after is None:
-        return None
-    return max(ends_after - facts.terms.limits.deadline - options.QUEUE_MARGIN, options.QUEUE_MARGIN)
+def _give_up_at(facts: SessionFacts) -> datetime:
+    """Compute until when a session may wait: the time that the server leaves it then is enough for its own deadline."""
+    info = workflow.info()
+    if info.execution_timeout is None:
+        return datetime.max.replace(tzinfo=UTC)
+    kept = facts.terms.limits.deadline + options.QUEUE_MARGIN
+    return max(info.workflow_start_time + info.execution_timeout - kept, workflow.now() + options.QUEUE_MARGIN)
 
 
 def _refusal(message: str) -> ApplicationError:

@@ -76,6 +76,10 @@ HANDLER_TIMEOUT: Final = timedelta(seconds=1)
 """How long a session that failed waits for its message handlers before it closes."""
 QUEUE_MARGIN: Final = timedelta(minutes=10)
 """How long before the server would end it a session gives up waiting to begin."""
+ASK_AGAIN: Final = timedelta(minutes=5)
+"""After how long a session that waits asks its tenant's ledger again, which an operator may have terminated."""
+MOST_ASK_AGAIN: Final = timedelta(hours=1)
+"""The same when it has asked several times: it waits twice as long each time."""
 NEXT_TASK: Final = timedelta(milliseconds=1)
 """A timer that ends in the next workflow task."""
 

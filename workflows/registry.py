@@ -34,6 +34,7 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
+from workflows.trace_headers import drop_unreadable_traces
 from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
@@ -90,6 +91,7 @@ class _WithoutContexts(WorkflowInstance):
         self._storing = storing
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
+        drop_unreadable_traces(act)
         return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:

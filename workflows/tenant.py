@@ -5,7 +5,9 @@ It lives from the first session of a day until a midnight at which no session of
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from temporalio import workflow
@@ -31,6 +33,8 @@ with workflow.unsafe.imports_passed_through():
 _FIRST_LOOK: Final = timedelta(seconds=1)
 _LAST_LOOK: Final = timedelta(minutes=5)
 """While sessions wait, those that run are looked at so often: they may have ended without a word."""
+_MOST_ANSWERS: Final = 100
+"""At once: servers refuse workflow tasks that leave 2,000 signals pending."""
 
 
 @workflow.defn(name=WorkflowType.TENANT)
@@ -45,6 +49,8 @@ class TenantWorkflow:
         """What was received and is not applied yet, in order."""
         self._answers: list[tuple[Entry, str]] = []
         """Answers that are not sent yet, each with the reason of a refusal."""
+        self._looked_at: datetime | None = None
+        """When the sessions that run were last looked at, or others began to wait for them; None while none waits."""
         self._look_after = _FIRST_LOOK
 
     @workflow.run
@@ -96,44 +102,48 @@ class TenantWorkflow:
             self._ledger.use(asked.limits)
         if asked.is_larger:
             self._answers.append((entry, self._ledger.enlarge(entry.key, entry.usd)))
-        else:
-            self._ledger.ask(entry)
+        elif running := self._ledger.running.get(entry.key):
+            self._answers.append((running, ""))  # it did not get the answer
+        elif problem := self._ledger.ask(entry):
+            self._answers.append((entry, problem))
 
     def _apply(self) -> None:
         """Apply what was received, and admit or refuse what can be."""
         now = workflow.now()
         if self._messages or not self._ledger.is_idle:
             self._ledger.begin_day(now.date())
-        if self._messages:
-            self._look_after = _FIRST_LOOK
         messages, self._messages = self._messages, []
         for apply in messages:
             apply()
         self._answers += self._ledger.refuse()
-        while entry := self._ledger.admit(now):
+        while len(self._answers) < _MOST_ANSWERS and (entry := self._ledger.admit(now)):
             self._answers.append((entry, ""))
 
     async def _answer(self) -> None:
         """Send what was decided; a session that cannot be told has probably ended."""
-        answers, self._answers = self._answers, []
+        answers, self._answers = self._answers[:_MOST_ANSWERS], self._answers[_MOST_ANSWERS:]
         were_told = await asyncio.gather(*(_tell(*answer) for answer in answers))
-        if unknown := [entry for (entry, _), was_told in zip(answers, were_told, strict=True) if not was_told]:
+        untold = {entry.key for (entry, _), was_told in zip(answers, were_told, strict=True) if not was_told}
+        if unknown := [entry for key, entry in self._ledger.running.items() if key in untold]:
             await self._look(unknown)
 
     async def _wait(self) -> None:
         """Wait for a message, or until time alone changes something."""
         now = workflow.now()
-        left = self._ledger.next_change(now) - now
-        looks = bool(self._ledger.queue) and bool(self._ledger.running)
-        pause = min(left, self._look_after) if looks else left
-        try:
+        until = self._ledger.next_change(now)
+        if not (self._ledger.queue and self._ledger.running):
+            self._looked_at, self._look_after = None, _FIRST_LOOK
+        else:
+            self._looked_at = self._looked_at or now
+            until = min(until, self._looked_at + self._look_after)
+        with suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: bool(self._messages), timeout=max(pause, options.NEXT_TASK), timeout_summary="ledger"
+                lambda: bool(self._messages), timeout=max(until - now, options.NEXT_TASK), timeout_summary="ledger"
             )
-        except TimeoutError:
-            if looks:
-                self._look_after = min(2 * self._look_after, _LAST_LOOK)
-                await self._look(self._ledger.running.values())
+        if self._looked_at is not None and workflow.now() >= self._looked_at + self._look_after:
+            self._look_after = min(2 * self._look_after, _LAST_LOOK)
+            await self._look(self._ledger.running.values())
+            self._looked_at = workflow.now()
 
     async def _look(self, entries: Iterable[Entry]) -> None:
         """Find out which sessions have ended without telling."""
@@ -146,9 +156,14 @@ class TenantWorkflow:
             if is_cancelled_exception(error):
                 raise
             return  # it is looked again
-        for leaving in found.ended:
-            if leaving.key in self._ledger.running:
-                self._ledger.leave(leaving.key, leaving.spent_usd)
+        if found.ended:
+            self._look_after = _FIRST_LOOK
+        # After what was received meanwhile: a session that has told what it spent is not charged twice.
+        self._messages += [partial(self._forget, leaving) for leaving in found.ended]
+
+    def _forget(self, ended: Leaving) -> None:
+        if ended.key in self._ledger.running:
+            self._ledger.leave(ended.key, ended.spent_usd)
 
     def _next_run(self, request: LedgerRequest) -> LedgerRequest:
         ledger = self._ledger

@@ -5,7 +5,7 @@ refuse move into the description, and are checked when the reply is read.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from pydantic import BaseModel, JsonValue
@@ -66,7 +66,7 @@ class UnfitSchema(ValueError):  # noqa: N818  # reads as a statement of fact
     """A schema uses a feature that strict structured output lacks; the message says which and where."""
 
 
-@cache
+@lru_cache(maxsize=256)
 def answer_schema(
     answer_type: type[BaseModel], agents: tuple[str, ...] = (), fields: tuple[SubtaskField, ...] = ()
 ) -> Schema:

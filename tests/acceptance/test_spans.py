@@ -6,13 +6,14 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from opentelemetry import context, trace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
-from temporalio.client import Client
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWorkflowInput
 
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Trace
@@ -49,6 +50,11 @@ sys.exit(worker_main.main([]))
 """
 """Replays every workflow from its start in each of its tasks, and has it continue as new early."""
 CALLER: Final = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+BAD_TRACES: Final = (
+    Payload(metadata={"encoding": b"json/plain"}, data=b'["no", "carrier"]'),
+    Payload(metadata={"encoding": b"json/plain"}, data=b'{"traceparent": 7}'),
+    Payload(metadata={"encoding": b"binary/encrypted"}, data=b"\x00"),
+)
 UNSAMPLED: Final = SpanContext(0xEF << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(0))
 
 
@@ -114,9 +120,32 @@ async def _start(client: Client, queue: str, request: SessionRequest, caller: Sp
         context.detach(token)
 
 
+class BadTrace(Interceptor):
+    """Sends signals with the header of a trace, and no trace in it."""
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of a client's calls."""
+
+        class Send(OutboundInterceptor):
+            async def signal_workflow(self, input: SignalWorkflowInput) -> None:  # noqa: A002  # as above
+                for value in BAD_TRACES:
+                    input.headers = {"_tracer-data": value}
+                    await super().signal_workflow(input)
+
+        return Send(next)
+
+
+async def _disturb(client: Client, session: str) -> None:
+    config: dict[str, Any] = {**client.config(), "interceptors": [BadTrace()]}
+    await Client(**config).get_workflow_handle(session).signal("disturb")
+
+
 @pytest.fixture(scope="module")
 async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Traced]:
-    """Run a session on two workers, one after the other, that keep no workflow between two tasks."""
+    """Run a session on two workers, one after the other, that keep no workflow between two tasks.
+
+    Somebody sends it traces that cannot be read.
+    """
     script, folder = Script(), tmp_path_factory.mktemp("traced")
     async with ScriptedProvider(script.respond) as server:
         with receive_spans() as received:
@@ -126,6 +155,7 @@ async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> As
             async with worker_process(chosen, "-", program=_NO_CACHE) as first:
                 session = await _start(client, queue, GOAL, CALLER)
                 await asyncio.wait_for(script.held.wait(), 60)
+                await _disturb(client, session.id)
                 first.send_signal(signal.SIGTERM)
                 script.go_on.set()
                 await first.wait()

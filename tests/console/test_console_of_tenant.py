@@ -1,5 +1,6 @@
 """A console of one tenant: its token cannot act for another, nor read what is another's."""
 
+import hashlib
 from pathlib import Path
 
 from temporalio.client import Client
@@ -10,10 +11,13 @@ from tests.scripted_model import Script, topics
 
 
 async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
-    """What is started runs for the console's tenant, and a request for another is refused; sessions of others are
-    neither listed, nor counted, nor found by their id, to be read or to be stopped."""
+    """What is started runs for the console's tenant, whatever keys others have used, and a request for another is
+    refused; sessions of others are neither listed, nor counted, nor found by their id, to be read or to be stopped."""
     async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
-        others = await console.environment.chargehand.start(SessionRequest(goal="What is theirs?", tenant="other"))
+        taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # by the same key, at a console of all tenants
+        others = await console.environment.chargehand.start(
+            SessionRequest(goal="What is theirs?", tenant="other"), session_id=taken
+        )
         await others.result()
         started = await console.api.post(
             "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}

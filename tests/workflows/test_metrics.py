@@ -352,8 +352,11 @@ def test_alerts_are_explained() -> None:
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
 def test_prometheus_reads_its_files() -> None:
-    """Prometheus's own tool finds no mistake in the scrape file and the rules."""
+    """Prometheus's own tool finds no mistake in the scrape file and the rules, and has them fire when they should."""
+    fire = Path(__file__).with_name("alerts_that_fire.yml")
+
     subprocess.run(["promtool", "check", "config", ALERTS.with_name("prometheus.yml")], check=True, timeout=60)
+    subprocess.run(["promtool", "test", "rules", fire], check=True, timeout=60)
 
 
 def test_the_dashboard_can_be_imported() -> None:

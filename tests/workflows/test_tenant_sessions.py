@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from chargehand.wire import ErrorType, QueryName
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
 from tests.waiting import until, until_state
+from workflows import options
 
 _GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never", tenant="acme")
 
@@ -95,6 +97,39 @@ async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Cli
 
     assert spent > 0
     assert usage.spent_usd == spent + report.usage.cost_usd
+
+
+async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_its_budget(
+    client: Client, tmp_path: Path
+) -> None:
+    """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent: a session that
+    the rest of the day does not cover is refused."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
+        ended = await opened.chargehand.start(_asking("1.5"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        waiting = await opened.chargehand.start(_asking("1"))
+        await until_state(waiting, "queued")
+        await opened.chargehand.client.get_workflow_handle(ended.id).terminate("by hand")
+        with pytest.raises(SessionFailed, match=r"\$0\.50 is left"):
+            await asyncio.wait_for(waiting.result(), 60)
+
+
+async def test_sessions_that_wait_outlive_their_ledger(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session whose ledger was terminated asks again, which starts another one."""
+    monkeypatch.setattr(options, "ASK_AGAIN", timedelta(seconds=1))
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
+        first = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        waiting = await opened.chargehand.start(_asking("1"))
+        await until_state(waiting, "queued")
+        await client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme")).terminate("by hand")
+        held.released.set()
+        await asyncio.wait_for(asyncio.gather(first.result(), waiting.result()), 60)
+        await _running(opened)
 
 
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:

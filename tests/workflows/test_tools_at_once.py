@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from activities.model_turn import activity as turns
+from activities.model_turn.contracts import TurnRequest, UsedTool
+from activities.tool_use import ToolActivities
 from activities.tools import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, ToolEvent
@@ -103,6 +106,26 @@ async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_pa
         assert await uses_of(opened, session) == [QUICK]
     assert len(opened.model.tasks(WorkTask)) == 2
     assert (await session.result()).usage.turns == len(opened.model.calls)
+
+
+async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt finds the reply in the journal, and the workflow has the tools used by activities."""
+    lost: list[TurnRequest] = []
+
+    async def lose(_uses: ToolActivities, request: TurnRequest, *_: object) -> tuple[UsedTool, ...]:
+        lost.append(request)
+        if request.at_once:
+            raise RuntimeError("the process ends")
+        return ()
+
+    monkeypatch.setattr(turns, "use_at_once", lose)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        session = await opened.chargehand.start(REQUEST)
+
+        assert await uses_of(opened, session) == [QUICK]
+    assert len(lost) == len(opened.model.calls) == (await session.result()).usage.turns
 
 
 async def test_what_is_too_large_in_bytes_is_left_to_an_activity(

@@ -13,6 +13,8 @@ from typing import Final
 from chargehand.contracts import QueuedSession, TenantLimits
 
 _MINUTE: Final = timedelta(minutes=1)
+_MOST_SESSIONS: Final = 5_000
+"""That run or wait: one payload has to hold them all when the ledger continues as new."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ class TenantLedger:
     """By key, in the order in which they came."""
     begun: list[datetime] = field(default_factory=list[datetime])
     """When sessions of the last minute were admitted, the oldest first."""
+    _keys: dict[str, str] = field(init=False)
+    """By session."""
+
+    def __post_init__(self) -> None:
+        """Index the sessions."""
+        self._keys = {entry.session: entry.key for entry in (*self.running.values(), *self.queue.values())}
 
     @property
     def reserved(self) -> Decimal:
@@ -67,10 +75,20 @@ class TenantLedger:
         """Follow other limits from now on."""
         self.limits = limits
 
-    def ask(self, entry: Entry) -> None:
-        """Put a session at the end of the queue, unless it runs or waits already."""
-        if entry.key not in self.running:
-            self.queue.setdefault(entry.key, entry)
+    def ask(self, entry: Entry) -> str:
+        """Put a session at the end of the queue, unless it runs or waits already; returns why not, or nothing.
+
+        Its id belongs to one open run: an earlier run with the same id has ended, and may have spent its whole budget.
+        """
+        if entry.key in self.running or entry.key in self.queue:
+            return ""
+        if earlier := self._keys.get(entry.session):
+            self.leave(earlier, self.running[earlier].usd if earlier in self.running else Decimal(0))
+        if len(self.running) + len(self.queue) >= _MOST_SESSIONS:
+            return f"{_MOST_SESSIONS:,} of its sessions run or wait, the most there can be; start it again later"
+        self.queue[entry.key] = entry
+        self._keys[entry.session] = entry.key
+        return ""
 
     def admit(self, now: datetime) -> Entry | None:
         """Let the next session begin, if it may; None if it has to wait or none waits."""
@@ -87,7 +105,7 @@ class TenantLedger:
         """Remove the sessions that cannot begin today, whatever becomes of those that run; each with the reason."""
         refused = [(entry, problem) for entry in self.waiting if (problem := self._problem(entry.usd))]
         for entry, _ in refused:
-            del self.queue[entry.key]
+            self._remove(entry.key)
         return refused
 
     def enlarge(self, key: str, usd: Decimal) -> str:
@@ -108,8 +126,7 @@ class TenantLedger:
 
     def leave(self, key: str, spent: Decimal) -> None:
         """End a session: what it has spent counts, and the rest of its budget is free."""
-        self.queue.pop(key, None)
-        self.running.pop(key, None)
+        self._remove(key)
         self.spent += spent
 
     def next_change(self, now: datetime) -> datetime:
@@ -125,6 +142,11 @@ class TenantLedger:
             QueuedSession(session=each.session, budget_usd=each.usd, priority=each.priority, since=each.since)
             for each in self.waiting
         )
+
+    def _remove(self, key: str) -> None:
+        entry = self.queue.pop(key, None) or self.running.pop(key, None)
+        if entry is not None:
+            del self._keys[entry.session]
 
     @property
     def _left(self) -> Decimal:

@@ -60,7 +60,7 @@ async def open_session(
     ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
     report_reserve, output_reserve = _reserve_report(ledger, facts, request)
     if facts.admission is not None:
-        await place.wait(facts, asked, progress)
+        await place.wait(facts, asked, progress, lambda: _is_limited(asked))
         now = workflow.now()
     deadline_at = now + limits.deadline
     clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
@@ -243,11 +243,27 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
         facts = await _facts_at_once(opening)
         if facts is not None:
             return facts
+    return await _facts_by_activity(opening)
+
+
+async def _is_limited(request: SessionRequest) -> bool:
+    """Have the ledger of the session's tenant asked once more; whether there still is one."""
+    try:
+        opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
+        return (await _facts_by_activity(opening, "ask-again")).admission is not None
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        return True  # no worker has answered; it is asked again
+
+
+async def _facts_by_activity(opening: OpenSessionRequest, activity_id: str = "open") -> SessionFacts:
+    request = opening.request
     try:
         return await workflow.execute_activity_method(
             SessionActivities.open_session,
             opening,
-            activity_id="open",
+            activity_id=activity_id,
             summary="look up crew, models and ceilings; index documents",
             priority=priority_of(request),
             **options.open_session(request.limits.deadline, has_documents=bool(request.documents)),

@@ -46,6 +46,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
 
             server.respond = hold_then_answer
             turn = await front.start(asked)
+            await asked_again.wait()
             await until(lambda: has_failed(turn, times=1))
             proxy.heal()
             result = await turn.result()

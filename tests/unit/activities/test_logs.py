@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import math
 import os
 import re
 import socket
@@ -84,6 +85,20 @@ def test_a_message_cannot_forge_records() -> None:
     assert (told["queue"], told["forged"]) == ("q", HOSTILE)
     assert "secret" not in told
     assert TextFormatter().format(record).isprintable()
+
+
+def test_a_record_is_a_line_that_collectors_take() -> None:
+    """At most 16 KiB of JSON as the standard has it, whatever a library logs."""
+    long = "word " * 10_000
+    record = _record(long, text=long, texts=[long], rate=math.nan)
+    record.exc_info = (ValueError, ExceptionGroup(long, [ValueError(long)]), None)
+
+    line = JsonFormatter(redacts=False).format(record)
+    told = json.loads(line, parse_constant=pytest.fail)
+
+    assert len(line) <= 16 * 1024
+    assert told["rate"] == "nan"
+    assert told["text"].startswith("word word")
 
 
 async def test_records_say_what_they_belong_to() -> None:

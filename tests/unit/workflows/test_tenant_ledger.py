@@ -6,6 +6,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.tenant_contracts import EntryState
 from chargehand.contracts import TenantLimits
 from workflows.budget.tenant_ledger import Entry, TenantLedger
 
@@ -91,3 +92,33 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
     assert [(entry.key, "$3.49 is left" in why) for entry, why in second] == [("waits", True)]
     assert ledger.refuse() == []
     assert ledger.admit(_NOON) is not None
+
+
+def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
+    """A run that was reset or started anew under its id gets the place of the run before it, which has ended; what that
+    one may have spent counts. A run that waited has spent nothing."""
+    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
+    began: list[str] = []
+    for key in ("first", "second"):
+        ledger.ask(Entry(key, "same", Decimal(4), 3, _NOON))
+        began += [entry.key for entry in [ledger.admit(_NOON)] if entry]
+    for key in ("third", "fourth"):
+        ledger.ask(Entry(key, "another", Decimal(2), 3, _NOON))
+
+    assert began == ["first", "second"]
+    assert (ledger.spent, ledger.reserved, list(ledger.queue)) == (Decimal(4), Decimal(4), ["fourth"])
+
+
+def test_a_ledger_never_outgrows_what_its_next_run_can_be_given() -> None:
+    """A flood is refused before the state is larger than one payload may be, 2 MB, with the longest ids."""
+    ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1))
+    kept = 0
+    while not ledger.ask(Entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"), 3, _NOON)):
+        kept += 1
+        assert kept < 10_000
+    entry = next(iter(ledger.queue.values()))
+
+    state = EntryState(
+        key=entry.key, session=entry.session, usd=entry.usd, priority=entry.priority, since=entry.since
+    ).model_dump_json()
+    assert kept * (len(state) + 20) < 2 << 20

@@ -12,8 +12,8 @@ from chargehand.contracts.base import Contract, Dollars, TypedByPeople
 class TenantLimits(TypedByPeople):
     """Limits of one tenant, over all its sessions. A limit that is absent does not apply."""
 
-    sessions: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
-    """Sessions that run at the same time; further ones wait in order (1 to 10,000)."""
+    sessions: Annotated[int, Field(strict=True, ge=1, le=5_000)] | None = None
+    """Sessions that run at the same time; further ones wait in order (1 to 5,000)."""
     sessions_per_minute: Annotated[int, Field(strict=True, ge=1, le=1_000)] | None = None
     """Sessions that begin within any minute; further ones wait in order (1 to 1,000)."""
     usd_per_day: Annotated[Dollars, Field(gt=0)] | None = None
