@@ -400,7 +400,7 @@ async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
         "import json, os\n"
         "told = {'value': 'v', 'error': '', 'files': [{'name': '../../x', 'bytes': 3}, {'name': 'y', 'bytes': -1},"
         " {'name': 'z', 'bytes': 10**12}], 'left_out': [], 'figures': []}\n"
-        "for number in range(3, 64):\n"
+        "for number in range(3, 1024):\n"
         "    try:\n"
         "        os.write(number, json.dumps(told).encode() + b'\\nabc')\n"
         "    except OSError:\n"
