@@ -18,7 +18,7 @@ _FLAGS: Final = (
     "--no-first-run",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-_PATIENCE_MS: Final = 20_000
+_PATIENCE_MS: Final = 60_000
 
 
 @dataclass

@@ -127,11 +127,14 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     assert given(result) == [*launcher, *command]
 
 
+BROWSER = ["-m", "browser", "-n", "2", "--dist", "loadfile", "tests/browser"]
+
+
 @pytest.mark.parametrize(
     ("said", "chosen"),
     [
         ("MODEL=local", ["-m", "local_llm"]),
-        ("BROWSER=1", ["-n", "4", "--dist", "worksteal", "-m", "browser", "--dist", "loadfile", "tests/browser"]),
+        ("BROWSER=1", ["-n", "4", "--dist", "worksteal", *BROWSER]),
     ],
 )
 def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
