@@ -67,6 +67,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in each worker process."""
+    heartbeat_timeout: int = Field(default=5, ge=5, le=300)
+    """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,
+    and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
     processes: int = Field(default=1, ge=1, le=64)
     """Worker processes on this host, one for each core that they may use."""
     webhook_hosts: frozenset[str] = frozenset()
