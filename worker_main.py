@@ -221,8 +221,11 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
     )
 
 
-async def run(settings: Settings, announce: Callable[[], None]) -> None:
-    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling."""
+async def run(settings: Settings, announce: Callable[[], None], member: int | None = None) -> None:
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling.
+
+    A member of a group of processes has a number.
+    """
     if not settings.artifacts:
         os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
@@ -240,14 +243,14 @@ async def run(settings: Settings, announce: Callable[[], None]) -> None:
         if settings.metrics_address:
             measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
             closing.callback(asyncio.create_task(measuring).cancel)
-        async with polling(client, settings, activities):
+        async with polling(client, settings, activities, member):
             announce()
             await stop.wait()
 
 
 @asynccontextmanager
 async def polling(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], member: int | None = None
 ) -> AsyncGenerator[None]:
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     async with AsyncExitStack() as running:
@@ -264,7 +267,8 @@ async def polling(
                 await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
-        await running.enter_async_context(health_file(settings.health_file))
+        healthy = health_file(settings.health_file, member=member, members=settings.processes)
+        await running.enter_async_context(healthy)
         yield
 
 
@@ -359,7 +363,7 @@ def _announce(settings: Settings) -> None:
 
 def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
     """Run one worker of a group, with an address of its own for its metrics."""
-    return _reporting(lambda: _run_loop(run(settings.of_process(number), announce)), settings, is_worker=True)
+    return _reporting(lambda: _run_loop(run(settings.of_process(number), announce, number)), settings, is_worker=True)
 
 
 def _run_loop(work: Coroutine[object, object, None]) -> None:

@@ -100,7 +100,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
     processes, each has the next port."""
     health_file: Path | None = None
-    """A file that this worker touches every five seconds while it polls, for health checks; none by default."""
+    """A file that this worker touches every five seconds while it polls, for health checks; none by default. Of several
+    processes, all have to poll."""
     log_format: LogFormat = "auto"
     """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
