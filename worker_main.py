@@ -49,6 +49,7 @@ from activities.tool_use import ToolActivities
 from activities.tracing.settings import choose_tracing
 from activities.watchdog import watch_event_loop
 from chargehand.caller_key import CallerKey
+from chargehand.connecting import grpc_compression
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
@@ -334,11 +335,14 @@ async def _connected(
 ) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
+    compression = grpc_compression(options.get("target_host"))
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
+            return await Client.connect(
+                **options, grpc_compression=compression, data_converter=converter, runtime=runtime, plugins=plugins
+            )
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):

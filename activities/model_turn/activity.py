@@ -36,7 +36,7 @@ from activities.model_turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
-from activities.model_turn.tools_at_once import use_at_once
+from activities.model_turn.tools_at_once import choose_at_once, use_at_once
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
@@ -107,14 +107,15 @@ class TurnActivities:
             result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
+            chosen = choose_at_once(request, call.task, result)
+            if not chosen and storing.done():
+                # The result itself is the record: nothing stands between it and the server.
+                record.keep(result)
+                return result.model_copy(update={"conversation": await _stored(storing)})
             # At once: until it is recorded, a worker that is lost loses what was paid.
-            await record.record(record.entry.model_copy(update={"result": result}))
-            used = await use_at_once(
-                ToolActivities(self.crews, self.tools, self.library),
-                request,
-                call.task,
-                result,
-                record.patience_seconds,
+            tools = ToolActivities(self.crews, self.tools, self.library)
+            _, used = await asyncio.gather(
+                record.record(record.keep(result)), use_at_once(tools, request, result, chosen, record.patience_seconds)
             )
             return result.model_copy(update={"conversation": await _stored(storing), "used": used})
 
