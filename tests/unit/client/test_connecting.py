@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
-
 from temporalio.service import GrpcCompression
 
 from chargehand import AccessDenied, Chargehand, ChargehandError, NotReachable, UnusableSettings
