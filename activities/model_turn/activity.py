@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
-from activities.current_span import describe_call, note
+from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
@@ -89,13 +89,14 @@ class TurnActivities:
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
             call = await self._prepare(request, record)
-            describe_call(call.model, self.models.card(request.tier, request.model_name).provider)
+            describe_call(call, self.models.card(request.tier, request.model_name).provider)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
                 call, reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
+            note_content(reply)
             is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
             result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and call.catalog.documents and not call.task.is_approved_by_person:
