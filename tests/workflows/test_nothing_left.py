@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from temporalio.workflow import Info
 
 from activities.heartbeats import Pulse
 from chargehand.errors import ChargehandError
@@ -24,6 +25,10 @@ def _held() -> list[object]:
     return [each for each in gc.get_objects() if isinstance(each, _OF_A_SESSION)]
 
 
+def _forget(_: Info) -> None:
+    pass
+
+
 @pytest.mark.parametrize("cached", [1_000, 0])
 @pytest.mark.parametrize("is_known", [True, False], ids=["its own sessions", "another worker's"])
 async def test_sessions_that_ended_leave_nothing_in_their_worker(
@@ -34,7 +39,7 @@ async def test_sessions_that_ended_leave_nothing_in_their_worker(
     The SDK's loop holds on to the task of that one.
     """
     if not is_known:
-        monkeypatch.setattr(registry, "recognise", lambda _: None)
+        monkeypatch.setattr(registry, "recognise", _forget)
     script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))
     before = _held()
     others = {id(each) for each in before}
