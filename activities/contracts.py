@@ -77,7 +77,6 @@ class AgentCard(Contract):
     """An agent as the supervisor sees it."""
 
     name: str
-    description: str
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
