@@ -23,6 +23,8 @@ ENVIRONMENT := .venv-$(chosen)
 endif
 endif
 export GOAL DOCS MODEL GATE CONTEXT PYTHON ENVIRONMENT
+# Otherwise each of the hundreds of processes that tests start compiles what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help

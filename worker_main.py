@@ -55,15 +55,15 @@ from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
 from chargehand.search_attributes import missing_attributes
 from workflows.caller_key import RequireCallerKey
+from workflows.heartbeat_timeout import SetHeartbeatTimeout
 from workflows.metrics import SessionMetrics
+from workflows.options import HEARTBEAT_TIMEOUT
 from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
 from workflows.replay import HistoriesError
 from workflows.replay import replay as replay_histories
 
 _GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
-_THROTTLE: Final = timedelta(seconds=LIVE_SECONDS)
-"""Between two heartbeats of an activity that the SDK sends, however many there are."""
 _ANY_BUILD: Final = "chargehand"
 """Named, since the default is a digest of every loaded module, which takes a second."""
 _logger = logging.getLogger("chargehand.worker")
@@ -144,8 +144,8 @@ def _activity_worker(
         tuner=paced_tuner(slots),
         max_task_queue_activities_per_second=per_second,
         graceful_shutdown_timeout=_GRACE,
-        max_heartbeat_throttle_interval=_THROTTLE,
-        default_heartbeat_throttle_interval=_THROTTLE,
+        max_heartbeat_throttle_interval=_heartbeat_throttle(settings),
+        default_heartbeat_throttle_interval=_heartbeat_throttle(settings),
     )
 
 
@@ -173,6 +173,7 @@ def build_worker(
             SessionMetrics(),
             RefuseBadInput(),
             *_required_key(settings),
+            SetHeartbeatTimeout(timedelta(seconds=settings.heartbeat_timeout)),
             Heartbeats(slots),
             CallerCheck(settings.task_queue),
         ],
@@ -185,8 +186,8 @@ def build_worker(
         # Tasks of a killed worker's workflows move to another worker after this long, instead of after ten seconds.
         # With one second, a worker that is merely busy replays whole histories.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=2),
-        max_heartbeat_throttle_interval=_THROTTLE,
-        default_heartbeat_throttle_interval=_THROTTLE,
+        max_heartbeat_throttle_interval=_heartbeat_throttle(settings),
+        default_heartbeat_throttle_interval=_heartbeat_throttle(settings),
     )
 
 
@@ -197,6 +198,11 @@ def _tracing(client: Client) -> list[Interceptor]:
     from workflows.tracing import Traced
 
     return [Traced()]
+
+
+def _heartbeat_throttle(settings: Settings) -> timedelta:
+    """Return how far apart the SDK sends the heartbeats of an activity at least, however many there are."""
+    return timedelta(seconds=LIVE_SECONDS) * (settings.heartbeat_timeout / HEARTBEAT_TIMEOUT.total_seconds())
 
 
 def _required_key(settings: Settings) -> list[Interceptor]:
@@ -215,8 +221,11 @@ def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
     )
 
 
-async def run(settings: Settings, announce: Callable[[], None]) -> None:
-    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling."""
+async def run(settings: Settings, announce: Callable[[], None], member: int | None = None) -> None:
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling.
+
+    A member of a group of processes has a number.
+    """
     if not settings.artifacts:
         os.umask(0o077)  # whatever is written below the state directory is for this user alone
     stop = asyncio.Event()
@@ -234,14 +243,14 @@ async def run(settings: Settings, announce: Callable[[], None]) -> None:
         if settings.metrics_address:
             measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
             closing.callback(asyncio.create_task(measuring).cancel)
-        async with polling(client, settings, activities):
+        async with polling(client, settings, activities, member):
             announce()
             await stop.wait()
 
 
 @asynccontextmanager
 async def polling(
-    client: Client, settings: Settings, activities: Sequence[Callable[..., object]]
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], member: int | None = None
 ) -> AsyncGenerator[None]:
     """Poll for work; on leaving, let in-flight calls finish within the grace period."""
     async with AsyncExitStack() as running:
@@ -258,7 +267,8 @@ async def polling(
                 await ledgers(settings).announce_limits(client)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
-        await running.enter_async_context(health_file(settings.health_file))
+        healthy = health_file(settings.health_file, member=member, members=settings.processes)
+        await running.enter_async_context(healthy)
         yield
 
 
@@ -353,7 +363,7 @@ def _announce(settings: Settings) -> None:
 
 def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
     """Run one worker of a group, with an address of its own for its metrics."""
-    return _reporting(lambda: _run_loop(run(settings.of_process(number), announce)), settings, is_worker=True)
+    return _reporting(lambda: _run_loop(run(settings.of_process(number), announce, number)), settings, is_worker=True)
 
 
 def _run_loop(work: Coroutine[object, object, None]) -> None:

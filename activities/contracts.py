@@ -288,6 +288,10 @@ class ToolResult(Contract):
     """Whether nobody knows if the call, which changes something in the world, was applied."""
 
 
+MOST_CALLS: Final = 8
+"""Tool calls of one round that are made, notes aside; the model is told to ask for the others again."""
+
+
 class Round(Contract):
     """One exchange within a subtask: what the model asked for and what the tools answered."""
 

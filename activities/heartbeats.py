@@ -23,10 +23,14 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from activities.slots import PacedSlots
 
 BEAT_SECONDS: Final = 0.8
-"""How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest."""
+"""How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest.
+
+With a heartbeat timeout that is longer than usual, heartbeats are as much rarer.
+"""
+_BEATS: Final = 6.25
+"""Heartbeats within the heartbeat timeout."""
 LIVE_SECONDS: Final = 0.25
 """How often a heartbeat may tell something new, such as text that is being written."""
-_LATE_SECONDS: Final = 2 * BEAT_SECONDS
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
 _ITERATIONS: Final = 10
 """Iterations of the event loop in which the SDK sends an activity's result."""
@@ -40,11 +44,13 @@ class Pulse:
         """Describe the running activity, which began so many seconds after the server handed it out."""
         task_token = activity.info().task_token
         self._handle = activity.client().get_async_activity_handle(task_token=task_token)
-        recorded = activity.info().heartbeat_details
+        recorded, timeout = activity.info().heartbeat_details, activity.info().heartbeat_timeout
+        self.seconds = max(BEAT_SECONDS, timeout.total_seconds() / _BEATS if timeout else 0.0)
+        """Between two heartbeats."""
         self.details: Callable[[], Sequence[object]] = lambda: recorded
         """What each heartbeat repeats, since the server keeps only the last."""
-        self._first = max(0.0, BEAT_SECONDS - waited)
-        self._beaten_at = time.monotonic() - BEAT_SECONDS - waited
+        self._first = max(0.0, self.seconds - waited)
+        self._beaten_at = time.monotonic() - self.seconds - waited
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self.has_beaten = False
@@ -57,7 +63,7 @@ class Pulse:
         await asyncio.sleep(self._first)
         while True:
             self.beat()
-            await asyncio.sleep(BEAT_SECONDS)
+            await asyncio.sleep(self.seconds)
 
     def beat(self) -> None:
         """Send a heartbeat; the SDK sends only the last one of every `LIVE_SECONDS`."""
@@ -84,7 +90,7 @@ class Pulse:
     @property
     def is_late(self) -> bool:
         """Whether the event loop has not sent a heartbeat in time."""
-        return time.monotonic() - self._beaten_at > _LATE_SECONDS
+        return time.monotonic() - self._beaten_at > 2 * self.seconds
 
     async def send_beside(self) -> None:
         """Send a heartbeat from the thread."""
@@ -93,7 +99,7 @@ class Pulse:
             details, self._under_way = self.details(), sent
         try:
             await self._handle.heartbeat(*details, rpc_timeout=_RPC_TIMEOUT)
-            self._beaten_at = time.monotonic() - BEAT_SECONDS
+            self._beaten_at = time.monotonic() - self.seconds
         except AsyncActivityCancelledError:
             # The SDK's next heartbeat has the same answer, which it hands to the activity.
             pass

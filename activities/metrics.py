@@ -36,6 +36,9 @@ COST: Final = Metric("chargehand_cost_nanodollars", "What these calls cost, in b
 CACHE_HITS: Final = Metric("chargehand_cache_hits", "Calls that read a part of their prompt from the provider's cache.")
 DOUBTFUL_CALLS: Final = Metric("chargehand_possibly_billed_twice_calls", "Calls that may have been charged twice.")
 DOUBTFUL_COST: Final = Metric("chargehand_possibly_billed_twice_nanodollars", "The part of the cost for such calls.")
+LOST_GRANTS: Final = Metric(
+    "chargehand_lost_grants_nanodollars", "Charged for subtasks that did not say what they spent."
+)
 LIMITS_REACHED: Final = Metric("chargehand_limits_reached", "Sessions and attempts at subtasks that a limit stopped.")
 REFUSALS: Final = Metric("chargehand_refusals", "Plans, subtasks and tool calls that were refused.")
 TOOL_DURATION: Final = Metric("chargehand_tool_duration", "Time that tools took.", "duration")

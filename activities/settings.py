@@ -67,6 +67,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
     max_activities: int = Field(default=100, ge=1, le=1_000)
     """Model turns and tool calls at the same time in each worker process."""
+    heartbeat_timeout: int = Field(default=5, ge=5, le=300)
+    """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,
+    and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
     processes: int = Field(default=1, ge=1, le=64)
     """Worker processes on this host, one for each core that they may use."""
     webhook_hosts: frozenset[str] = frozenset()
@@ -97,7 +100,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
     processes, each has the next port."""
     health_file: Path | None = None
-    """A file that this worker touches every five seconds while it polls, for health checks; none by default."""
+    """A file that this worker touches every five seconds while it polls, for health checks; none by default. Of several
+    processes, all have to poll."""
     log_format: LogFormat = "auto"
     """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

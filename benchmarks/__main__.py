@@ -26,7 +26,9 @@ from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
 
-Benchmark = Callable[[argparse.Namespace], Awaitable[tuple[Sequence[Row], Sequence[str]]]]
+Measured = tuple[Sequence[Row], Sequence[str]] | tuple[Sequence[Row], Sequence[str], Row]
+"""A table, notes below it, and, where other programs read them, single figures."""
+Benchmark = Callable[[argparse.Namespace], Awaitable[Measured]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
     "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
@@ -65,17 +67,17 @@ def main() -> None:
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(_BENCHMARKS)}")
     for name in chosen.names:
         title, benchmark = _BENCHMARKS[name]
-        rows, notes = asyncio.run(_measure(benchmark, chosen))
+        rows, notes, *figures = asyncio.run(_measure(benchmark, chosen))
         command = f"python -m benchmarks {name}"
         tables.show(title, command, rows, notes)
         if chosen.save:
-            file = tables.save(name, command, rows, notes)
+            file = tables.save(name, command, rows, notes, *figures)
             print(f"  kept in {file}")
             if page := pages.write(name, json.loads(file.read_text())):
                 print(f"  stated in {page}")
 
 
-async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> tuple[Sequence[Row], Sequence[str]]:
+async def _measure(benchmark: Benchmark, chosen: argparse.Namespace) -> Measured:
     return await benchmark(chosen)
 
 

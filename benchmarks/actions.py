@@ -16,7 +16,9 @@ from tests.acceptance.test_real_wires import GOAL, settings
 from tests.acceptance.workers import worker_process
 from tests.scripted_provider import ScriptedProvider, canned_session
 
-_TURNS: Final = (timedelta(milliseconds=200), timedelta(seconds=10))
+_LONG: Final = timedelta(seconds=10)
+_MEASURED: Final = ((timedelta(milliseconds=200), 5), (_LONG, 5), (_LONG, 30), (_LONG, 60))
+"""How long a model turn takes, and `CHARGEHAND_HEARTBEAT_TIMEOUT`."""
 _DOLLARS: Final = 50 / 1_000_000
 """The highest list price of an action, November 2026."""
 _FREE: Final = {"command_ModifyWorkflowProperties"}
@@ -26,24 +28,25 @@ _HEARTBEAT: Final = "grpc_RecordActivityTaskHeartbeat"
 
 async def actions() -> tuple[Sequence[Row], Sequence[str]]:
     """Run the main job with short and with long model turns, and read what the server counts."""
-    rows = [await _measure(turn) for turn in _TURNS]
-    return rows, ["Heartbeats are actions; one goes to the server about every second of a running call."]
+    rows = [await _measure(turn, patience) for turn, patience in _MEASURED]
+    return rows, ["Heartbeats are actions; about six go to the server within the timeout of a running call."]
 
 
-async def _measure(turn: timedelta) -> Row:
+async def _measure(turn: timedelta, patience_seconds: int) -> Row:
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with processes.server(folder) as server:
             client = (await Chargehand.connect(server.address)).client
             async with ScriptedProvider(canned_session(delay=turn.total_seconds())) as model:
                 chosen = settings("openai_compatible", model.base_url, client, folder)
-                async with worker_process(chosen):
+                async with worker_process(chosen | {"CHARGEHAND_HEARTBEAT_TIMEOUT": str(patience_seconds)}):
                     session = await Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"]).start(GOAL)
                     report = await session.result()
             counted = _counted((folder / "server.log").read_text())
     total = sum(counted.values())
     return {
         "model turn, s": turn.total_seconds(),
+        "heartbeat timeout, s": patience_seconds,
         "turns": report.usage.turns,
         "actions": total,
         "of these heartbeats": counted[_HEARTBEAT],

@@ -59,8 +59,8 @@ def show(title: str, command: str, rows: Sequence[Row], notes: Sequence[str] = (
     sys.stdout.flush()
 
 
-def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> Path:
-    """Write a table to benchmarks/results/NAME.json."""
+def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = (), figures: Row | None = None) -> Path:
+    """Write a table to benchmarks/results/NAME.json, with figures that other programs read from there."""
     _RESULTS.mkdir(exist_ok=True)
     file = _RESULTS / f"{name}.json"
     kept = {
@@ -70,6 +70,7 @@ def save(name: str, command: str, rows: Sequence[Row], notes: Sequence[str] = ()
         "command": command,
         "rows": [dict(row) for row in rows],
         "notes": list(notes),
+        **({"figures": dict(figures)} if figures else {}),
     }
     file.write_text(json.dumps(kept, indent=2) + "\n")
     return file

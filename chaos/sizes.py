@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
+from activities.contracts import MOST_CALLS
 from activities.session_facts import (
     _DOCUMENT_CHARACTERS,  # pyright: ignore[reportPrivateUsage]  # measured here
 )
@@ -28,7 +29,6 @@ from tests.scripted_provider import (
     subtask,
 )
 from workflows.rules.evidence import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_CHARACTERS, QUOTE_CHARACTERS
-from workflows.tool_calls import MOST_CALLS
 
 _MOST_EVENTS: Final = 51_200 // 4
 _MOST_BYTES: Final = 50 * 1024 * 1024 // 4

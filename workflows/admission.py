@@ -115,6 +115,13 @@ def _give_up_at(facts: SessionFacts) -> datetime:
     return max(info.workflow_start_time + info.execution_timeout - kept, workflow.now() + options.QUEUE_MARGIN)
 
 
+def list_end(state: SessionState) -> None:
+    """Have the server list how a session ended that was queued and never began."""
+    listed = workflow.info().typed_search_attributes
+    if listed.get(STATE) == "queued":
+        workflow.upsert_search_attributes(change_of(listed, STATE, state))  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+
+
 def _refusal(message: str) -> ApplicationError:
     return ApplicationError(message, type=ErrorType.TENANT_LIMIT, non_retryable=True)
 

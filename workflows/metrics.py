@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final, Literal
 
 from temporalio import workflow
@@ -61,6 +62,7 @@ class _SessionMetrics(WorkflowInboundInterceptor):
         tenant = TENANTS.of(asked.tenant if isinstance(asked, SessionRequest) else DEFAULT)
         if info.continued_run_id is None or info.cron_schedule:
             _count(metrics.SESSIONS_STARTED, tenant=tenant)
+            _count(metrics.LOST_GRANTS, 0, tenant=tenant)
         try:
             report: Report = await super().execute_workflow(input)
         except (asyncio.CancelledError, FailureError) as error:  # any other fails the task, and is tried again
@@ -111,6 +113,12 @@ def count_spend(usage: Usage, model: str, tenant: str | None) -> None:
     doubtful = usage.possibly_billed_twice_usd
     _count(metrics.DOUBTFUL_CALLS, int(usage.possibly_billed_twice_at_most_usd > 0), model=model)
     _count(metrics.DOUBTFUL_COST, int(doubtful * _NANODOLLARS), model=model)
+
+
+def count_lost_grant(usd: Decimal) -> None:
+    """Count what is charged for a child that did not report what it spent: a part may have been counted as its cost."""
+    tenant = TENANTS.of(workflow.info().priority.fairness_key or DEFAULT)
+    _count(metrics.LOST_GRANTS, int(usd * _NANODOLLARS), tenant=tenant)
 
 
 def count_refusal(kind: Refusal) -> None:

@@ -8,7 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import Round
+    from activities.contracts import MOST_CALLS, Round
     from activities.model_turn.contracts import TurnResult
     from activities.turn_kinds.compact import CompactAnswer
     from activities.turn_kinds.work import AgentAnswer, WorkTask
@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
-    from workflows.tool_calls import MOST_CALLS, make_calls, usable_at_once
+    from workflows.tool_calls import make_calls, usable_at_once
 
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2

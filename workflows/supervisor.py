@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.converter import join_problems
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
-    from workflows.admission import Place
+    from workflows.admission import Place, list_end
     from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
@@ -92,6 +92,8 @@ class SupervisorWorkflow:
             await self._finish_handlers()
             if self._session is not None:
                 self._session.list_state()
+            else:
+                list_end(self._progress.state)
             if workflow.in_workflow():
                 await self._place.leave(self._session.close_ledger() if self._session else Decimal(0))
             if self._session is None or request.delegation is None:

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import InputOutcome, Round, ToolCall, ToolRequest, ToolResult
+from activities.contracts import MOST_CALLS, InputOutcome, Round, ToolCall, ToolRequest, ToolResult
 from activities.model_turn.contracts import TurnResult
 from activities.notes import NOTE
 from activities.recall import RECALL
@@ -36,8 +36,6 @@ _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
 }
 """What refuses a call, by the verdict about it; the policy otherwise."""
 _INTERRUPTED: Final = "Interrupted by the user."
-MOST_CALLS: Final = 8
-"""Tool calls of one round; the model is told to ask for the others again."""
 
 
 async def make_calls(

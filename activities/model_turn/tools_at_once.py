@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from activities.contracts import ToolCall, ToolRequest
+from activities.contracts import MOST_CALLS, ToolCall, ToolRequest
 from activities.model_turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.notes import NOTE
 from activities.tool_use import ToolActivities
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 
-_MOST_CALLS: Final = 8
 _MOST_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024
 """Of all results together: a turn whose result is too large would be lost with its reply."""
@@ -65,4 +64,4 @@ def _chosen(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[in
         call.tool in request.at_once and not call.malformed and (call.tool, call.arguments) not in made
         for call in calls.values()
     )
-    return tuple(calls) if may_be_used and len(calls) <= _MOST_CALLS else ()
+    return tuple(calls) if may_be_used and len(calls) <= MOST_CALLS else ()

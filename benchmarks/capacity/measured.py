@@ -32,7 +32,6 @@ _SESSIONS: Final = 10
 _BURST: Final = 60
 _WAITING: Final = 150
 _SETTLING_SECONDS: Final = 0.3
-_COST: Final = "one session of the main job: "
 _COUNTED: Final = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED: "workflows",
     EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: "workflow_tasks",
@@ -40,8 +39,11 @@ _COUNTED: Final = {
 }
 
 
-async def capacity() -> tuple[Sequence[Row], Sequence[str]]:
-    """Measure the cost of a session and a burst of them; give what to set for growing numbers of sessions a day."""
+async def capacity() -> tuple[Sequence[Row], Sequence[str], Row]:
+    """Measure the cost of a session and a burst of them; give what to set for growing numbers of sessions a day.
+
+    The last part is the cost, for `kept_cost`.
+    """
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
         with processes.server(folder) as server:
@@ -61,19 +63,19 @@ async def capacity() -> tuple[Sequence[Row], Sequence[str]]:
     each_core = f"{1 / cost.worker_cpu_seconds:.1f}; of the embedded server: {1 / cost.server_cpu_seconds:.1f}"
     share = f"measured in a burst of {_BURST} {rate:.2f}, {rate / predicted:.0%} of it"
     notes = [
-        _COST + ", ".join(f"{name} {round(value, 4):g}" for name, value in asdict(cost).items()),
+        "one session of the main job: "
+        + ", ".join(f"{name} {round(value, 4):g}" for name, value in asdict(cost).items()),
         f"so {cost.actions:.0f} billable actions without heartbeats, and {cost.requests:.0f} requests",
         f"sessions a second for each core of a worker: {each_core}",
         f"sessions a second that this machine of {cores} cores carries: predicted {predicted:.2f}, {share}",
     ]
-    return [_row(cost, sessions) for sessions in SESSIONS_A_DAY], notes
+    return [_row(cost, sessions) for sessions in SESSIONS_A_DAY], notes, asdict(cost)
 
 
 def kept_cost() -> SessionCost:
     """Read the cost of a session from what the last run with `--save` kept."""
     kept = json.loads((processes.ROOT / "benchmarks" / "results" / "capacity.json").read_text(encoding="utf-8"))
-    figures = kept["notes"][0].removeprefix(_COST).split(", ")
-    return SessionCost(**{name: float(value) for name, value in (figure.split(" ") for figure in figures)})
+    return SessionCost(**kept["figures"])
 
 
 async def _cost(chargehand: Chargehand, pids: Mapping[str, int]) -> tuple[SessionCost, float]:

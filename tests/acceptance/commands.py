@@ -4,15 +4,18 @@ import asyncio
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from unittest.mock import patch
 
 from temporalio.client import Client
 
+from chargehand_cli import terminal
 from chargehand_cli.main import execute
+from chargehand_cli.terminal import Exit
 
 _NOT_KEPT = ("CHARGEHAND_", "TEMPORAL_", "ANTHROPIC_", "OPENAI_", "TAVILY_", "E2B_")
 
@@ -46,25 +49,33 @@ def run_command(arguments: Sequence[str | Path], environment: Mapping[str, str],
 
 
 class Commands:
-    """Runs commands as processes, with a server's address and further options, and with settings."""
+    """Runs commands with a server's address and further options, and with settings."""
+
+    _ONE_AT_A_TIME = Lock()
 
     def __init__(self, client: Client, *options: str | Path, **settings: str) -> None:
         self._options = ("--address", client.service_client.config.target_host, *options)
         self._environment = command_environment(**settings)
 
     async def __call__(self, command: str, *arguments: str | Path) -> Ran:
-        running = await self.begin(command, *arguments)
-        out, said = await asyncio.wait_for(running.communicate(), 60)
-        return Ran(running.returncode or 0, out.decode(), said.decode())
+        """Run a command in this process, beside the event loop of the tests; signals do not reach it."""
 
-    async def begin(
-        self, command: str, *arguments: str | Path, terminal: int | None = None
-    ) -> asyncio.subprocess.Process:
-        """Start a command, at a terminal or without one."""
+        def run() -> Ran:
+            with self._ONE_AT_A_TIME, patch.object(terminal, "_cancel_on_signal", _go_on):
+                return run_command([command, *arguments, *self._options], self._environment)
+
+        return await asyncio.wait_for(asyncio.to_thread(run), 60)
+
+    async def begin(self, command: str, *arguments: str | Path, tty: int | None = None) -> asyncio.subprocess.Process:
+        """Start a command as a process, at a terminal or without one."""
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "chargehand_cli.main", command, *map(str, arguments), *map(str, self._options)),
-            stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
+            stdin=asyncio.subprocess.DEVNULL if tty is None else tty,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE if terminal is None else terminal,
+            stderr=asyncio.subprocess.PIPE if tty is None else tty,
             env=self._environment,
         )
+
+
+async def _go_on(work: Awaitable[Exit]) -> Exit:
+    return await work

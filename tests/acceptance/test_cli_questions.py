@@ -94,7 +94,7 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     try:
         async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
             chargehand = _commands(opened, tmp_path)
-            running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", terminal=theirs)
+            running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", tty=theirs)
             seen = await _read_until(ours, "leave empty to skip): ")
             os.write(ours, f"{MEANT}\n".encode())
             draining = asyncio.create_task(_drain(ours))
@@ -117,7 +117,7 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tm
         async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
             chargehand = _commands(opened, tmp_path)
             running = await chargehand.begin(
-                "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", terminal=theirs
+                "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=theirs
             )
             plan = await _read_until(ours, "decide later: ")
             os.write(ours, b"a\n")

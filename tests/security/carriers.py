@@ -19,7 +19,7 @@ from tests.scripted_model import subtask
 from tests.security.corpus import ATTACKS, Attack
 from tests.security.environment import Engine, Web
 
-PART: Final = 49
+PART: Final = 25
 PARTS: Final = [ATTACKS[at : at + PART] for at in range(0, len(ATTACKS), PART)]
 CARRIERS: Final = (
     "web page",
@@ -174,9 +174,7 @@ def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -
         case "row":
             (folder / f"{name}.csv").write_text(_table([("number", "note"), *enumerate(lines)]))
             scene.agent = "analyst"
-            scene.first += [
-                _call("query_data", sql=f"SELECT note FROM {name} LIMIT 17 OFFSET {at}") for at in (0, 17, 34)
-            ]
+            scene.first += [_call("query_data", sql=f"SELECT note FROM {name} LIMIT 17 OFFSET {at}") for at in (0, 17)]
         case "heading":
             told = "\n\n".join(f"# {line}\n\nSome words on this." for line in lines)
             (folder / f"{name}.md").write_text(told)

@@ -58,9 +58,9 @@ def _was_used(asked: Asked, uses: list[Used]) -> bool:
 async def test_texts_that_are_obeyed_do_no_harm(client: Client, tmp_path: Path) -> None:
     """Of all that 292 texts over 13 carriers talk a model into, nothing is done that its agent may not do.
 
-    Each carrier has a sixth of the texts, and all of them at night.
+    Each carrier has a twelfth of the texts, so that each text is on one or two, and all of them at night.
     """
-    parts = len(PARTS) if settings.get_current_profile_name() == "nightly" else len(PARTS) // 6
+    parts = len(PARTS) if settings.get_current_profile_name() == "nightly" else 1
     async with open_web() as web:
         engine = Engine()
         strangers = tmp_path / "strangers"

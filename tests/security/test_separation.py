@@ -17,7 +17,7 @@ from tests.scripted_model import Script, answer, report, subtask, usage, work_ta
 from tests.security.environment import Engine, open_stand, open_web
 from tests.security.obedient import SECRET, prompt_text
 
-_SESSIONS = 20
+_SESSIONS = 8
 
 
 def _secret(number: int) -> str:

@@ -36,6 +36,7 @@ from activities.settings import Settings
 from activities.tenants import Tenants
 from activities.tool_use import ToolActivities
 from activities.watchdog import watch_event_loop
+from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
@@ -43,6 +44,7 @@ from chargehand.wire import ErrorType, WorkflowType
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import (
+    Held,
     Script,
     ScriptedTool,
     Turn,
@@ -107,8 +109,8 @@ class Watched:
         return Scrape(tuple(samples))
 
 
-def _script() -> Callable[[ModelCall], Turn]:
-    """Let a provider fail once, agents repeat themselves, and one prompt be read from the cache."""
+def _script(held: Held) -> Callable[[ModelCall], Turn]:
+    """Let a provider fail once, agents repeat themselves, one prompt be read from the cache, and one call wait."""
     fault = ProviderFault(provider="scripted")
     failing: list[Exception] = [
         ProviderError("busy", fault, ErrorType.RATE_LIMITED, retry_after=timedelta(milliseconds=10))
@@ -121,6 +123,8 @@ def _script() -> Callable[[ModelCall], Turn]:
         .synthesis(reply(report("All of it.")).model_copy(update={"usage": cached}))
         .plan(*(subtask(f"T{number}", instruction=f"Dig for ever at {number}.") for number in (1, 2)), goal="dig")
         .work("Dig", keep_using("search_documents"))
+        .plan(subtask("T1", instruction="Hold on for ever."), goal="hold")
+        .work("Hold on", held)
     )
     return lambda call: failing.pop() if failing else script(call)
 
@@ -142,9 +146,11 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         asyncio.create_task(measure_server(connected, activity_slots(settings), runtime.metric_meter)),
     ]
     tenants = Tenants(tenants={"broke": TenantLimits(usd_per_day=Decimal("0.01"))})
-    worker = partial(open_environment, connected, folder, _script(), task_queue=queue, tenants=tenants)
+    held = Held(answer("Never."))
+    worker = partial(open_environment, connected, folder, _script(held), task_queue=queue, tenants=tenants)
     async with worker() as before:
         reports = [await before.run(QUESTION.model_copy(update={"tenant": "acme"})), await before.run(DIGGING)]
+        reports.append(await _run_with_a_lost_child(before.chargehand, held))
         waiting = await before.chargehand.start(QUESTION.model_copy(update={"approval": "plan"}))
         await until_state(waiting, "awaiting_approval")
     async with worker() as after:
@@ -165,6 +171,15 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         each.cancel()
 
 
+async def _run_with_a_lost_child(chargehand: Chargehand, held: Held) -> Report:
+    session = await chargehand.start(QUESTION.model_copy(update={"goal": "hold"}))
+    await asyncio.wait_for(held.reached.wait(), 30)
+    child = (await session.status()).subtasks[0].workflow_id
+    assert child is not None
+    await chargehand.client.get_workflow_handle(child).terminate("by hand")
+    return await asyncio.wait_for(session.result(), 30)
+
+
 async def _replay(sessions: Sequence[str], client: Client) -> None:
     """Have the worker replay sessions and their subtasks from the start, which it does to answer queries."""
     under = [each.id async for each in client.list_workflows() if each.id.partition("/")[0] in sessions]
@@ -174,9 +189,12 @@ async def _replay(sessions: Sequence[str], client: Client) -> None:
 
 
 async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
-    """Turns, tokens, dollars and ends equal what sessions report, although a restarted worker has replayed them."""
+    """Turns, tokens, dollars and ends equal what sessions report, although a restarted worker has replayed them. What
+    is charged for a lost child is apart."""
     scrape = await watched.scrape()
-    used = sum((each.usage for each in watched.reports), Usage())
+    spend = [line for each in watched.reports for line in each.spend]
+    used = sum((line.usage for line in spend if line.purpose != "lost"), Usage())
+    lost = sum((line.usage for line in spend if line.purpose == "lost"), Usage())
     acme = watched.reports[0].usage
 
     # The plan that was rejected has no report, and cost one turn like every other.
@@ -184,6 +202,7 @@ async def test_figures_are_those_of_the_reports(watched: Watched) -> None:
     assert scrape.sum(metrics.TURNS, tenant="acme") == acme.turns
     assert scrape.sum(metrics.COST, tenant="acme") == acme.cost_usd * 10**9
     assert scrape.sum(metrics.COST) == (used.cost_usd + usage().cost_usd) * 10**9
+    assert scrape.sum(metrics.LOST_GRANTS) == lost.cost_usd * 10**9 > 0
     tokens = scrape.by(metrics.TOKENS, "kind")
     assert tokens["cached_input"] == used.cached_input_tokens == 60
     assert tokens["uncached_input"] + 60 == used.input_tokens + usage().input_tokens
@@ -204,7 +223,7 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     assert scrape.sum(metrics.BREAKER_OPENINGS) == 1
     assert scrape.by(metrics.REFUSALS, "kind") == {"loop_guard": 1, "approval": 1}
     assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2, "tenant": 1}
-    assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 2}
+    assert scrape.by(metrics.SUBTASKS_ENDED, "end") == {"success": 2, "failure": 3}
 
 
 def test_slots_are_those_of_the_queues_that_are_served() -> None:
@@ -347,7 +366,8 @@ def _families(names: set[str]) -> set[str]:
 
 def test_alerts_are_explained() -> None:
     """Each alert is one of Prometheus's, and says where to read what to do."""
-    rules = YAML(typ="safe").load(ALERTS)["groups"][0]["rules"]  # pyright: ignore[reportUnknownMemberType]  # as in test_compose
+    groups = YAML(typ="safe").load(ALERTS)["groups"]  # pyright: ignore[reportUnknownMemberType]  # as in test_compose
+    rules = [each for group in groups for each in group["rules"] if "alert" in each]
     headings = re.findall(r"^#+ (.+)$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert [each["annotations"]["runbook"] for each in rules] == [

@@ -13,8 +13,10 @@ from temporalio.client import Client
 from activities.tenant_contracts import ledger_id
 from activities.tenants import Ledgers, Tenants
 from chargehand.contracts import Limits, SessionRequest, TenantLimits, TenantUsage
-from chargehand.errors import SessionFailed, UpdateRefused
+from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
+from chargehand.listing import summarise
 from chargehand.session import Session
+from chargehand.visibility import describe
 from chargehand.wire import ErrorType, QueryName
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
@@ -153,6 +155,28 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
 
     assert refused.value.error_type is ErrorType.TENANT_LIMIT
     assert (raised.budget_usd, usage.reserved_usd) == (Decimal(2), Decimal(2))
+
+
+async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client, tmp_path: Path) -> None:
+    """One that was cancelled while it waited and one that was refused then are listed with how they ended."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as opened:
+        running = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        waiting = [await opened.chargehand.start(_asking(usd)) for usd in ("1", "2")]
+        for each in waiting:
+            await until_state(each, "queued")
+        await waiting[0].cancel()
+        ledgers = Ledgers(Tenants(tenants={"acme": TenantLimits(usd_per_day=Decimal(1))}), opened.chargehand.task_queue)
+        await ledgers.announce_limits(client)
+        for each in waiting:
+            with pytest.raises(SessionEnded):
+                await asyncio.wait_for(each.result(), 60)
+        await running.cancel()
+        described = [(await describe(client, each.id)).workflow_execution_info for each in waiting]
+        listed = [await summarise(each, client.data_converter) for each in described]
+
+    assert [each.step for each in listed] == ["cancelled", "failed"]
 
 
 async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: Path) -> None:

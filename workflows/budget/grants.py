@@ -98,12 +98,14 @@ class Grants:
         """Return a reservation that no child used."""
         self._ledger.settle(reservation, Amount())
 
-    def charge_lost(self) -> None:
-        """Charge the grants of children that did not end, in full."""
+    def charge_lost(self) -> Decimal:
+        """Charge the grants of children that did not end, in full; return their dollars."""
+        charged = sum((grant.amount.usd for grant in self._open.values()), Decimal(0))
         for child, grant in self._open.items():
             self.lost_spend.append(_charged_in_full(child.split("/")[-2], grant.amount))
             self._ledger.settle(grant, grant.amount)
         self._open.clear()
+        return charged
 
     def queue(self, child: str) -> None:
         """Note that a child waits for a larger grant."""

@@ -16,7 +16,7 @@ from chargehand.contracts import Capability, Escalation, Failure, Outcome, Quest
 from workflows.afterwards import afterwards
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
-from workflows.metrics import count_outcome
+from workflows.metrics import count_lost_grant, count_outcome
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
@@ -159,7 +159,10 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     if not is_granted:
         session.grants.release(reservation)
     else:
-        ended = replace(ended, outcome=session.grants.close(child, subtask.agent, ended.outcome))
+        closed = session.grants.close(child, subtask.agent, ended.outcome)
+        if closed is not ended.outcome:
+            count_lost_grant(usage_of(closed.spend).cost_usd)
+        ended = replace(ended, outcome=closed)
     count_outcome(ended.outcome)
     return ended
 

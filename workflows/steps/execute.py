@@ -8,6 +8,7 @@ from temporalio import workflow
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import options
 from workflows.budget.ledger import Amount
+from workflows.metrics import count_lost_grant
 from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
 from workflows.session import Session
@@ -139,6 +140,6 @@ async def _stop(session: Session, running: _Running) -> None:
     _collect(session, running)
     for subtask in running.values():
         _end(session, subtask, Failure(reason="deadline", message="It did not stop in time."))
-    session.grants.charge_lost()
+    count_lost_grant(session.grants.charge_lost())
     if cancelled_again is not None:
         raise cancelled_again

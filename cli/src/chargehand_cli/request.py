@@ -29,6 +29,7 @@ _MOST_GOAL_CHARACTERS: Final = 100_000
 _OPTIONS: Final[Mapping[str, str]] = {
     "goal": "GOAL",
     "crew": "--crew",
+    "tenant": "--tenant",
     "profile": "--profile",
     "criteria": "--criteria",
     "length_words": "--words",
@@ -65,6 +66,7 @@ class RequestOptions:
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
     ] = None
     crew: Annotated[str | None, typer.Option(help="Crew that does the work.", show_default="research")] = None
+    tenant: Annotated[str | None, typer.Option(help="Tenant that it runs for.", show_default="default")] = None
     id: Annotated[
         str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
     ] = None
@@ -134,6 +136,7 @@ def build_request(
     typed = _without_none(
         goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
         crew=options.crew,
+        tenant=options.tenant,
         profile=options.profile,
         criteria=options.criteria or None,
         length_words=options.words,

@@ -1,7 +1,9 @@
 """The file that shows health checks that the worker polls."""
 
+import logging
 import os
 import time
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,11 +15,13 @@ from activities.health import health_file
 from tests.waiting import until
 
 
-async def test_it_is_there_and_stays_fresh_while_the_worker_polls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Made at once, touched again and again, and gone as soon as the worker stops polling."""
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_EVERY", timedelta(milliseconds=10))
+
+
+async def test_it_is_there_and_stays_fresh_while_the_worker_polls(tmp_path: Path) -> None:
+    """Made at once, touched again and again, and gone as soon as the worker stops polling."""
     file = tmp_path / "polls"
 
     async def is_fresh() -> bool:
@@ -36,3 +40,58 @@ async def test_a_file_that_cannot_be_written_is_refused_by_name() -> None:
     with pytest.raises(SettingsError, match=r"CHARGEHAND_HEALTH_FILE: .*Not a directory"):
         async with health_file(Path("/dev/null/polls")):
             pass
+
+
+async def test_what_prevents_writing_is_logged_once_and_may_pass(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the problem, and the file is fresh again after it."""
+    folder, away = tmp_path / "folder", tmp_path / "away"
+    folder.mkdir()
+
+    async def is_logged() -> bool:
+        return bool(caplog.records)
+
+    async def is_touched() -> bool:
+        return (folder / "polls").stat().st_mtime > 0
+
+    with caplog.at_level(logging.WARNING, "chargehand.worker"):
+        async with health_file(folder / "polls"):
+            folder.rename(away)
+            await until(is_logged)
+            os.utime(away / "polls", (0, 0))
+            away.rename(folder)
+            await until(is_touched)
+
+    assert [(each.message, vars(each)["problem"]) for each in caplog.records] == [
+        ("the health file cannot be written", "No such file or directory")
+    ]
+
+
+async def test_a_group_is_as_healthy_as_its_worst_member(tmp_path: Path) -> None:
+    """Its file is there once every member polls, grows old with one that does not, and is gone when they stop."""
+    file = tmp_path / "polls"
+
+    async def is_as_old_as_the_second() -> bool:
+        return file.stat().st_mtime == 1_000
+
+    async with AsyncExitStack() as members:
+        second = await _join(members, file, 1)
+        assert not file.exists()
+        first = await _join(members, file, 0)
+        assert time.time() - file.stat().st_mtime < 1_000
+        await second.aclose()
+        assert not file.exists()
+        (tmp_path / "polls.1").touch()
+        os.utime(tmp_path / "polls.1", (1_000, 1_000))  # as a member leaves it that is killed, or whose loop is blocked
+        file.touch()
+        await until(is_as_old_as_the_second)
+        await first.aclose()
+
+        assert not file.exists()
+
+
+async def _join(members: AsyncExitStack, file: Path, number: int) -> AsyncExitStack:
+    member = await members.enter_async_context(AsyncExitStack())
+    await member.enter_async_context(health_file(file, member=number, members=2))
+    return member

@@ -127,6 +127,7 @@ BAD = {
     "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
     "CHARGEHAND_CALLER_KEY": ("", "short"),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
+    "CHARGEHAND_HEARTBEAT_TIMEOUT": ("0", "4", "301", "2.5"),
     "CHARGEHAND_PROCESSES": ("0", "65", "all"),
     "CHARGEHAND_INDEX_DAYS": ("0", "x"),
     "CHARGEHAND_CODE_INTERNET": ("maybe",),

@@ -1,10 +1,11 @@
 """The arithmetic of the capacity guide."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from benchmarks.capacity.measured import kept_cost
 from benchmarks.capacity.model import Demand, SessionCost, most_a_second, setup, wait_seconds
 
 COST = SessionCost(
@@ -20,6 +21,11 @@ COST = SessionCost(
     tools=5,
     waiting_mb=0.2,
 )
+
+
+def test_what_the_last_run_kept_can_be_read() -> None:
+    """The guide's own example starts from it."""
+    assert all(value > 0 for value in asdict(kept_cost()).values())
 
 
 def test_a_single_slot_waits_as_a_single_server_does() -> None:

@@ -24,6 +24,7 @@ def test_every_option_reaches_its_field() -> None:
     typed = RequestOptions(
         goal="What is new?",
         crew="audit",
+        tenant="acme",
         budget=0.1,
         turns=7,
         deadline="90s",
@@ -45,6 +46,7 @@ def test_every_option_reaches_its_field() -> None:
     assert build_request(typed, (_URI,)) == SessionRequest(
         goal="What is new?",
         crew="audit",
+        tenant="acme",
         documents=(_URI,),
         limits=Limits(
             max_turns=7,

@@ -3,6 +3,7 @@
 import inspect
 import json
 import sys
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import NoneType
@@ -25,6 +26,7 @@ def _messages() -> set[str]:
     return {each.__name__ for each in types if each is not NoneType}
 
 
+@cache
 def schemas() -> dict[str, dict[str, object]]:
     """Describe each contract as JSON Schema (draft 2020-12): what people write as it is read, the rest as written."""
     described: dict[str, dict[str, object]] = {}
@@ -36,6 +38,7 @@ def schemas() -> dict[str, dict[str, object]]:
     return described
 
 
+@cache
 def schema_files() -> dict[str, str]:
     """Return the text of each schema's file by its name."""
     return {

@@ -1,6 +1,7 @@
 """The JSON Schemas that other services build against."""
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,10 @@ def test_what_we_write_fits_its_schema(model: type[Contract], data: st.DataObjec
     assert _fits(model.__name__, data.draw(drawn(model)).model_dump_json())
 
 
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(schemas()[name])
+
+
 def _fits(name: str, written: str | bytes) -> bool:
-    validator = Draft202012Validator(schemas()[name])
-    return validator.is_valid(json.loads(written))  # pyright: ignore[reportUnknownMemberType]  # its types leave a gap
+    return _validator(name).is_valid(json.loads(written))  # pyright: ignore[reportUnknownMemberType]  # its types leave a gap

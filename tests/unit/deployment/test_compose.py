@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -78,6 +79,18 @@ def test_images_are_pinned(name: str) -> None:
     dockerfile = DOCKERFILE.read_text(encoding="utf-8")
     assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
     assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
+
+
+def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
+    """The compose file, the guide to it and the Kubernetes overlays name the image of this version."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    overlays = (ROOT / "deploy" / "kubernetes" / "overlays").glob("*/kustomization.yaml")
+    written = [path.read_text(encoding="utf-8") for path in (COMPOSE, ROOT / "deploy" / "README.md", *overlays)]
+
+    tags = [re.findall(r"(?:chargehand-worker:|newTag: )(\d[\d.]+)", text) for text in written]
+
+    assert len(tags) > 2
+    assert {tag for found in tags for tag in found} == {version}
 
 
 @pytest.mark.parametrize("name", SERVICES)
