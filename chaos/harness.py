@@ -35,7 +35,7 @@ STEPS: Final = 2 + 2 * SUBTASKS
 """Model calls of one session without faults: a plan, two turns a subtask, a report."""
 _ANSWERS: Final = {1: "This part was looked into.", SUBTASKS: f"All {SUBTASKS} parts were looked into."}
 """What sessions without faults say, by the number of their subtasks; the answer of a single one is the report."""
-_PATIENT: Final = {"deadline": 6 * 3_600, "subtask_deadline": 3_600}
+PATIENT: Final = {"deadline": 6 * 3_600, "subtask_deadline": 3_600}
 """Limits that no session meets because the machine is slow."""
 _MODELS: Final = {tier: f"{tier}-1" for tier in ("small", "medium", "large")}
 
@@ -178,7 +178,7 @@ class Harness:
     async def session(self, session: str, seconds: float = 120, queue: str = QUEUE, **request: object) -> Outcome:
         """Start a session and wait for its end, through whatever happens to the server."""
         began = time.monotonic()
-        usual = {"goal": f"Look into all parts of the matter {session}.", "limits": _PATIENT}
+        usual = {"goal": f"Look into all parts of the matter {session}.", "limits": PATIENT}
         asked = SessionRequest.model_validate(usual | request)
         chargehand = Chargehand(self.chargehand.client, queue)
         while time.monotonic() - began < seconds:

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from chaos.harness import Harness, Outcome
+from chaos.harness import PATIENT, Harness, Outcome
 
 _CAPACITY_SESSIONS: Final = 40
 
@@ -25,6 +25,7 @@ async def arrive(
     *,
     prefix: str = "s",
     most_open: int = 100_000,
+    limits: Mapping[str, object] = PATIENT,
 ) -> list[Outcome]:
     """Start so many sessions a second, evenly, and wait for the end of all; in the order of their starts.
 
@@ -34,7 +35,7 @@ async def arrive(
 
     async def one(number: int) -> Outcome:
         try:
-            outcome = await harness.session(f"{prefix}-{number:06}", 300)
+            outcome = await harness.session(f"{prefix}-{number:06}", 300, limits=limits)
         finally:
             free.release()
         ended(outcome)
