@@ -28,7 +28,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
-from activities.backends import SettingsError
+from activities.backends import SettingsError, secret_values
 from activities.caller_check import CallerCheck
 from activities.composition import activity_slots, choose, compose, encryption, ledgers, turns_queue
 from activities.crew_files import CrewError
@@ -46,9 +46,10 @@ from activities.settings import Settings, describe_unusable
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.takeover import RunningActivities, take_over
 from activities.tool_use import ToolActivities
-from activities.tracing.settings import choose_tracing
+from activities.tracing.settings import choose_tracing, wants_content
 from activities.watchdog import watch_event_loop
 from chargehand.caller_key import CallerKey
+from chargehand.connecting import grpc_compression
 from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
@@ -138,7 +139,7 @@ def _activity_worker(
         client,
         task_queue=task_queue,
         activities=[function],
-        interceptors=[*interceptors, *_tracing(client), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[*interceptors, *_tracing(client, settings), Heartbeats(slots), CallerCheck(settings.task_queue)],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -169,7 +170,7 @@ def build_worker(
         workflow_runner=workflow_runner(),
         interceptors=[
             *interceptors,
-            *_tracing(client),
+            *_tracing(client, settings),
             SessionMetrics(),
             RefuseBadInput(),
             *_required_key(settings),
@@ -191,13 +192,14 @@ def build_worker(
     )
 
 
-def _tracing(client: Client) -> list[Interceptor]:
+def _tracing(client: Client, settings: Settings) -> list[Interceptor]:
     """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
     if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
         return []
+    from activities.tracing.content import Content
     from workflows.tracing import Traced
 
-    return [Traced()]
+    return [Traced(Content(secret_values(settings)) if wants_content(settings) else None)]
 
 
 def _heartbeat_throttle(settings: Settings) -> timedelta:
@@ -344,11 +346,14 @@ async def _connected(
 ) -> Client | None:
     """Connect, however long the server takes to come up; None if the worker is told to stop first."""
     options = ClientConfig.load_client_connect_config()
+    compression = grpc_compression(options.get("target_host"))
     converter = _converter(settings, options.get("namespace") or "default")
     delay = 0.05
     while not stop.is_set():
         try:
-            return await Client.connect(**options, data_converter=converter, runtime=runtime, plugins=plugins)
+            return await Client.connect(
+                **options, grpc_compression=compression, data_converter=converter, runtime=runtime, plugins=plugins
+            )
         except RuntimeError as error:
             _logger.warning("no Temporal server yet", extra={"problem": str(error)})
         with suppress(TimeoutError):

@@ -4,7 +4,7 @@ A new adapter is a new file and a row in the `registry.py` of its folder. Adapte
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Annotated, Generic, TypeVar
@@ -104,6 +104,13 @@ class Backend(Generic[BuildType_co]):
 def secret(key: SecretStr | None) -> str:
     """Return the text of a secret; empty if it is not set."""
     return key.get_secret_value() if key else ""
+
+
+def secret_values(settings: BaseSettings) -> tuple[str, ...]:
+    """List the values of all secret settings, and the parts of those that are JSON."""
+    values: Iterable[object] = (getattr(settings, name) for name in type(settings).model_fields)
+    texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
+    return tuple(part for text in texts for part in (text, *re.findall(r'"([^"]{16,})"', text)) if len(part) >= 8)
 
 
 def _value(settings: BaseSettings, variable: str) -> str:

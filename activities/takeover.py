@@ -144,9 +144,9 @@ async def take_over(client: Client, state_dir: Path) -> None:
         if not attempts:
             return
         gate = asyncio.Semaphore(_AT_ONCE)
-        # First, so that what follows the next attempts does not wait for a dead worker either.
-        await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
         ended = await asyncio.gather(*(_end(client, attempt, gate) for attempt in attempts))
+        # Last: the server forgets it when it refuses to end an attempt of the same workflow.
+        await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
         if any(ended):
             _logger.info("a killed worker's activities are repeated", extra={"activities": sum(ended)})
 

@@ -128,6 +128,17 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
 
 
+def machine_cpu_seconds() -> float:
+    """Read the time that the cores which this process may use were busy, with whatever it was, or were taken away."""
+    cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    ticks = 0
+    for name, *states in map(str.split, Path("/proc/stat").read_text().splitlines()):
+        if name in cores:
+            user, nice, system, _idle, _waits, *interrupts_and_stolen = map(int, states[:8])
+            ticks += user + nice + system + sum(interrupts_and_stolen)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def peak_rss_bytes(pid: int) -> int:
     """Read the most memory that a process ever had resident."""
     status = Path(f"/proc/{pid}/status").read_text()

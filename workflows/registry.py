@@ -1,6 +1,7 @@
 """The workflows that a worker runs, and how it runs them."""
 
 from collections.abc import Sequence
+from threading import Lock
 from typing import Any, Final
 
 from temporalio import workflow
@@ -82,23 +83,30 @@ class _Sandbox(SandboxedWorkflowRunner):
         storing = StorageDriverWorkflowInfo(
             namespace=info.namespace, id=info.workflow_id, run_id=info.run_id, type=info.workflow_type
         )
-        return _WithoutContexts(super().create_instance(det), StorageDriverStoreContext(target=storing))
+        return _Instance(super().create_instance(det), StorageDriverStoreContext(target=storing))
 
 
-class _WithoutContexts(WorkflowInstance):
+class _Instance(WorkflowInstance):
+    """One workflow, whose task is carried out to its end even if the SDK has given it up (docs/decisions/0013).
+
+    The SDK would interrupt the task's thread, and throw the workflow away in another one meanwhile.
+    """
+
     def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
         self._sandboxed = sandboxed
         self._storing = storing
+        self._activating = Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
-        drop_unreadable_traces(act)
-        return self._sandboxed.activate(act)
+        with self._activating:
+            drop_unreadable_traces(act)
+            return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:
         return self._sandboxed.get_info()
 
-    def get_thread_id(self) -> int | None:
-        return self._sandboxed.get_thread_id()
+    def get_thread_id(self) -> None:
+        """Name no thread that could be interrupted."""
 
     def get_serialization_context(self, command_info: object) -> None:  # noqa: ARG002  # the SDK's own signature
         return None

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
     from workflows.metrics import count_refusal
+    from workflows.phases import phase
     from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.session import Session
@@ -386,11 +387,12 @@ class SupervisorWorkflow:
 
 
 async def _route_or_plan(session: Session) -> Plan:
-    routed = await route(session)
-    if routed is not None:
-        return routed
-    await design_agents(session)
-    return await make_plan(session)
+    with phase("plan"):
+        routed = await route(session)
+        if routed is not None:
+            return routed
+        await design_agents(session)
+        return await make_plan(session)
 
 
 async def _report_after(error: BaseException, session: Session) -> Report:

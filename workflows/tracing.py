@@ -1,11 +1,15 @@
-"""The spans of workflows: one for each run of a session or a subtask, which contains those of its activities.
+"""The spans of workflows, which contain those of their activities.
 
-Imported only by workers that trace. A span has the same id whenever its workflow is replayed, and is exported when the
-run ends, by the worker on which it does.
+There is one for each run of a session or a subtask, and one for the planning of a session. Each has the same id
+whenever its workflow is replayed, and is exported when it ends, by the worker on which it does. Imported only by
+workers that trace.
 """
 
 import asyncio
-from typing import Any, NoReturn
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, NoReturn
 
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
@@ -31,6 +35,10 @@ from chargehand.contracts import Report
 from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
 from chargehand.wire import ActivityType, WorkflowType
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
+from workflows.phases import OPEN_SPAN, Phase
+
+_PHASE: Final[ContextVar[Context | None]] = ContextVar("phase", default=None)
+"""The context of the phase that runs."""
 
 
 class Traced(TracedActivities):
@@ -61,6 +69,30 @@ class _Run:
         """Note the newest turn."""
         self._turn = turn
 
+    @contextmanager
+    def phase(self, kind: Phase) -> Generator[None]:
+        """Put a span of its own around a phase of the run."""
+        attributes: Attributes = {
+            **_where(kind),
+            SpanAttribute.OPERATION: OPERATIONS[kind],
+            SpanAttribute.AGENT: SUPERVISOR,
+        }
+        span = trace.get_tracer(SCOPE).start_span(span_name(kind, SUPERVISOR), self.own, attributes=attributes)
+        before = _PHASE.set(trace.set_span_in_context(span, self.own))
+        try:
+            yield
+        except (FailureError, asyncio.CancelledError) as error:
+            set_error(span, error_type(error))
+            _end(span)
+            raise
+        _PHASE.reset(before)
+        _end(span)
+
+    @property
+    def current(self) -> Context:
+        """The context of what is started now."""
+        return _PHASE.get() or self.own
+
     @property
     def successor(self) -> Context:
         """The context of the run that continues this one: what this one was started in, or this, which is the root."""
@@ -90,6 +122,7 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
                 return await super().execute_workflow(input)
         span = trace.get_tracer(SCOPE).start_span(*_begun(input))
         self._run.begin(get_current(), span)
+        OPEN_SPAN.set(self._run.phase)
         with attached_context(self._run.own):
             try:
                 result = await super().execute_workflow(input)
@@ -114,14 +147,14 @@ class _TracedCalls(WorkflowOutboundInterceptor):
         self._run = run
 
     def start_activity(self, input: StartActivityInput) -> ActivityHandle[Any]:  # noqa: A002  # as above
-        with attached_context(self._run.of_tools if input.activity == ActivityType.USE_TOOL else self._run.own):
+        with attached_context(self._run.of_tools if input.activity == ActivityType.USE_TOOL else self._run.current):
             handle = super().start_activity(input)
         if input.activity == ActivityType.TAKE_TURN:
             self._run.take(handle)
         return handle
 
     def start_local_activity(self, input: StartLocalActivityInput) -> ActivityHandle[Any]:  # noqa: A002  # as above
-        with attached_context(self._run.own):
+        with attached_context(self._run.current):
             return super().start_local_activity(input)
 
     async def start_child_workflow(self, input: StartChildWorkflowInput) -> ChildWorkflowHandle[Any, Any]:  # noqa: A002  # as above
@@ -149,13 +182,18 @@ def _begun(started: ExecuteWorkflowInput) -> tuple[str, None, SpanKind, Attribut
             pass
     if agent:
         about |= {SpanAttribute.AGENT: agent, SpanAttribute.OPERATION: OPERATIONS[kind]}
-    where: Attributes = {
+    name = span_name(kind, agent) if agent else info.workflow_type
+    return name, None, SpanKind.INTERNAL, {**_where(kind), **about}
+
+
+def _where(kind: str) -> Attributes:
+    info = workflow.info()
+    return {
         SpanAttribute.STEP_KIND: kind,
         SpanAttribute.CONVERSATION: root_session(info.workflow_id),
         SpanAttribute.TEMPORAL_ID: info.workflow_id,
         SpanAttribute.TEMPORAL_RUN: info.run_id,
     }
-    return span_name(kind, agent) if agent else info.workflow_type, None, SpanKind.INTERNAL, {**where, **about}
 
 
 def _ended(result: object) -> Attributes:

@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts import SubtaskDraft
 from activities.crew_versions import CrewVersions
 from activities.crews import Agent, Crew
-from activities.current_span import describe_call, note
+from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
@@ -36,7 +36,7 @@ from activities.model_turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
-from activities.model_turn.tools_at_once import use_at_once
+from activities.model_turn.tools_at_once import choose_at_once, use_at_once
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
@@ -89,13 +89,14 @@ class TurnActivities:
                 return reuse(earlier)
             refuse_after_lost_attempt(record.entry)
             call = await self._prepare(request, record)
-            describe_call(call.model, self.models.card(request.tier, request.model_name).provider)
+            describe_call(call, self.models.card(request.tier, request.model_name).provider)
             storing = asyncio.create_task(self.conversations.keep(call.task))
             try:
                 call, reply = await self._complete(call, record, request)
             except BaseException:
                 storing.cancel()
                 raise
+            note_content(reply)
             is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
             result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and call.catalog.documents and not call.task.is_approved_by_person:
@@ -107,14 +108,15 @@ class TurnActivities:
             result = result.model_copy(update={"counted": _counted(call, reply)})
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
+            chosen = choose_at_once(request, call.task, result)
+            if not chosen and storing.done():
+                # The result itself is the record: nothing stands between it and the server.
+                record.keep(result)
+                return result.model_copy(update={"conversation": await _stored(storing)})
             # At once: until it is recorded, a worker that is lost loses what was paid.
-            await record.record(record.entry.model_copy(update={"result": result}))
-            used = await use_at_once(
-                ToolActivities(self.crews, self.tools, self.library),
-                request,
-                call.task,
-                result,
-                record.patience_seconds,
+            tools = ToolActivities(self.crews, self.tools, self.library)
+            _, used = await asyncio.gather(
+                record.record(record.keep(result)), use_at_once(tools, request, result, chosen, record.patience_seconds)
             )
             return result.model_copy(update={"conversation": await _stored(storing), "used": used})
 

@@ -1,7 +1,8 @@
 """The journal of a paid call, which outlives the worker that made the call.
 
-A reply is recorded by a synchronous heartbeat the moment it arrives, so that the next attempt finds it and does not
-pay again. The heartbeats in between repeat the entry, because the server keeps only the last one.
+A reply after which something is left to be done is recorded by a synchronous heartbeat the moment it arrives, so that
+the next attempt finds it and does not pay again. The heartbeats in between repeat the entry, because the server keeps
+only the last one.
 """
 
 import time
@@ -83,13 +84,16 @@ class Journal:
         self._opened_at = time.monotonic()
         self._afterwards: list[Callable[[], Awaitable[None]]] = []
 
+    def keep(self, result: TurnResult) -> Entry:
+        """Keep a paid reply for further attempts in this process, should the server not learn of it."""
+        self.entry = self.entry.model_copy(update={"result": result, "live": None})
+        _unrecorded.keep(self._step, self.entry)
+        return self.entry
+
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
-        entry = entry.model_copy(update={"live": None})
-        self.entry = entry
-        if entry.result is not None:
-            _unrecorded.keep(self._step, entry)
-        await self._pulse.record(entry)
+        self.entry = entry.model_copy(update={"live": None})
+        await self._pulse.record(self.entry)
         _unrecorded.forget(self._step)
 
     def publish(self, live: LiveText) -> None:

@@ -1,6 +1,6 @@
 """Quick tools, used within the turn that asks for them: they take no activity and no workflow task of their own.
 
-The reply is recorded by then, so nothing that happens here loses what was paid. Which tools may be used, the workflow
+The reply is recorded meanwhile, so nothing that happens here loses what was paid. Which tools may be used, the workflow
 says; whatever is not used here, fails or takes long is used by an activity of its own, with its retries.
 """
 
@@ -22,10 +22,9 @@ _MOST_BYTES: Final = 256 * 1024
 
 
 async def use_at_once(
-    uses: ToolActivities, request: TurnRequest, task: Task, result: TurnResult, patience_seconds: float
+    uses: ToolActivities, request: TurnRequest, result: TurnResult, chosen: Sequence[int], patience_seconds: float
 ) -> tuple[UsedTool, ...]:
-    """Make the calls of a reply, if all of them may be made within the turn; return those that have ended well."""
-    chosen = _chosen(request, task, result)
+    """Make the chosen calls of a reply; return those that have ended well."""
     if not chosen:
         return ()
     using = [asyncio.create_task(_use(uses, request, position, result.tool_calls[position])) for position in chosen]
@@ -54,7 +53,7 @@ async def _use(uses: ToolActivities, request: TurnRequest, position: int, call: 
     return UsedTool(position=position, result=used, began_at=began_at, ended_at=datetime.now(UTC))
 
 
-def _chosen(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[int]:
+def choose_at_once(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[int]:
     """Choose the positions of the calls to be made; none if one of them is left to the workflow, which waits for it."""
     if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
         return ()

@@ -1,15 +1,14 @@
 """The settings of tapes, and what a worker wraps around its models and tools because of them."""
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import FilePath, SecretStr
+from pydantic import FilePath
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Choice, SettingsError
+from activities.backends import Choice, SettingsError, secret_values
 from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from activities.tape.contracts import WorkerFacts
@@ -61,7 +60,7 @@ def with_tape(settings: TapeSettings, traffic: Traffic, closing: AsyncExitStack)
     if not settings.tape_record:
         return traffic
     try:
-        tape = TapeFile(settings.tape_record, _secrets(settings), _facts(traffic))
+        tape = TapeFile(settings.tape_record, secret_values(settings), _facts(traffic))
     except OSError as error:
         raise SettingsError(
             f"CHARGEHAND_TAPE_RECORD: {settings.tape_record} cannot be written: {error.strerror}."
@@ -101,10 +100,3 @@ def _facts(traffic: Traffic) -> WorkerFacts:
         absent=tuple(sorted(traffic.absent)),
         counts_input=isinstance(traffic.models.adapter, CountsInput),
     )
-
-
-def _secrets(settings: BaseSettings) -> tuple[str, ...]:
-    """List the values of all secret settings, and the parts of those that are JSON."""
-    values: Iterable[object] = (getattr(settings, name) for name in type(settings).model_fields)
-    texts = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
-    return tuple(part for text in texts for part in (text, *re.findall(r'"([^"]{16,})"', text)) if len(part) >= 8)

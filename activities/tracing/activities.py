@@ -4,58 +4,113 @@ Imported only by workers that trace.
 """
 
 import asyncio
+import hashlib
+from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
 
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, get_tracer
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.trace import (
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    get_tracer,
+    use_span,
+)
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.contracts import ToolRequest, ToolResult
+from activities.current_span import DESCRIBE_CONTENT
 from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.tracing.content import Content
 from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
 
 _TOOL_FAILED: Final = "tool_failed"
+_NEXT_ID: Final[ContextVar[int | None]] = ContextVar("next_id", default=None)
 Attributes = dict[str, str | int | float | bool]
 
 
+class AttemptIds(RandomIdGenerator):
+    """Gives attempts of activities ids that every worker can compute, and other spans random ones."""
+
+    def generate_span_id(self) -> int:
+        """Return the id of the span that begins."""
+        return _NEXT_ID.get() or super().generate_span_id()
+
+
 class TracedActivities(Interceptor):
-    """Makes a span of every attempt of a workflow's activity, without any text of users."""
+    """Makes a span of every attempt of a workflow's activity; without content it has no text of users."""
+
+    def __init__(self, content: Content | None = None) -> None:
+        """Take what describes the content, if the operator wants it in spans."""
+        self._content = content
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
         """Return the interceptor of activities."""
-        return _Traced(next)
+        return _Traced(next, self._content)
 
 
 class _Traced(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, content: Content | None) -> None:  # noqa: A002  # as above
+        super().__init__(next)
+        self._content = content
+
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
         if not get_current_span().get_span_context().is_valid:  # its workflow is not traced
             return await super().execute_activity(input)
         request: object = input.args[0] if input.args else None
         kind = "turn" if isinstance(request, TurnRequest) else "tool" if isinstance(request, ToolRequest) else "other"
         tracer = get_tracer(SCOPE)
-        with tracer.start_as_current_span(
+        span = _start_attempt(
+            tracer,
             _name(request),
-            kind=SpanKind.CLIENT if kind == "turn" else SpanKind.INTERNAL,
-            attributes={SpanAttribute.STEP_KIND: kind, **_where(), **_begun(request)},
-            # The message of an exception may contain text of users.
-            record_exception=False,
-            set_status_on_exception=False,
-            end_on_exit=False,
-        ) as span:
+            SpanKind.CLIENT if kind == "turn" else SpanKind.INTERNAL,
+            {SpanAttribute.STEP_KIND: kind, **_where(), **_begun(request)},
+        )
+        # The message of an exception may contain text of users.
+        with use_span(span, record_exception=False, set_status_on_exception=False):
             ended_at = None
+            if self._content:
+                DESCRIBE_CONTENT.set(self._content.of)
+                if isinstance(request, ToolRequest):
+                    span.set_attributes({**self._content.of_request(request.call)})
             try:
                 result = await super().execute_activity(input)
                 if isinstance(request, TurnRequest):
-                    ended_at = _add_used(tracer, request, result)
+                    ended_at = _add_used(tracer, request, result, self._content)
             except BaseException as error:
                 set_error(span, error_type(error))
                 raise
             else:
-                return _ended(span, result)
+                return _ended(span, result, self._content)
             finally:
                 span.end(ended_at)
+
+
+def _start_attempt(tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes) -> Span:
+    """Begin the span of an attempt, and link it to the first attempt of the same step, if it is a further one."""
+    info = activity.info()
+    activity_id = info.activity_id or ""
+    # `turn-3.again-1` repeats `turn-3`, whose worker was lost.
+    own, first = _attempt_id(activity_id, info.attempt), _attempt_id(activity_id.partition(".again-")[0], 1)
+    before = _NEXT_ID.set(own)
+    span = tracer.start_span(name, kind=kind, attributes=attributes)
+    _NEXT_ID.reset(before)
+    context = span.get_span_context()
+    if own == context.span_id != first:  # a provider of the embedding program's gives other ids
+        span.add_link(SpanContext(context.trace_id, first, is_remote=True, trace_flags=context.trace_flags))
+    return span
+
+
+def _attempt_id(activity_id: str, attempt: int) -> int:
+    text = f"{activity.info().workflow_run_id}\n{activity_id}\n{attempt}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
 def set_error(span: Span, kind: str) -> None:
@@ -110,10 +165,12 @@ def _begun(request: object) -> Attributes:
             return {}
 
 
-def _ended(span: Span, result: object) -> object:
+def _ended(span: Span, result: object, content: Content | None) -> object:
     """Say in the span how an attempt ended; the result of a turn names the span, for the tools that it asks for."""
     if not span.is_recording():
         return result
+    if content and isinstance(result, ToolResult):
+        span.set_attributes({**content.of_result(result)})
     match result:
         case TurnResult():
             span.set_attributes(
@@ -133,7 +190,7 @@ def _ended(span: Span, result: object) -> object:
     return result
 
 
-def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult) -> int | None:
+def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult, content: Content | None) -> int | None:
     """Make spans of the tools that were used before the turn ended, and return when the first of them began."""
     for used in result.used:
         where = _where()
@@ -150,7 +207,9 @@ def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult) -> int |
             },
             start_time=_nanoseconds(used.began_at),
         )
-        _ended(span, used.result)
+        if content:
+            span.set_attributes({**content.of_request(result.tool_calls[used.position])})
+        _ended(span, used.result, content)
         span.end(_nanoseconds(used.ended_at))
     return min((_nanoseconds(used.began_at) for used in result.used), default=None)
 

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
 
+from activities.tracing.activities import AttemptIds
 from activities.tracing.settings import TracingSettings, schedule_delay
 from chargehand.spans import SCOPE, SpanAttribute
 
@@ -58,7 +59,7 @@ def start_export(settings: TracingSettings, closing: AsyncExitStack) -> OpenTele
     resource = Resource.create({"service.version": version("chargehand")})
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": SCOPE}))
-    provider = create_tracer_provider(resource=resource, shutdown_on_exit=False)
+    provider = create_tracer_provider(resource=resource, shutdown_on_exit=False, id_generator=AttemptIds())
     provider.add_span_processor(OwnSpans(OTLPSpanExporter(), schedule_delay(settings)))
     trace.set_tracer_provider(provider)
     # Libraries send no trace to providers and other strangers. Temporal's plugin has a propagator of its own.

@@ -12,6 +12,9 @@ from activities.backends import Choice, SettingsError, secret
 
 _PACKAGE: Final = "opentelemetry.exporter"
 _SAMPLERS: Final = ("always_on", "always_off", "traceidratio")
+_CONTENT: Final = ("span_only", "true")
+"""The second is the convention's word of before."""
+_NO_CONTENT: Final = ("", "no_content", "false")
 _RATIO: Final = re.compile(r"0(\.\d+)?|1(\.0+)?|\.\d+")
 _HEADERS: Final = re.compile(r"\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*")
 
@@ -43,6 +46,9 @@ class TracingSettings(BaseSettings):
     """The share of sessions, from 0 to 1."""
     otel_schedule_delay: str = Field(default="", validation_alias="OTEL_BSP_SCHEDULE_DELAY")
     """Milliseconds between two exports; 1,000 by default. A killed worker loses the spans that ended in between."""
+    otel_content: str = Field(default="", validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+    """`SPAN_ONLY` puts prompts, replies, and arguments and results of tools into spans, without what looks like a key;
+    `NO_CONTENT` by default."""
     otel_disabled: str = Field(default="", validation_alias="OTEL_SDK_DISABLED")
     """`true` turns everything of OpenTelemetry off."""
 
@@ -73,6 +79,11 @@ def choose_tracing(settings: TracingSettings) -> Choice:
 def schedule_delay(settings: TracingSettings) -> int:
     """Return the milliseconds between two exports."""
     return int(settings.otel_schedule_delay or 1_000)
+
+
+def wants_content(settings: TracingSettings) -> bool:
+    """Whether spans have text of users, models and documents in them."""
+    return settings.otel_content.lower() in _CONTENT
 
 
 def _reason(settings: TracingSettings) -> str:
@@ -111,6 +122,10 @@ def _problems(settings: TracingSettings) -> list[str]:
         (
             sampler != "traceidratio" or bool(_RATIO.fullmatch(settings.otel_sampler_arg)),
             "OTEL_TRACES_SAMPLER_ARG: write the share of sessions to trace, from 0 to 1, such as 0.1.",
+        ),
+        (
+            settings.otel_content.lower() in {*_CONTENT, *_NO_CONTENT},
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: write SPAN_ONLY or NO_CONTENT.",
         ),
         (
             not settings.otel_schedule_delay or bool(re.fullmatch(r"[1-9]\d{0,8}", settings.otel_schedule_delay)),

@@ -149,7 +149,7 @@ def wait_seconds(calls: float, slots: int, call_seconds: float) -> float:
     return waits * call_seconds / (slots - calls)
 
 
-def most_a_second(cost: SessionCost, cores: int, other_cpu_seconds: float = 0.0) -> float:
+def most_a_second(cost: SessionCost, cores: float, other_cpu_seconds: float = 0.0) -> float:
     """Give the sessions a second that one machine carries with a worker process, the server, and whatever else it runs.
 
     A worker process uses little more than a core, since Python runs one thread at a time.

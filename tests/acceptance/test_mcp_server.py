@@ -12,6 +12,7 @@ import pytest
 from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
 from mcp_types import ImageContent, TextContent
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 from temporalio.client import Client
 
 from activities.documents.artifacts import ArtifactStore
@@ -20,6 +21,7 @@ from activities.tools import ToolAnswer
 from tests.acceptance.commands import command_environment
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
+from tests.started_trace import started_trace
 
 CREW = """
 name = "office"
@@ -134,6 +136,18 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
     yield await opened
     leave.set()
     await holding
+
+
+async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> None:
+    """What an assistant's library sends as its trace with a call is handed on to the session that the call starts."""
+    caller = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+    with use_span(NonRecordingSpan(caller)):
+        await desk.use("start_session", goal="It takes patience.", session="traced-1")
+    await desk.use("cancel_session", session="traced-1")
+
+    assert await started_trace(desk.opened.chargehand.client, "traced-1") == {
+        "traceparent": f"00-{caller.trace_id:032x}-{caller.span_id:016x}-01"
+    }
 
 
 async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: Desk) -> None:

@@ -6,6 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -36,6 +37,7 @@ from tests.scripted_provider import (
 )
 
 CANARY: Final = "zanzibar"
+KEY: Final = "a-key-of-the-worker-4711"
 GOAL: Final = SessionRequest(
     goal=f"Look into all parts of {CANARY}, please.", limits=Limits(max_turns=40, max_rounds=20), review="never"
 )
@@ -195,6 +197,13 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
     }
 
     assert above >= {("subtask", "session"), ("session", "session"), ("turn", "session"), ("turn", "subtask")}
+    assert above >= {("plan", "session"), ("turn", "plan")}
+    assert {facts["chargehand.purpose"] for span, facts in traced.of("turn") if _kind_above(kinds, span) == "plan"} == {
+        "plan"
+    }
+    assert sorted(str(facts["temporal.id"]) for _, facts in traced.of("plan")) == sorted(
+        {str(facts["temporal.id"]) for _, facts in traced.of("session")}
+    )
     assert {parent for kind, parent in above if kind == "tool"} == {"turn"}
     assert {span.name for span, _ in traced.of("tool")} == {"execute_tool search", "execute_tool query_data"}
     assert {"/" in str(facts["temporal.id"]).rpartition("#")[2] for _, facts in traced.of("tool")} == {True, False}
@@ -203,17 +212,25 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
         assert str(facts["temporal.id"]).startswith((f"{turn}.", f"{turn}/"))
 
 
+def _kind_above(kinds: Mapping[bytes, Mapping[str, object]], span: Span) -> object:
+    return kinds[span.parent_span_id]["chargehand.step.kind"]
+
+
 async def test_every_attempt_of_a_call_is_a_span_and_costs_are_counted_once(traced: Traced) -> None:
-    """A call that the provider fails has a span with its error, and so has the one that repeats it; tokens and dollars
-    of all turns add up to the report's."""
+    """A call that the provider fails has a span with its error, and so has the one that repeats it, which links to it;
+    tokens and dollars of all turns add up to the report's."""
     turns = [facts for _, facts in traced.of("turn")]
     attempts = Counter(facts["temporal.id"] for facts in turns)
     (repeated,) = [step for step, number in attempts.items() if number > 1]
-    first, second = (facts for facts in turns if facts["temporal.id"] == repeated)
+    (one, first), (other, second) = ((s, facts) for s, facts in traced.of("turn") if facts["temporal.id"] == repeated)
 
     assert (first["chargehand.attempt"], second["chargehand.attempt"]) == (1, 2)
     assert "error.type" in first
     assert "error.type" not in second
+    assert one.parent_span_id == other.parent_span_id
+    links = [(link.trace_id, link.span_id) for link in other.links]
+    assert links == [(one.trace_id, one.span_id)]
+    assert [span.name for span, facts in traced.of("turn") if span.links and facts["temporal.id"] != repeated] == []
     usage = traced.report.usage
     assert sum(int(str(facts.get("gen_ai.usage.input_tokens", 0))) for facts in turns) == usage.input_tokens
     assert sum(float(str(facts.get("chargehand.cost_usd", 0))) for facts in turns) == pytest.approx(
@@ -235,17 +252,63 @@ async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Trac
     exported: dict[object, tuple[str, dict[str, object]]] = {}
     for span in written:
         facts = {each["key"]: next(iter(each["value"].values())) for each in span["attributes"]}
-        exported[facts["temporal.id"]] = (span["name"], facts)
+        exported[facts["chargehand.step.kind"], facts["temporal.id"]] = (span["name"], facts)
     live = [
         (span.name, facts)
-        for kind in ("session", "subtask", "turn", "tool")
+        for kind in ("session", "plan", "subtask", "turn", "tool")
         for span, facts in traced.of(kind)
         if "error.type" not in facts
     ]
 
     assert live
     for name, facts in live:
-        other_name, others = exported[facts["temporal.id"]]
+        other_name, others = exported[facts["chargehand.step.kind"], facts["temporal.id"]]
         assert name == other_name
         shared = set(facts) & set(others) - {"chargehand.cost_usd"}
         assert {key: str(facts[key]) for key in shared} == {key: str(others[key]) for key in shared}
+
+
+async def test_content_is_exported_where_an_operator_wants_it_without_keys(client: Client, tmp_path: Path) -> None:
+    """Prompts, replies, and what tools are asked and answer are then in the spans of those who said them, in the
+    convention's form; the worker's keys and what looks like one are not."""
+
+    async def respond(request: ScriptedRequest) -> ScriptedReply:
+        if request.answer == "PlanAnswer":
+            return plan(subtask("T1", "analyst", f"Compare the figures of {CANARY}."))
+        if "query_data" in request.tools and not request.rounds:
+            return calling(ToolUse("query_data", {"sql": f"SELECT '{CANARY} {KEY}' AS place"}))
+        return answer(f"It is {CANARY}, and the key is {KEY}.")
+
+    async with ScriptedProvider(respond) as server:
+        with receive_spans() as received:
+            chosen = settings("openai", server.base_url, client, tmp_path) | {
+                "OPENAI_API_KEY": KEY,
+                "OTEL_EXPORTER_OTLP_ENDPOINT": received.url,
+                "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+            }
+            async with worker_process(chosen) as worker:
+                session = await _start(client, chosen["CHARGEHAND_TASK_QUEUE"], GOAL, CALLER)
+                await asyncio.wait_for(session.result(), 60)
+                worker.send_signal(signal.SIGTERM)
+                await worker.wait()
+    spans = [attributes(span) for span in received.spans]
+    turns = [facts for facts in spans if facts.get("gen_ai.operation.name") == "chat"]
+    [tool] = [facts for facts in spans if facts.get("gen_ai.operation.name") == "execute_tool"]
+    sent, said = (
+        [json.loads(str(facts[f"gen_ai.{side}.messages"])) for facts in turns] for side in ("input", "output")
+    )
+
+    assert all("gen_ai.system_instructions" in facts for facts in turns)
+    assert GOAL.goal in sent[0][0]["parts"][0]["content"]
+    assert [(each[-1]["role"], each[-1]["parts"][-1]["type"]) for each in sent[1:3]] == [
+        ("user", "text"),
+        ("tool", "tool_call_response"),
+    ]
+    assert [(each["role"], each["finish_reason"], each["parts"][-1]["type"]) for [each] in said[1:3]] == [
+        ("assistant", "tool_call", "tool_call"),
+        ("assistant", "stop", "text"),
+    ]
+    assert "It is zanzibar, and the key is [redacted]" in said[2][0]["parts"][0]["content"]
+    assert CANARY in str(tool["gen_ai.tool.call.arguments"])
+    assert "This session has no tables" in str(tool["gen_ai.tool.call.result"])
+    assert [body for body in received.bodies if KEY.encode() in body] == []

@@ -36,6 +36,10 @@ class Held:
             await asyncio.Event().wait()
         return [info.attempt, *info.heartbeat_details]
 
+    @activity.defn
+    async def prepare(self) -> None:
+        """End at once; its attempt is on the list for a moment longer."""
+
 
 @workflow.defn
 class Below:
@@ -55,6 +59,7 @@ class Above:
 
     @workflow.run
     async def run(self) -> list[JsonValue]:
+        await workflow.execute_activity_method(Held.prepare, start_to_close_timeout=MINUTE)
         return await workflow.execute_child_workflow(Below.run, id=f"{workflow.info().workflow_id}/below")
 
 
@@ -66,7 +71,7 @@ async def _held(client: Client, running: RunningActivities) -> AsyncGenerator[Wo
         client,
         task_queue=queue,
         workflows=[Above, Below],
-        activities=[held.work],
+        activities=[held.prepare, held.work],
         workflow_runner=UnsandboxedWorkflowRunner(),
         build_id="takeover",
         interceptors=[running],
@@ -119,7 +124,7 @@ async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path) -> No
         below = client.get_workflow_handle(f"{handle.id}/below")
         (pending,) = (await below.describe()).raw_description.pending_activities
         assert pending.attempt == 1
-        running.end(1)
+        running.end(2)
         _leave_dead(tmp_path)
         await take_over(client, tmp_path)
         (pending,) = (await below.describe()).raw_description.pending_activities

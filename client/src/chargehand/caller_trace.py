@@ -3,9 +3,12 @@
 It travels as Temporal's own OpenTelemetry plugin sends it, without the caller's baggage, which histories would keep.
 """
 
+import re
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
 from temporalio.api.common.v1 import Payload
 from temporalio.client import (
@@ -18,9 +21,31 @@ from temporalio.client import (
 )
 from temporalio.converter import PayloadConverter
 
+_PARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_STATE: Final = re.compile(r"[ -~]{1,512}")
+_received: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("received_trace", default=None)
+
+
+@contextmanager
+def received_trace(parent: str, state: str = "") -> Generator[None]:
+    """Have sessions that are started in the block belong to a trace that somebody else's request names.
+
+    Args:
+        parent: W3C's `traceparent`; any other text changes nothing.
+        state: `tracestate`; left out if it is longer than 512 characters.
+    """
+    carrier = {"traceparent": parent} if _PARENT.fullmatch(parent) else {}
+    if carrier and _STATE.fullmatch(state):
+        carrier["tracestate"] = state
+    before = _received.set(carrier)
+    try:
+        yield
+    finally:
+        _received.reset(before)
+
 
 class CallerTrace(Interceptor):
-    """Sends the caller's trace along with a session; does nothing in programs without OpenTelemetry."""
+    """Sends the caller's trace along with a session: this program's own by OpenTelemetry, or else the received one."""
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
         """Return the interceptor of a client's calls."""
@@ -41,12 +66,17 @@ class _SendTrace(OutboundInterceptor):
 
 
 def _with_trace(headers: Mapping[str, Payload]) -> Mapping[str, Payload]:
-    if "opentelemetry.trace" not in sys.modules:
-        return headers
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # optional
-
-    carrier: dict[str, str] = {}
-    TraceContextTextMapPropagator().inject(carrier)
+    carrier = carried()
     if not carrier:
         return headers
     return {**headers, "_tracer-data": PayloadConverter.default.to_payloads([carrier])[0]}
+
+
+def carried() -> Mapping[str, str]:
+    """Return what is sent along with a session that is started now; empty outside any trace."""
+    carrier: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # optional
+
+        TraceContextTextMapPropagator().inject(carrier)
+    return carrier or _received.get() or {}

@@ -13,11 +13,14 @@ SCOPE: Final = "chargehand"
 SUPERVISOR: Final = "supervisor"
 OPERATIONS: Final[Mapping[str, str]] = {
     "session": "invoke_agent",
+    "plan": "plan",
     "subtask": "invoke_agent",
     "turn": "chat",
     "tool": "execute_tool",
 }
 """The operation of a step, by its kind."""
+PLANNING: Final = frozenset({"route", "design", "plan"})
+"""Purposes of the turns that a plan is made with."""
 _BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+(/[0-9a-f]{16}(-\w+)?)?)+$")
 
 
@@ -35,6 +38,10 @@ class SpanAttribute(StrEnum):
     INPUT_TOKENS = "gen_ai.usage.input_tokens"
     OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
     CACHED_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+    SYSTEM = "gen_ai.system_instructions"
+    """Text of users, like messages, arguments and results: only where an operator asks for it."""
+    INPUT_MESSAGES = "gen_ai.input.messages"
+    OUTPUT_MESSAGES = "gen_ai.output.messages"
     TOOL = "gen_ai.tool.name"
     TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
     TOOL_RESULT = "gen_ai.tool.call.result"

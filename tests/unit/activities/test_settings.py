@@ -151,6 +151,7 @@ _BAD_WITH_SPANS = {
     "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": ("grpc",),
     "OTEL_EXPORTER_OTLP_HEADERS": ("sk-secret-key", "Authorization: Bearer sk-secret-key"),
     "OTEL_TRACES_SAMPLER": ("often", "parentbased_jaeger_remote"),
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": ("EVENT_ONLY", "SPAN_AND_EVENT", "yes"),
     "OTEL_BSP_SCHEDULE_DELAY": ("0", "-5", "1s"),
 }
 """Which other programs may have; here they must be right only if spans are exported."""

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import GrpcCompression
 
 from chargehand import AccessDenied, Chargehand, ChargehandError, NotReachable, UnusableSettings
+from chargehand.connecting import grpc_compression
 
 
 @pytest.fixture
@@ -101,3 +103,15 @@ def _frame(kind: int, flags: int, stream: bytes, payload: bytes) -> bytes:
 
 def _text(text: str) -> bytes:
     return bytes([len(text)]) + text.encode()
+
+
+@pytest.mark.parametrize("address", ["localhost:7233", "127.0.0.1:1", "127.9.9.9:80", "[::1]:7233", None, ""])
+def test_nothing_is_compressed_within_a_host(address: str | None) -> None:
+    assert grpc_compression(address) is GrpcCompression.NONE
+
+
+@pytest.mark.parametrize(
+    "address", ["ns.acct.tmprl.cloud:7233", "10.0.0.7:7233", "[fe80::1]:7233", "localhost.example:1"]
+)
+def test_what_crosses_a_network_is_compressed(address: str) -> None:
+    assert grpc_compression(address) is GrpcCompression.GZIP

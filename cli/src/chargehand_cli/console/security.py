@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from chargehand.caller_trace import received_trace
 from chargehand_cli.console.access import Access, Rates, client_name
 from chargehand_cli.console.problems import Problem
 from chargehand_cli.console.settings import ConsoleSettings
@@ -80,7 +81,8 @@ class Guard:
         try:
             self._admit(scope, Headers(scope=scope))
             stream.check_length()
-            await self._app(scope, stream.receive, stream.send)
+            with received_trace(request.headers.get("traceparent", ""), request.headers.get("tracestate", "")):
+                await self._app(scope, stream.receive, stream.send)
         except Problem as problem:
             if not stream.has_answered:
                 await stream.drain()

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 
 from chargehand import Step, Trace
 from chargehand.contracts import Recorded
-from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, span_name
+from chargehand.spans import OPERATIONS, PLANNING, SCOPE, SUPERVISOR, SpanAttribute, span_name
 
 _INTERNAL: Final = 1
 _CLIENT: Final = 3
@@ -28,11 +28,44 @@ _Json = dict[str, Any]
 
 def otlp(trace: Trace) -> str:
     """Write the steps that were begun as spans."""
-    asked_by = _asked_by(trace)
-    spans = [_span(trace, step, asked_by.get(step.id, step.parent)) for step in trace.steps if step.started_at]
+    plans = _plans(trace)
+    parents = _asked_by(trace) | {turn.id: _plan_id(session) for session, turns in plans.items() for turn in turns}
+    spans = [_span(trace, step, parents.get(step.id, step.parent)) for step in trace.steps if step.started_at]
+    spans += [_plan(trace, session, turns) for session, turns in plans.items()]
     scope = {"name": SCOPE, "version": version("chargehand")}
     resource = {"attributes": _attributes({"service.name": SCOPE})}
     return json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]})
+
+
+def _plans(trace: Trace) -> dict[str, list[Step]]:
+    """Collect the turns that a plan was made with, by session."""
+    plans: dict[str, list[Step]] = {}
+    for step in trace.steps:
+        if step.kind == "turn" and step.started_at and step.parent and step.purpose in PLANNING:
+            plans.setdefault(step.parent, []).append(step)
+    return plans
+
+
+def _plan_id(session: str) -> str:
+    return f"{session}\nplan"
+
+
+def _plan(trace: Trace, session: str, turns: list[Step]) -> _Json:
+    """Describe the planning of a session, which lasts from its first turn to its last."""
+    last = turns[-1]
+    begun = turns[0].model_copy(
+        update={"id": _plan_id(session), "ended_at": last.ended_at, "state": last.state, "error": last.error}
+    )
+    facts: dict[str, object] = {
+        SpanAttribute.OPERATION: OPERATIONS["plan"],
+        SpanAttribute.CONVERSATION: trace.session,
+        SpanAttribute.AGENT: SUPERVISOR,
+        SpanAttribute.ERROR: last.error,
+        SpanAttribute.STEP_KIND: "plan",
+        SpanAttribute.TEMPORAL_ID: session,
+    }
+    name = span_name("plan", SUPERVISOR)
+    return {**_span(trace, begun, session), "name": name, "kind": _INTERNAL, "attributes": _attributes(facts)}
 
 
 def _asked_by(trace: Trace) -> dict[str, str]:

@@ -1,0 +1,98 @@
+"""What models and tools are told and answer, as attributes of spans, for operators who ask for it.
+
+Keys are redacted, long texts cut, and of a long conversation the latest messages are kept. Imported only by workers
+that trace.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from activities.contracts import ToolCall, ToolResult
+from activities.models.failures import without_keys
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.protocol import Message
+from chargehand.spans import SpanAttribute
+
+_LONGEST: Final = 8_000
+"""Characters of one text."""
+_MOST: Final = 64_000
+"""Characters of a conversation: receivers take a few megabytes at once, which are the spans of many turns."""
+_FINISH: Final = {"answer": "stop", "tools": "tool_call", "truncated": "length", "refused": "content_filter"}
+"""The convention's reasons; others are errors."""
+Attributes = Mapping[SpanAttribute, str]
+
+
+class Content:
+    """Writes attributes, without the worker's secrets."""
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        """Take what is redacted, wherever it stands."""
+        self._secrets = tuple(secrets)
+
+    def of(self, said: ModelCall | ModelReply) -> Attributes:
+        """Describe what a model is sent, or what it replies."""
+        return self._of_call(said) if isinstance(said, ModelCall) else self._of_reply(said)
+
+    def of_request(self, call: ToolCall) -> Attributes:
+        """Describe what a tool is asked."""
+        return {SpanAttribute.TOOL_ARGUMENTS: _json(self._cut(dict(call.arguments)))}
+
+    def of_result(self, result: ToolResult) -> Attributes:
+        """Describe what it answers."""
+        return {SpanAttribute.TOOL_RESULT: _json(self._cut(dict(result.output)))}
+
+    def _of_call(self, call: ModelCall) -> Attributes:
+        return {
+            SpanAttribute.SYSTEM: _json(self._cut([{"type": "text", "content": call.system}])),
+            SpanAttribute.INPUT_MESSAGES: _json(self._latest(call.messages)),
+        }
+
+    def _of_reply(self, reply: ModelReply) -> Attributes:
+        parts: list[JsonValue] = [{"type": "text", "content": reply.text}] if reply.text else []
+        parts += [_requested(each) for each in reply.tool_calls]
+        reason = _FINISH.get(reply.stop, "error")
+        message: JsonValue = {"role": "assistant", "parts": parts, "finish_reason": reason}
+        return {SpanAttribute.OUTPUT_MESSAGES: _json(self._cut([message]))}
+
+    def _latest(self, messages: Sequence[Message]) -> list[JsonValue]:
+        kept: list[JsonValue] = []
+        room = _MOST
+        for message in reversed(messages):
+            parts = self._cut(list(_parts(message)))
+            room -= len(_json(parts))
+            if kept and room < 0:
+                break
+            kept.append({"role": message.role.removesuffix("s"), "parts": parts})
+        return kept[::-1]
+
+    def _cut(self, value: JsonValue) -> JsonValue:
+        """Redact and cut every text of a value."""
+        match value:
+            case str():
+                text = without_keys(value[: 2 * _LONGEST], self._secrets)
+                return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+            case list():
+                return [self._cut(each) for each in value]
+            case dict():
+                return {without_keys(key[:_LONGEST], self._secrets): self._cut(each) for key, each in value.items()}
+            case _:
+                return value
+
+
+def _parts(message: Message) -> Iterator[JsonValue]:
+    if message.text:
+        yield {"type": "text", "content": message.text}
+    yield from map(_requested, message.calls)
+    for result in message.results:
+        yield {"type": "tool_call_response", "id": result.call_id, "response": result.text}
+
+
+def _requested(call: ToolCall) -> JsonValue:
+    return {"type": "tool_call", "id": call.id, "name": call.tool, "arguments": dict(call.arguments)}
+
+
+def _json(value: JsonValue) -> str:
+    return to_json(value, inf_nan_mode="null").decode()
