@@ -27,7 +27,7 @@ class SearchHit(Contract):
 
     @property
     def host(self) -> str | None:
-        """The host, by which independent sources are counted; None for the session's own documents."""
+        """The host, without `www.`; None for the session's own documents."""
         try:
             host = urlsplit(self.web_address or "").hostname
         except ValueError:

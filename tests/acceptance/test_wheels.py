@@ -101,6 +101,32 @@ def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None
     assert by_uvx.stdout.splitlines() == asked
 
 
+def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> None:
+    """Built again, each is the same to the byte, so that anybody can check what was published (S32)."""
+    uv("build", "--all-packages", "--wheel", "--out-dir", tmp_path)
+
+    first, second = ({each.name: each.read_bytes() for each in built.glob("*.whl")} for built in (wheels, tmp_path))
+
+    assert len(first) == 3
+    assert first == second
+
+
+def test_the_wheels_bring_one_program(wheels: Path) -> None:
+    """The command, and nothing that runs at the start of every Python."""
+    files = {each: zipfile.ZipFile(each) for each in wheels.glob("*.whl")}
+    entries = [
+        archive.read(name).decode()
+        for archive in files.values()
+        for name in archive.namelist()
+        if name.endswith("entry_points.txt")
+    ]
+
+    assert [line for text in entries for line in text.splitlines() if "=" in line] == [
+        "chargehand = chargehand.command:main"
+    ]
+    assert [name for archive in files.values() for name in archive.namelist() if name.endswith(".pth")] == []
+
+
 def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:
     """Each wheel installs one package, of its own name."""
     installed = {

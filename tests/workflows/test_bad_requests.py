@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 from uuid import uuid4
@@ -12,7 +13,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, plan, subtask
@@ -95,6 +96,23 @@ async def test_bad_input_fails_the_session_naming_the_field(
     assert error.type in {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL}
     assert error.non_retryable
     assert named in error.message
+    assert opened.model.calls == []
+
+
+async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvironment) -> None:
+    """Each by itself is refused by name, unpaid, as soon as it is above the operator's (S28)."""
+    least = Limits(max_turns=4, deadline=timedelta(minutes=1), subtask_deadline=timedelta(minutes=1))
+    above = {name: (2 * value if value else 1) for name, value in least if isinstance(value, int | Decimal | timedelta)}
+    async with environment(Script().plan(subtask("T1")), ceilings=least) as opened:
+        refused = [
+            (name, await _failure(opened, _raw(json.dumps({"goal": "a goal", "limits": limits}).encode())))
+            for name in above
+            for limits in [least.model_copy(update={name: above[name]}).model_dump(mode="json")]
+        ]
+
+    assert set(above) == set(Limits.model_fields) - {"on_limit"}
+    for name, error in refused:
+        assert re.search(rf"limits\.{name}: \S+ is above this installation's ceiling", error.message)
     assert opened.model.calls == []
 
 
