@@ -56,9 +56,13 @@ def recognise(info: workflow.Info) -> None:
     if info.first_execution_run_id != info.run_id or info.continued_run_id is not None:
         return
     parent = (info.parent.workflow_id, info.parent.run_id) if info.parent else None
-    _carried_out[info.workflow_id, info.run_id] = _Caller(info.workflow_type, info.task_queue, parent)
-    if len(_carried_out) > _MOST_RUNS:
-        _carried_out.popitem(last=False)
+    _note(_carried_out, (info.workflow_id, info.run_id), _Caller(info.workflow_type, info.task_queue, parent))
+
+
+def _note(runs: OrderedDict[_Run, _Caller], run: _Run, caller: _Caller) -> None:
+    runs[run] = caller
+    if len(runs) > _MOST_RUNS:
+        runs.popitem(last=False)
 
 
 class CallerCheck(Interceptor):
@@ -66,7 +70,9 @@ class CallerCheck(Interceptor):
 
     def __init__(self, task_queue: str) -> None:
         self._task_queue = task_queue
-        self._known: OrderedDict[_Run, asyncio.Task[_Caller]] = OrderedDict()
+        self._known: OrderedDict[_Run, _Caller] = OrderedDict()
+        self._asking: dict[_Run, asyncio.Task[_Caller]] = {}
+        """None is kept when it is done, since a task holds the context of the activity that began it."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
         """Return the interceptor of activities."""
@@ -98,18 +104,16 @@ class CallerCheck(Interceptor):
 
     async def _look_up(self, run: _Run) -> _Caller:
         """Return what is known of a run, which never changes; side by side activities ask the server once."""
-        if run in _carried_out:
-            return _carried_out[run]
-        asking = self._known.get(run)
+        known = _carried_out.get(run) or self._known.get(run)
+        if known is not None:
+            return known
+        asking = self._asking.get(run)
         if asking is None:
-            asking = self._known[run] = asyncio.create_task(_ask_server(run))
-            if len(self._known) > _MOST_RUNS:
-                self._known.popitem(last=False)
-        try:
-            return await asyncio.shield(asking)
-        except RPCError:
-            self._known.pop(run, None)
-            raise
+            asking = self._asking[run] = asyncio.create_task(_ask_server(run))
+            asking.add_done_callback(lambda _: self._asking.pop(run, None))
+        caller = await asyncio.shield(asking)
+        _note(self._known, run, caller)
+        return caller
 
 
 class _CheckedActivities(ActivityInboundInterceptor):

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from pydantic import GetJsonSchemaHandler, JsonValue
+from pydantic import GetJsonSchemaHandler, JsonValue, field_serializer
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -77,7 +77,6 @@ class AgentCard(Contract):
     """An agent as the supervisor sees it."""
 
     name: str
-    description: str
     tools: tuple[str, ...] = ()
     tier: Tier
     fallback: str | None = None
@@ -209,6 +208,11 @@ class SessionFacts(Contract):
     """The tenant's share of a backlog."""
     admission: AdmissionTerms | None = left_out(None)
     """Where the session waits to be admitted, if its tenant has limits."""
+
+    @field_serializer("terms", "ceilings")
+    def _write_whole(self, value: Contract) -> dict[str, JsonValue]:
+        """Write what is usual, too: a replay reads what the session began with, whatever is usual by then."""
+        return value.model_dump(mode="json")
 
     def model_of(self, agent: AgentCard) -> ModelCard:
         """Return the model that an agent uses."""

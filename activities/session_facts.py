@@ -163,7 +163,6 @@ class SessionActivities:
             agents=tuple(
                 AgentCard(
                     name=agent.name,
-                    description=agent.description,
                     tools=agent.tools,
                     tier=request.tiers.agents.get(agent.name, agent.tier),
                     fallback=agent.fallback,

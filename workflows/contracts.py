@@ -333,6 +333,7 @@ class SubtaskResult(Contract):
     """How a subtask ended."""
 
     outcome: Outcome
+    """Without quotations of sources that its findings repeat; see `workflows.rules.evidence.with_quotes`."""
     wasted: Usage = left_out(Usage())
     """Part of its spend whose turns gave nothing."""
     notes: tuple[Note, ...] = left_out(())

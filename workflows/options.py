@@ -102,11 +102,10 @@ class LocalActivityLimits(TypedDict):
 
 
 class ChildLimits(TypedDict):
-    """The options of a child workflow that limit its attempts and its life."""
+    """The options of a child workflow that limit its starts and its life."""
 
     id_reuse_policy: WorkflowIDReusePolicy
     parent_close_policy: workflow.ParentClosePolicy
-    retry_policy: RetryPolicy
 
 
 def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
@@ -228,11 +227,10 @@ def add_agents() -> ActivityLimits:
 
 
 def child() -> ChildLimits:
-    """Build the limits of a child workflow. It is never run again as a whole: its own activities are retried."""
+    """Build the limits of a child workflow. It is not retried as a whole, but its own activities are."""
     return ChildLimits(
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-        retry_policy=RetryPolicy(maximum_attempts=1),
     )
 
 

@@ -31,7 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.contracts import CallReply, Grant, Steering, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.conversation import Conversation
     from workflows.inbox import Inbox
-    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data
+    from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.tool_calls import make_calls, usable_at_once
@@ -99,12 +99,14 @@ class SubtaskWorkflow:
                 raise
             outcome = self._unfinished("cancelled", "It was asked to stop.")
         return SubtaskResult(
-            outcome=outcome.model_copy(
-                update={
-                    "gaps": (*outcome.gaps, *self._conversation.doubts),
-                    "spend": self._spend(request, model_calls),
-                    "artifacts": self._conversation.artifacts,
-                }
+            outcome=without_quotes(
+                outcome.model_copy(
+                    update={
+                        "gaps": (*outcome.gaps, *self._conversation.doubts),
+                        "spend": self._spend(request, model_calls),
+                        "artifacts": self._conversation.artifacts,
+                    }
+                )
             ),
             notes=self._conversation.notes.kept,
             messages_read=self._inbox.read,

@@ -2,6 +2,8 @@
 
 import argparse
 import asyncio
+import os
+import resource
 import sys
 import tempfile
 import time
@@ -17,6 +19,7 @@ from benchmarks.load.page import enter
 from benchmarks.load.soak import soak
 from benchmarks.load.throughput import ramp, throughput
 from benchmarks.load.waiting import queued, waiting
+from benchmarks.processes import machine_cpu_seconds
 from chaos.__main__ import quiet, tell
 from chaos.result import Result
 
@@ -37,19 +40,26 @@ class Load:
 LOADS: Final[Mapping[str, Load]] = {
     "throughput": Load(
         throughput,
-        "≥ 70 % of the sessions/s of hand-written workflows, ≥ 2.5 sessions/s, ≤ 30 ms added to a turn at 10 in flight",
+        "L1: ≥ 70 % of the sessions/s of hand-written workflows, ≥ 2.5 sessions/s, "
+        "≤ 30 ms added to a turn at 10 in flight",
         100,
         300,
         "sessions",
     ),
-    "queued": Load(queued, "0 refused, lost or done twice; worker ≤ 1 GB", 500, 10_000, "sessions"),
-    "waiting": Load(waiting, "worker ≤ 600 MB, event loop at most 50 ms late (p99)", 300, 1_000, "sessions"),
+    "queued": Load(queued, "L2: 0 refused, lost or done twice; worker ≤ 1 GB", 500, 10_000, "sessions"),
+    "waiting": Load(waiting, "L3: worker ≤ 600 MB, event loop at most 50 ms late (p99)", 300, 1_000, "sessions"),
     "faults": Load(
-        faults_at_once, "0 lost, 0 stuck, no extra call that a fault does not explain", 90, 3_600, "seconds"
+        faults_at_once, "L4: 0 lost, 0 stuck, no extra call that a fault does not explain", 90, 3_600, "seconds"
     ),
-    "soak": Load(soak, "0 lost, books equal; memory, files, threads and disk level off; p95 stable", 3, 180, "minutes"),
-    "ramp": Load(ramp, "the rate at which p99 doubles", 12, 30, "sessions a second"),
-    "outage": Load(outage, "normal again after at most twice the outage", 20, 60, "seconds"),
+    "soak": Load(
+        soak,
+        "L5: 0 lost, books equal; memory, files, threads and disk level off; p95 stable without kills",
+        3,
+        180,
+        "minutes",
+    ),
+    "ramp": Load(ramp, "L6: the rate at which p99 doubles", 12, 30, "sessions a second"),
+    "outage": Load(outage, "L7: normal again after at most twice the outage", 20, 60, "seconds"),
 }
 
 
@@ -72,12 +82,27 @@ def main() -> int:
     for name in chosen.names or list(LOADS):
         size = chosen.size or (LOADS[name].nightly if chosen.nightly else LOADS[name].size)
         print(f"{name}, {size} {LOADS[name].unit}: {LOADS[name].asked}", flush=True)
-        result = asyncio.run(_run(name, size, chosen.seed))
+        result = _measured(name, size, chosen.seed)
         tell(name, result)
         good &= not result.problems
         if chosen.save:
             enter(name, result, size=f"{size} {LOADS[name].unit}", asked=LOADS[name].asked, seed=chosen.seed)
     return int(not good)
+
+
+def _measured(name: str, size: int, seed: int) -> Result:
+    """Run an experiment; its figures tell how much of the machine it did not have."""
+    began, before = time.monotonic(), _cpu_seconds_of_others()
+    result = asyncio.run(_run(name, size, seed))
+    share = (_cpu_seconds_of_others() - before) / (time.monotonic() - began) / len(os.sched_getaffinity(0))
+    result.figures = {**result.figures, "processor time that other programs took": f"{share:.0%}"}
+    return result
+
+
+def _cpu_seconds_of_others() -> float:
+    """Read what the machine spent on others than this process and those that it has started, which have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return machine_cpu_seconds() - time.process_time() - ended.ru_utime - ended.ru_stime
 
 
 async def _run(name: str, size: int, seed: int) -> Result:

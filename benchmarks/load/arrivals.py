@@ -3,8 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Final
 
 from chaos.harness import Harness, Outcome
+
+_CAPACITY_SESSIONS: Final = 40
+
+
+async def carry(harness: Harness) -> tuple[list[Outcome], float]:
+    """Run a burst of sessions; also gives how many a second the machine carries now, beside whatever else it does."""
+    began = time.monotonic()
+    outcomes = await harness.sessions(_CAPACITY_SESSIONS, at_once=_CAPACITY_SESSIONS, prefix="capacity")
+    return outcomes, len(outcomes) / (time.monotonic() - began)
 
 
 async def arrive(

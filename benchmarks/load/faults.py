@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from benchmarks.load.arrivals import arrive
+from benchmarks.load.arrivals import arrive, carry
 from chaos.harness import Harness, Outcome, Worker, open_harness, script
 from chaos.proxy import Proxy, open_proxy
 from chaos.result import Demand, Result
@@ -22,6 +22,8 @@ _PAUSE: Final = (2.0, 6.0)
 """Seconds between two faults."""
 _OVERLOADED: Final = 0.1
 """Share of the model calls that are answered 429 or 529."""
+_SHARE: Final = 0.5
+"""Of what the machine carries, so that it can catch up."""
 _CALM_SECONDS: Final = 20.0
 _NORMAL: Final = 1.5
 """Times the calm median that sessions may take to count as normal."""
@@ -97,14 +99,14 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
     total = _CALM_SECONDS + size + 3 * size
     async with open_harness(folder, script(0.1)) as harness:
         worker = await harness.worker()
-        await harness.sessions(4, at_once=4, prefix="warm")
+        first, capacity = await carry(harness)
         arrivals_began = time.monotonic()
         seen: list[tuple[float, float]] = []
 
         def ended(outcome: Outcome) -> None:
             seen.append((time.monotonic() - arrivals_began - outcome.seconds, outcome.seconds))
 
-        arriving = asyncio.create_task(arrive(harness, 1, total, ended))
+        arriving = asyncio.create_task(arrive(harness, _SHARE * capacity, total, ended))
         await asyncio.sleep(_CALM_SECONDS)
         harness.fault()
         await worker.kill()
@@ -116,16 +118,17 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
         outcomes = await arriving
         result = harness.judge(
             "Total outage",
-            f"server and worker killed for {size} s while one session arrives every second",
-            outcomes,
+            f"server and worker killed for {size} s while half as many sessions arrive as are carried",
+            [*first, *outcomes],
             began,
-            Demand(faults=1, successes=len(outcomes)),
+            Demand(faults=1, successes=len(first) + len(outcomes)),
         )
     harness.require_no_other_calls(result)
     calm = statistics.median(seconds for started_at, seconds in seen if started_at < _CALM_SECONDS / 2)
     recovered = _recovered_at(seen, back_at, _NORMAL * calm) - back_at
     when = f"{recovered:.0f}" if math.isfinite(recovered) else f"not within {3 * size}"
     result.figures = {
+        "sessions a second, carried and arriving": f"{capacity:.2f}, {_SHARE * capacity:.2f}",
         "calm median, s": f"{calm:.2f}",
         f"from the return to {_NORMAL:g} times of it, s": when,
     }

@@ -20,7 +20,7 @@ Written by `make load` (`python -m benchmarks.load --save`); edit the experiment
 Workers as they ship, the embedded server on its database, and a scripted provider that keeps books, all on one machine.
 Sessions are a plan, two subtasks with a web search each, and a report, unless the experiment says otherwise. In every
 experiment no session may be lost or stuck, and what sessions know to have spent must be what the provider charged.
-`--nightly` runs the sizes of the night.
+`--nightly` runs the sizes of the night. Times and rates count only where other programs took little of the processor.
 """
 
 
@@ -41,7 +41,8 @@ def enter(name: str, result: Result, *, size: str, asked: str, seed: int) -> Non
 
 
 def page(entries: dict[str, dict[str, Any]]) -> str:
-    """Write the page."""
+    """Write the page, in the order of what is asked."""
+    entries = dict(sorted(entries.items(), key=lambda each: each[1]["asked"]))
     lines = [
         _HEAD,
         "| experiment | size | sessions | lost | stuck | asked | verdict |",

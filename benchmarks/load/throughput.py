@@ -31,7 +31,7 @@ _WORSE: Final = 2.0
 
 
 async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
-    """Run bursts of the main job, and then ten at a time, by turns with the job as one hand-written workflow."""
+    """Run bursts of the main job, and then ten at a time, by turns with hand-written workflows of the same shape."""
     began = time.monotonic()
     with (
         processes.server(folder) as server,
@@ -42,22 +42,30 @@ async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa
         for worker in (own_worker, other_worker):
             await until_polled(worker)
         own = own_runs(await Chargehand.connect(server.address, task_queue="own"))
-        other = hand_written_runs(await Client.connect(server.address), "hand-written", children=False)
+        other = hand_written_runs(await Client.connect(server.address), "hand-written", children=True)
         rates: dict[str, list[float]] = {"own": [], "other": []}
-        for name, run in (("own", own), ("other", other)) * 2:
+        cpu_ms: dict[str, list[float]] = {"own": [], "other": []}
+        for name, run, worker in (("own", own, own_worker), ("other", other, other_worker)) * 2:
+            pids = (worker.process.pid, server.process.pid)
             await run(Shape())
-            burst_began = time.monotonic()
+            burst_began, cpu_before = time.monotonic(), sum(map(processes.cpu_seconds, pids))
             await asyncio.gather(*(run(Shape()) for _ in range(size)))
             rates[name].append(size / (time.monotonic() - burst_began))
+            cpu_ms[name].append((sum(map(processes.cpu_seconds, pids)) - cpu_before) * 1_000 / size)
         walls = {"own": await _walls(own, 3 * _IN_FLIGHT), "other": await _walls(other, 3 * _IN_FLIGHT)}
     result = Result(
-        "Throughput", f"twice {size} of the main job at once, by turns with hand-written workflows", sessions=2 * size
+        "Throughput",
+        f"twice {size} of the main job at once, by turns with hand-written workflows with a child for each subtask",
+        sessions=2 * size,
     )
     result.seconds = time.monotonic() - began
     rate, bare = statistics.median(rates["own"]), statistics.median(rates["other"])
     added = (walls["own"] - walls["other"]) * 1_000 / _CRITICAL_TURNS
     result.figures = {
         "sessions a second; by hand; share": f"{rate:.2f}; {bare:.2f}; {rate / bare:.0%}",
+        "processor time of a session, worker and server; by hand, ms": (
+            f"{statistics.median(cpu_ms['own']):.0f}; {statistics.median(cpu_ms['other']):.0f}"
+        ),
         "model calls a second": f"{rate * Shape().turns:.0f}",
         "sessions a second for each core of the machine": f"{rate / len(os.sched_getaffinity(0)):.2f}",
         f"median wall with {_IN_FLIGHT} in flight; by hand, s": f"{walls['own']:.2f}; {walls['other']:.2f}",

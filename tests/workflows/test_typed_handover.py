@@ -113,8 +113,8 @@ def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error
     """The error names the subtask and the place in its data."""
     schema: JsonSchema = {"properties": {"invoice": {"type": "string"}}, "required": ["invoice"]}
     agents = (
-        AgentCard(name="clerk", description="adds", tier=Tier.SMALL, prompt_bytes=1, input=schema),
-        AgentCard(name="writer", description="writes", tier=Tier.SMALL, prompt_bytes=1),
+        AgentCard(name="clerk", tier=Tier.SMALL, prompt_bytes=1, input=schema),
+        AgentCard(name="writer", tier=Tier.SMALL, prompt_bytes=1),
     )
     crew = CrewCard(name="office", tier=Tier.SMALL, agents=agents, prompt_bytes=1)
 

@@ -126,11 +126,33 @@ def _checked(claim: str, sources: Sequence[Source], quote: str, confidence: int)
 
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
     """Keep of a source what is quoted from it; all of it, up to a limit, if nothing is or if it is a result."""
-    quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[0] == source.ref)
     if is_computed(source):
         return source.model_copy(update={"quote": source.quote[:_SOURCE_CHARACTERS]})
-    quote = PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS] if quotes else source.quote[:QUOTE_CHARACTERS]
-    return source.model_copy(update={"quote": quote})
+    return source.model_copy(update={"quote": _quoted(source, findings) or source.quote[:QUOTE_CHARACTERS]})
+
+
+def _quoted(source: Source, findings: Iterable[Finding]) -> str:
+    """Join what findings quote from a source."""
+    quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[:1] == (source.ref,))
+    return PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS]
+
+
+def without_quotes(outcome: Outcome) -> Outcome:
+    """Leave out what is kept of a source where the findings repeat it: a history holds each outcome twice."""
+    sources = (
+        each.model_copy(update={"quote": ""}) if each.quote == _quoted(each, outcome.findings) else each
+        for each in outcome.sources
+    )
+    return outcome.model_copy(update={"sources": tuple(sources)})
+
+
+def with_quotes(outcome: Outcome) -> Outcome:
+    """Put back what `without_quotes` has left out."""
+    sources = (
+        each if each.quote else each.model_copy(update={"quote": _quoted(each, outcome.findings)})
+        for each in outcome.sources
+    )
+    return outcome.model_copy(update={"sources": tuple(sources)})
 
 
 def percentage(value: int) -> int:

@@ -38,7 +38,7 @@ from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
 from workflows.rules.authority import delegated
-from workflows.rules.evidence import nested_outcome
+from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
@@ -96,7 +96,7 @@ async def run_subtask(
         crew=session.facts.crew.reference,
         subtask=subtask,
         # Only its supervisor reads these.
-        agent=agent.model_copy(update={"description": "", "fallback": None, "input": None}),
+        agent=agent.model_copy(update={"fallback": None, "input": None}),
         model=session.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
@@ -127,7 +127,7 @@ async def run_subtask(
         return Ended(result)
     session.model_calls.learn(result.overcharges)
     return Ended(
-        result.outcome,
+        with_quotes(result.outcome),
         result.wasted,
         result.notes,
         result.rounds,
@@ -277,7 +277,6 @@ async def _run(
             result_type=result_type,
             static_summary=f"{subtask.id} {subtask.agent}: {_short(text)}",
             static_details=None if _short(text) == text else text,
-            memo={"subtask": subtask.id, "agent": subtask.agent},
             priority=session.priority,
             **options.child(),
         )

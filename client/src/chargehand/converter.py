@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any, Final, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
@@ -39,6 +39,8 @@ _UNTYPED_VALUES: Final = 50_000
 _LONGEST_NAME: Final = 60
 _LONGEST_REASON: Final = 500
 _READ_BY_CLIENTS: Final = (Report, Status, Plan)
+_WRITTEN_WHOLE: Final = (Status, TypedByPeople)
+_METADATA: Final = {"encoding": b"json/plain"}
 _KNOWN: Final = "; known are "
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
@@ -136,8 +138,19 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)
 
 
+_TYPED: Final = TypeAdapter[object](object, config=ConfigDict(ser_json_inf_nan="constants"))
+
+
 class _JsonConverter(PydanticJSONPlainPayloadConverter):
-    """JSON by pydantic; input typed by people is parsed more strictly than the JSON standard requires."""
+    """JSON by pydantic; input typed by people is parsed more strictly than the JSON standard requires.
+
+    Fields that have their default are not written, since histories hold payloads for as long as they are kept; only
+    what people write, and what a query answers, has all of them.
+    """
+
+    def to_payload(self, value: Any) -> Payload:
+        is_whole = isinstance(value, _WRITTEN_WHOLE)
+        return Payload(metadata=_METADATA, data=_TYPED.dump_json(value, exclude_defaults=not is_whole))
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         model = _as_model(type_hint)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_bubblewrap import can_hold
+from bubblewrap_sandbox import can_hold
 
 from activities.code.bubblewrap import self_test
 from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner

@@ -1,5 +1,6 @@
 """What goes over the wire comes back as it was."""
 
+import json
 from decimal import Decimal
 from typing import Any
 
@@ -7,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from activities.contracts import CrewCard, SessionFacts, SessionTerms
+from activities.model_turn.contracts import TurnResult
 from chargehand.contracts import (
     Escalation,
     Failure,
+    Limits,
     Outcome,
     Partial,
     Plan,
@@ -18,11 +22,13 @@ from chargehand.contracts import (
     SessionRequest,
     Status,
     Success,
+    Tier,
     Trace,
     Usage,
 )
 from chargehand.converter import data_converter
 from tests.unit.strategies import contracts
+from workflows.contracts import SubtaskResult
 
 CONVERTER = data_converter().payload_converter
 USAGES = contracts(Usage)
@@ -43,7 +49,7 @@ def _back(value: object, type_hint: Any) -> object:
         ),
         *(
             pytest.param(contracts(model), model, id=model.__name__)
-            for model in (SessionRequest, Plan, PlanDecision, Status, Report, Trace)
+            for model in (SessionRequest, Plan, PlanDecision, Status, Report, Trace, SubtaskResult, TurnResult)
         ),
     ],
 )
@@ -59,6 +65,36 @@ def test_what_is_sent_is_what_arrives(values: st.SearchStrategy[object], type_hi
     assert type(back) is type(value)
 
 
+@given(outcome=st.one_of([contracts(kind) for kind in (Success, Partial, Failure, Escalation)]), usage=USAGES)
+def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
+    """A payload has no field that holds its default, at any depth, but for the kind that tells outcomes apart."""
+    [payload] = CONVERTER.to_payloads([SubtaskResult(outcome=outcome, wasted=usage)])
+
+    written = json.loads(payload.data)
+    assert written["outcome"] == outcome.model_dump(mode="json", exclude_defaults=True) | {"kind": outcome.kind}
+    assert written.get("wasted", {}) == usage.model_dump(mode="json", exclude_defaults=True)
+
+
+def test_what_a_client_asks_is_answered_with_all_fields() -> None:
+    """A status has every field, so that clients in other languages need not know the defaults."""
+    status = Status(session="s", goal="Find out.", state="planning")
+
+    [payload] = CONVERTER.to_payloads([status])
+
+    assert json.loads(payload.data) == status.model_dump(mode="json")
+
+
+def test_the_limits_that_a_session_began_with_are_written_whole() -> None:
+    """A replay reads the limits from the history, whatever the usual ones are by then."""
+    card = CrewCard(name="c", tier=Tier.SMALL, agents=(), prompt_bytes=0)
+
+    [payload] = CONVERTER.to_payloads([SessionFacts(crew=card, models={}, ceilings=Limits())])
+
+    written = json.loads(payload.data)
+    assert written["terms"] == SessionTerms().model_dump(mode="json")
+    assert written["ceilings"] == Limits().model_dump(mode="json")
+
+
 def test_no_plan_arrives_as_no_plan() -> None:
     """The answer to a question about a plan may be that there is none."""
     assert _back(None, Plan | None) is None
@@ -70,7 +106,7 @@ def test_dollars_are_numbers_on_the_wire() -> None:
 
     [payload] = CONVERTER.to_payloads([usage])
 
-    assert b'"cost_usd":999999.999999999,' in payload.data
+    assert b'"cost_usd":999999.999999999' in payload.data
 
 
 @given(one=USAGES, other=USAGES)

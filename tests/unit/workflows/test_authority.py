@@ -25,7 +25,6 @@ def _agent(random: Random, crew: str, name: str) -> AgentCard:
     ruled = [tool for tool in tools if random.random() < 0.5]
     return AgentCard(
         name=name,
-        description="",
         tools=tools,
         tier=Tier.SMALL,
         fallback=random.choice(["a", "b", "c"]),

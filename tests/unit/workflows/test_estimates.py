@@ -49,7 +49,6 @@ from workflows.budget.ledger import Amount
 SYSTEM = "You are the reader. Wörter."
 CARD = AgentCard(
     name="reader",
-    description="reads",
     tools=("read_document",),
     tier=Tier.SMALL,
     prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES,
@@ -260,7 +259,7 @@ def test_the_smallest_limits_pay_for_a_plan_a_turn_and_a_report() -> None:
     models = {tier: ModelCard(provider="p", name=tier, prices=dear) for tier in Tier}
     models[Tier.SMALL] = ModelCard(provider="p", name="small", prices=cheap)
     agents = tuple(
-        AgentCard(name=name, description="works", tier=tier, prompt_bytes=2_000)
+        AgentCard(name=name, tier=tier, prompt_bytes=2_000)
         for name, tier in [("reader", Tier.SMALL), ("writer", Tier.LARGE)]
     )
     crew = CrewCard(name="c", tier=Tier.LARGE, agents=agents, prompt_bytes=2_000)

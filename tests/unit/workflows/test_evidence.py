@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from activities.contracts import PASSAGE_GAP, Note, Round, ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
@@ -19,7 +21,14 @@ from chargehand.contracts import (
     Usage,
 )
 from tests.security.hostile_reports import honest_report
-from workflows.rules.evidence import ground, nested_outcome, sources_read, unfinished
+from workflows.rules.evidence import (
+    ground,
+    nested_outcome,
+    sources_read,
+    unfinished,
+    with_quotes,
+    without_quotes,
+)
 
 HANDBOOK = Source(ref="handbook.md#L1-L3", title="Notice", quote="Notice is given\n  three months before the end.")
 COSTS = Source(ref="sql:1", title="SELECT 1", quote="1")
@@ -61,6 +70,24 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
         confidence=70,
         spend=SPEND,
     )
+
+
+@given(
+    quotes=st.lists(
+        st.sampled_from(["", "Notice is given", "three months before the end", "no such words"]), max_size=4
+    ),
+    refs=st.lists(st.sampled_from([*READ, "nowhere"]), max_size=3),
+)
+def test_a_quotation_is_sent_once(quotes: list[str], refs: list[str]) -> None:
+    """A source travels without the words that findings quote from it, and has them again when it arrives."""
+    findings = [_finding(*refs, quote=quote) for quote in quotes]
+    outcome = ground(_answer(*findings, content="[handbook.md#L1-L3]"), READ, SPEND)
+
+    sent = without_quotes(outcome)
+
+    quoted = {finding.sources[0] for finding in outcome.findings if finding.quote}
+    assert {source.ref for source in sent.sources if not source.quote} == quoted - {COSTS.ref}
+    assert with_quotes(sent) == outcome
 
 
 def test_a_source_that_no_tool_returned_is_dropped() -> None:

@@ -21,8 +21,7 @@ CREW = CrewCard(
     name="c",
     tier=Tier.SMALL,
     agents=tuple(
-        AgentCard(name=name, description="works", tier=Tier.SMALL, capabilities=able, prompt_bytes=1)
-        for name, able in _CAPABILITIES.items()
+        AgentCard(name=name, tier=Tier.SMALL, capabilities=able, prompt_bytes=1) for name, able in _CAPABILITIES.items()
     ),
     prompt_bytes=1,
 )

@@ -17,8 +17,8 @@ CREW = CrewCard(
     name="research",
     tier=Tier.MEDIUM,
     agents=(
-        AgentCard(name="reader", description="reads", tools=("search",), tier=Tier.SMALL, prompt_bytes=1),
-        AgentCard(name="writer", description="writes", tier=Tier.SMALL, prompt_bytes=1),
+        AgentCard(name="reader", tools=("search",), tier=Tier.SMALL, prompt_bytes=1),
+        AgentCard(name="writer", tier=Tier.SMALL, prompt_bytes=1),
     ),
     prompt_bytes=1,
 )

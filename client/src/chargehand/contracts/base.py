@@ -19,6 +19,7 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     StringConstraints,
+    field_serializer,
 )
 from pydantic_core import CoreSchema, to_json
 
@@ -30,9 +31,17 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 
 
 class Contract(BaseModel):
-    """A frozen value that crosses a boundary; unknown fields are ignored, so an old reader survives a new writer."""
+    """A frozen value that crosses a boundary; unknown fields are ignored, so an old reader survives a new writer.
+
+    Payloads leave out what has its default (see `chargehand.converter`), so the default of a field never changes.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @field_serializer("kind", "edit", check_fields=False)
+    def _write_kind(self, kind: str):  # a return type would take the place of the kinds in the JSON Schema
+        """Write what tells types apart, although it is the default."""
+        return kind
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -99,12 +108,7 @@ def _refuse_control_characters(text: str) -> str:
 
 
 def left_out(default: Any) -> Any:
-    """Make a field that is not written when it holds its default.
-
-    For messages between our own workflows and activities, which are kept in every history: dozens of optional fields
-    would be most of the bytes of a turn's result. What clients read has all fields, but for issues and artifacts of an
-    outcome and two amounts of `Usage`, which are seldom there and would stand in a history dozens of times.
-    """
+    """Make a field that is not written when it holds its default, neither in payloads nor in any other JSON."""
     return Field(default=default, exclude_if=lambda value: value == default)
 
 
