@@ -1,7 +1,7 @@
 # The commands of this project. `make help` lists them; continuous integration uses the same ones.
 
 PYTHON ?= python3
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 3
 ARGS ?=
 
 # Taken literally and passed in the environment: a question may contain quotes, dollars and anything else.

@@ -76,9 +76,7 @@ async def local_server(*settings: str, search_attributes: Sequence[str] = SEARCH
         environment = await start()
     async with environment:
         address = environment.client.service_client.config.target_host
-        yield await Client.connect(
-            address, data_converter=data_converter(), grpc_compression=grpc_compression(address)
-        )
+        yield await Client.connect(address, data_converter=data_converter(), grpc_compression=grpc_compression(address))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Another heartbeat timeout than `options.HEARTBEAT_TIMEOUT`, where heartbeats cost money or the network is slow."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,7 +33,7 @@ class SetHeartbeatTimeout(Interceptor):
         class Outbound(WorkflowOutboundInterceptor):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002  # as above
                 if input.heartbeat_timeout is not None:
-                    input.heartbeat_timeout = timeout
+                    return super().start_activity(replace(input, heartbeat_timeout=timeout))
                 return super().start_activity(input)
 
         class Inbound(WorkflowInboundInterceptor):

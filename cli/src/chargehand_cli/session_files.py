@@ -16,7 +16,6 @@ from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
-from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.report_screen import put_on_screen
 from chargehand_cli.terminal import Exit, put, put_json, put_markdown, say
@@ -46,6 +45,8 @@ def session_files(state: Path, session_id: str) -> SessionFiles:
 
 def keep(state: Path, report: Report, trace: Trace | None, enclosures: Enclosures | None = None) -> SessionFiles:
     """Write a session's files, replacing earlier ones."""
+    from chargehand_cli.rendering.page import report_page
+
     files = session_files(state, report.session)
     for folder in (files.folder.parent, files.folder):  # `parents` are created without the mode
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -134,13 +134,13 @@ BROWSER = ["-m", "browser", "-n", "2", "--dist", "loadfile", "tests/browser"]
     ("said", "chosen"),
     [
         ("MODEL=local", ["-m", "local_llm"]),
-        ("BROWSER=1", ["-n", "4", "--dist", "worksteal", *BROWSER]),
+        ("BROWSER=1", ["-n", "3", "--dist", "worksteal", *BROWSER]),
     ],
 )
 def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
     """They are no part of the others, since they need what is not installed for them."""
     assert given(make(project, "test", said)) == ["-m", "pytest", "-q", *chosen]
-    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "4", "--dist", "worksteal"]
+    assert given(make(project, "test")) == ["-m", "pytest", "-q", "-n", "3", "--dist", "worksteal"]
 
 
 def test_only_what_is_missing_is_installed(project: Path) -> None:
