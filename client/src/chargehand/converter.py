@@ -39,7 +39,7 @@ _UNTYPED_VALUES: Final = 50_000
 _LONGEST_NAME: Final = 60
 _LONGEST_REASON: Final = 500
 _READ_BY_CLIENTS: Final = (Report, Status, Plan)
-_WRITTEN_WHOLE: Final = (Status, TypedByPeople)
+_WRITTEN_WHOLE: Final = (*_READ_BY_CLIENTS, TypedByPeople)
 _METADATA: Final = {"encoding": b"json/plain"}
 _KNOWN: Final = "; known are "
 _NO_KEYS: Final = (
@@ -145,7 +145,7 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
     """JSON by pydantic; input typed by people is parsed more strictly than the JSON standard requires.
 
     Fields that have their default are not written, since histories hold payloads for as long as they are kept; only
-    what people write, and what a query answers, has all of them.
+    what people write, and what clients read, has all of them.
     """
 
     def to_payload(self, value: Any) -> Payload:

@@ -22,7 +22,7 @@ for await (const status of session.follow()) {
 }
 const report = await session.result();
 console.log(report.answer);
-for (const [index, source] of (report.sources ?? []).entries()) console.log(`[S${index + 1}] ${source.ref}`);
+for (const [index, source] of report.sources.entries()) console.log(`[S${index + 1}] ${source.ref}`);
 await chargehand.close();
 
 /** Do what the session waits for. In a program of yours, a person does. */

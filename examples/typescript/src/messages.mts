@@ -118,16 +118,15 @@ export interface Status {
 
 export interface Source {
   ref: string;
-  title?: string;
-  quote?: string;
+  title: string;
+  quote: string;
 }
 
-/** Fields that hold nothing, or what is usual, are absent. */
 export interface Report {
   session: string;
   /** Markdown; `[S1]` refers to the first of `sources`. */
   answer: string;
   stop_reason: string;
-  sources?: Source[];
-  gaps?: string[];
+  sources: Source[];
+  gaps: string[];
 }

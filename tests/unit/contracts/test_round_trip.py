@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from activities.contracts import CrewCard, SessionFacts, SessionTerms
 from activities.model_turn.contracts import TurnResult
 from chargehand.contracts import (
+    Contract,
     Escalation,
     Failure,
     Limits,
@@ -75,13 +76,15 @@ def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
     assert written.get("wasted", {}) == usage.model_dump(mode="json", exclude_defaults=True)
 
 
-def test_what_a_client_asks_is_answered_with_all_fields() -> None:
-    """A status has every field, so that clients in other languages need not know the defaults."""
-    status = Status(session="s", goal="Find out.", state="planning")
+@pytest.mark.parametrize("model", [Report, Status, Plan])
+@given(data=st.data())
+def test_what_clients_read_has_all_fields(model: type[Contract], data: st.DataObject) -> None:
+    """Clients in other languages, and whoever reads the JSON of Temporal's CLI, need not know the defaults."""
+    value = data.draw(contracts(model))
 
-    [payload] = CONVERTER.to_payloads([status])
+    [payload] = CONVERTER.to_payloads([value])
 
-    assert json.loads(payload.data) == status.model_dump(mode="json")
+    assert json.loads(payload.data) == value.model_dump(mode="json")
 
 
 def test_the_limits_that_a_session_began_with_are_written_whole() -> None:
