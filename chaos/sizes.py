@@ -10,6 +10,7 @@ from typing import Any, Final
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
 from activities.contracts import MOST_CALLS
+from activities.documents.artifacts import ArtifactStore
 from activities.session_facts import (
     _DOCUMENT_CHARACTERS,  # pyright: ignore[reportPrivateUsage]  # measured here
 )
@@ -37,9 +38,7 @@ _GOAL: Final = 20_000
 _INSTRUCTION: Final = 4_000
 _PLAN: Final = 180_000
 """Characters of all instructions of a plan: an answer of more than 200,000 is not read."""
-_NAME: Final = "artifact:{:064x}/{}.md"
-_DOCUMENTS: Final = [_NAME.format(number, "x" * (_DOCUMENT_CHARACTERS // 200 - 77)) for number in range(200)]
-"""None of them is ever opened."""
+_DOCUMENTS: Final = 200
 _CONTENT: Final = 8_000
 _TITLE: Final = 200
 _RESULTS: Final = 5
@@ -147,11 +146,14 @@ async def largest(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
     async with open_harness(folder) as harness:
         await harness.worker()
         harness.search.results_for = _results
+        store = ArtifactStore(folder / "state" / "artifacts")
+        name = "x" * (_DOCUMENT_CHARACTERS // _DOCUMENTS - 77)
+        documents = [f"artifact:{store.put(f'Part {part}.'.encode())}/{name}.md" for part in range(_DOCUMENTS)]
         for number, shape in enumerate(shapes):
             harness.provider.respond = shape
             goal = _long("Look into all of it.", _GOAL)
             session = harness.session(
-                f"largest-{number}", 900, goal=goal, documents=_DOCUMENTS, limits=_LIMITS, review="never"
+                f"largest-{number}", 900, goal=goal, documents=documents, limits=_LIMITS, review="never"
             )
             outcomes.append(await session)
             sizes = await _sizes(harness, f"largest-{number}")
