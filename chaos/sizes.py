@@ -75,14 +75,15 @@ class _Shape:
         if level < self.below:
             return plan(subtask("T1", "supervisor", _long(f"Level {level} of the matter.", _INSTRUCTION)))
         most = min(_INSTRUCTION, _PLAN // self.subtasks)
+        agent = "researcher" if self.rounds else "writer"  # who has no tools, so that one turn is enough
         parts = range(self.subtasks)
-        return plan(*(subtask(f"T{part}", "researcher", _long(f"Part {part} of it.", most)) for part in parts))
+        return plan(*(subtask(f"T{part}", agent, _long(f"Part {part} of it.", most)) for part in parts))
 
     def is_whole(self, report: Report) -> bool:
-        """Whether all of it was done; what ends with gaps below is partial above."""
+        """Whether all of it was done; every answer names gaps, so the report is partial."""
         states = [each.state for each in report.subtasks]
         done = states.count("success") + states.count("partial")
-        return report.stop_reason == "completed" and done == (1 if self.below else self.subtasks)
+        return report.stop_reason == "partial" and done == (1 if self.below else self.subtasks)
 
 
 def _longest_answer(request: ScriptedRequest) -> ScriptedReply:
