@@ -224,14 +224,14 @@ class Connection:
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":
         from temporalio.client import Client
-        from temporalio.service import GrpcCompression
 
         from chargehand import Chargehand, data_converter
+        from chargehand.connecting import grpc_compression
 
         protection = protection_from(os.environ, "default", usual_storage=self.location.storage)
         converter = data_converter(protection.encryption, protection.storage)
         try:
-            client = await Client.connect(address, data_converter=converter, grpc_compression=GrpcCompression.NONE)
+            client = await Client.connect(address, data_converter=converter, grpc_compression=grpc_compression(address))
         except RuntimeError as error:
             raise NotReachable(f"The embedded Temporal server at {address} does not answer.") from error
         location = self.location
