@@ -14,7 +14,7 @@ from chargehand.contracts import Message, SessionRequest, SessionState
 from chargehand.search_attributes import CREW, STATE, TENANT, change_of
 from chargehand.wire import ErrorType, SignalName
 from workflows import options
-from workflows.progress import Progress
+from workflows.state.progress import Progress
 
 
 class Place:

@@ -9,9 +9,9 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from activities.contracts import ToolCall, ToolResult
 from chargehand.wire import SignalName
-from workflows.afterwards import afterwards
 from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import CallReply, CallReport, CallRequest, SubtaskRequest
+from workflows.on_exit import on_exit
 from workflows.rules.policy import acting_hash, success_key
 
 
@@ -70,7 +70,7 @@ class CallClient:
         )
         waiting = self._open[asking.number] = _Open(asking.token)
         self._waiting_since = self._waiting_since or workflow.now()
-        with afterwards(lambda: self._close(asking.number)):
+        with on_exit(lambda: self._close(asking.number)):
             if not await _signal(request.session, SignalName.REQUEST_CALL, asking):
                 return _unanswered(asking)
             await workflow.wait_condition(lambda: waiting.reply is not None)

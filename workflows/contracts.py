@@ -29,7 +29,6 @@ from chargehand.contracts import (
     Usage,
     left_out,
 )
-from workflows.peaks import Peaks
 
 
 class ModelCallsState(Contract):
@@ -84,7 +83,7 @@ class SteeringState(Contract):
 
 
 class ConversationState(Contract):
-    """A conversation that continues in a new run; see `workflows.conversation`."""
+    """A conversation that continues in a new run; see `workflows.state.conversation`."""
 
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
@@ -139,7 +138,7 @@ class CallsState(Contract):
 
 
 class ProgressState(Contract):
-    """What a session has done; see `workflows.progress`. No question is open, and no call waits for a person."""
+    """What a session has done; see `workflows.state.progress`. No question is open, and no call waits for a person."""
 
     plan: Plan
     outcomes: dict[str, Outcome]
@@ -161,6 +160,26 @@ class ProvenanceState(Contract):
     instructions: dict[str, frozenset[Capability]] = left_out({})
 
 
+class LimitUsage(Contract):
+    """The most that a session has used so far of each limit that no ledger counts."""
+
+    parallel: int = 0
+    attempts: int = 0
+    rounds: int = 0
+    depth: int = 0
+    longest_attempt: timedelta = timedelta(0)
+
+    def at_least(self, use: "LimitUsage") -> "LimitUsage":
+        """Return the greater of the two, limit by limit."""
+        return LimitUsage(
+            parallel=max(self.parallel, use.parallel),
+            attempts=max(self.attempts, use.attempts),
+            rounds=max(self.rounds, use.rounds),
+            depth=max(self.depth, use.depth),
+            longest_attempt=max(self.longest_attempt, use.longest_attempt),
+        )
+
+
 class SupervisorState(Contract):
     """A session that continues in a new run. It has a plan, and no child is running."""
 
@@ -176,7 +195,7 @@ class SupervisorState(Contract):
     """Whether the report's worst case was reserved."""
     grants_asked: int = left_out(0)
     waited: timedelta = left_out(timedelta(0))
-    peaks: Peaks
+    limit_usage: LimitUsage = left_out(LimitUsage())
     provenance: ProvenanceState
     progress: ProgressState
 

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
-    from workflows import history
+    from workflows import continue_as_new
     from workflows.budget.client import BudgetClient, raise_if_cancelled
     from workflows.budget.estimates import (
         NEXT_ROUND_BYTES,
@@ -29,12 +29,12 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.purposes import WORK
     from workflows.call_client import CallClient
     from workflows.contracts import CallReply, Grant, Steering, SubtaskRequest, SubtaskResult, SubtaskState
-    from workflows.conversation import Conversation
     from workflows.inbox import Inbox
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
-    from workflows.tool_calls import make_calls, usable_at_once
+    from workflows.state.conversation import Conversation
+    from workflows.steps.tool_calls import make_calls, usable_at_once
 
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2
@@ -180,7 +180,7 @@ class SubtaskWorkflow:
         """Begin a long conversation anew, and continue a long run in a new one."""
         if not last and self._is_long(request):
             await self._compact(request, model_calls)
-        if not last and not first and history.is_long():
+        if not last and not first and continue_as_new.is_due():
             self._continue_as_new(request, model_calls)
 
     def _outcome_of(self, request: SubtaskRequest, result: TurnResult) -> Outcome | None:

@@ -32,10 +32,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.calls import CallRefused
     from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
     from workflows.metrics import count_refusal
-    from workflows.phases import phase
-    from workflows.progress import Progress
     from workflows.rules.plan_validation import InvalidPlan
-    from workflows.session import Session
+    from workflows.rules.web_ui import details
+    from workflows.state.progress import Progress
+    from workflows.state.session import Session
     from workflows.steering import SteeringRefused
     from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
     from workflows.steps.children import answer_grant_request
@@ -43,12 +43,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
     from workflows.steps.open import open_session
-    from workflows.steps.plan import invalid_plan, make_plan, validate
+    from workflows.steps.plan import OPEN_SPAN, invalid_plan, make_plan, validate
     from workflows.steps.report import with_late_messages, write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
     from workflows.steps.steering import check_interruption, check_message, interrupt, pass_on, tell
-    from workflows.web_ui import details
     from workflows.webhook import announce_end
 
 
@@ -387,7 +386,7 @@ class SupervisorWorkflow:
 
 
 async def _route_or_plan(session: Session) -> Plan:
-    with phase("plan"):
+    with OPEN_SPAN.get()("plan"):
         routed = await route(session)
         if routed is not None:
             return routed

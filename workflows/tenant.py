@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tenants import TenantActivities
     from chargehand.contracts import TenantLimits, TenantUsage
     from chargehand.wire import QueryName, SignalName, WorkflowType
-    from workflows import history, options
+    from workflows import continue_as_new, options
     from workflows.budget.tenant_ledger import Entry, TenantLedger
 
 _FIRST_LOOK: Final = timedelta(seconds=1)
@@ -62,7 +62,7 @@ class TenantWorkflow:
                 await self._answer()
             elif self._ledger.is_idle and workflow.now().date() > self._ledger.day:
                 return
-            elif history.is_long():
+            elif continue_as_new.is_due():
                 workflow.continue_as_new(self._next_run(request))
             else:
                 await self._wait()

@@ -35,7 +35,7 @@ from chargehand.contracts import Report
 from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
 from chargehand.wire import ActivityType, WorkflowType
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
-from workflows.phases import OPEN_SPAN, Phase
+from workflows.steps.plan import OPEN_SPAN, Phase
 
 _PHASE: Final[ContextVar[Context | None]] = ContextVar("phase", default=None)
 """The context of the phase that runs."""

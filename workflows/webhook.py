@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.webhooks import WebhookActivities
     from chargehand.wire import WorkflowType
     from workflows import options
-    from workflows.session import Session
+    from workflows.state.session import Session
 
 
 @workflow.defn(name=WorkflowType.WEBHOOK)

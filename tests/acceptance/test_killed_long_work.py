@@ -30,8 +30,8 @@ GOAL = SessionRequest(
 )
 _SHORT_HISTORIES = """
 import sys, worker_main
-from workflows import history
-history.MOST_EVENTS = int(sys.argv[1])
+from workflows import continue_as_new
+continue_as_new.MOST_EVENTS = int(sys.argv[1])
 sys.exit(worker_main.main([]))
 """
 

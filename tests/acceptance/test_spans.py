@@ -45,8 +45,8 @@ SMALL: Final = SessionRequest(goal="Say hello, that is all.", review="never")
 _NO_CACHE: Final = """
 import sys, worker_main
 from functools import partial
-from workflows import history
-history.MOST_EVENTS = 20
+from workflows import continue_as_new
+continue_as_new.MOST_EVENTS = 20
 worker_main.build_worker = partial(worker_main.build_worker, cached_workflows=0)
 sys.exit(worker_main.main([]))
 """

@@ -22,19 +22,19 @@ from activities.webhooks import WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.replay.shapes import WEBHOOK_HOST, Shape, ended, shapes
-from workflows import history
+from workflows import continue_as_new
 
 HISTORIES: Final = Path(__file__).parent / "histories"
 CURRENT: Final = HISTORIES / version("chargehand")
 _CREWS: Final = Path(__file__).parent / "crews"
 _AT_ONCE: Final = 4
-_MOST_EVENTS: Final = history.MOST_EVENTS
+_MOST_EVENTS: Final = continue_as_new.MOST_EVENTS
 _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 
 
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
-    history.MOST_EVENTS = shape.most_events or _MOST_EVENTS
+    continue_as_new.MOST_EVENTS = shape.most_events or _MOST_EVENTS
     webhooks = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
     async with open_environment(client, folder, shape.script, own_crews=(_CREWS,), webhooks=webhooks) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")

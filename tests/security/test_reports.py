@@ -12,7 +12,7 @@ from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.text import report_markdown
 from tests.security.corpus import DRESSES
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
-from workflows.web_ui import details
+from workflows.rules.web_ui import details
 
 _HARMLESS = {
     "html", "head", "meta", "title", "style", "body", "main", "header", "article", "section", "footer", "dl", "dt",

@@ -23,7 +23,7 @@ from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls
 from workflows.contracts import SubtaskRequest, SubtaskResult
-from workflows.session import Session
+from workflows.state.session import Session
 
 _SECOND: Final = 1_000_000_000
 _REPORT_KINDS: Final = frozenset({"synthesis", "critique", "grade", "compress", "judge"})

@@ -21,7 +21,7 @@ from tests.scripted_model import Held, Script, answer, report, subtask, use, wor
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_long_subtasks import runs_of
-from workflows import history
+from workflows import continue_as_new
 from workflows.rules.report_content import read_again
 
 READ = "what search_documents read"
@@ -144,7 +144,7 @@ async def test_a_long_follow_up_still_knows(
     chain = [subtask("T1"), subtask("T2", after=["T1"]), subtask("T3", after=["T2"])]
     async with environment(SCRIPT.plan(*chain, goal="And at length?")) as opened:
         first = await start(opened)
-        monkeypatch.setattr(history, "MOST_EVENTS", 20)
+        monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
         second, result = await ask(first, "And at length?", review="never")
         runs = await runs_of(client, second.id)
         last = opened.model.tasks(WorkTask)[-1]

@@ -38,7 +38,7 @@ from tests.workflows.test_asking import GOAL as ASKING
 from tests.workflows.test_asking import MEANT, unsure
 from tests.workflows.test_tool_approval import GOAL as DESK_GOAL
 from tests.workflows.test_tool_approval import Desk, desk, refunding
-from workflows import history
+from workflows import continue_as_new
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 __all__ = ["desk"]
@@ -125,7 +125,7 @@ async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: Ope
 
 async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     chain = [subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 4)]
     async with environment(Script().plan(*chain)) as opened:
         session = await opened.chargehand.start(GOAL)

@@ -26,7 +26,7 @@ from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_callers import open_strangers
 from tests.workflows.test_long_subtasks import runs_of
 from tests.workflows.test_resets import is_awaiting_a_duplicate, reset
-from workflows import history
+from workflows import continue_as_new
 
 NESTED = "Look into the second topic as a whole."
 GOAL = SessionRequest(goal="What do the documents say?", review="always", limits=Limits(max_turns=60))
@@ -36,7 +36,7 @@ TWIN = subtask("T1").instruction
 @pytest.fixture
 def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every run end after a subtask or two."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
 
 
 def _one_after_another(count: int) -> Script:
@@ -80,7 +80,7 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     task that an earlier run has given out is still refused. It is one session to all who list, ask for or trace it."""
     async with environment(_eventful()) as opened:
         usual = await opened.run(GOAL)
-    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     async with environment(_eventful()) as opened:
         client = opened.chargehand.client
         session = await opened.chargehand.start(GOAL)

@@ -13,7 +13,7 @@ from tests.scripted_model import COST, Held, Script, Turn, answer, subtask, use
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_note_taking import QUOTED, READ, note
-from workflows import history
+from workflows import continue_as_new
 
 ROUNDS = 12
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=30, max_rounds=20))
@@ -22,7 +22,7 @@ GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=
 @pytest.fixture(autouse=True)
 def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every run end after some four rounds."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 50)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 50)
 
 
 def many_rounds(*last: Turn) -> Script:

@@ -12,8 +12,8 @@ from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import GOAL
 from workflows import registry
-from workflows.progress import Progress
-from workflows.session import Session
+from workflows.state.progress import Progress
+from workflows.state.session import Session
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 

@@ -10,7 +10,7 @@ from chargehand.contracts import SessionState
 from tests.scripted_model import Script, answer, report, topics
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import GOAL
-from workflows.session import Session
+from workflows.state.session import Session
 
 _SDK = logging.getLogger("temporalio.worker._workflow")
 _GIVES_UP = "running eviction job"

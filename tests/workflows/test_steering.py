@@ -22,7 +22,7 @@ from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_long_subtasks import runs_of
 from tests.workflows.test_tool_approval import DESK, pending
-from workflows import history
+from workflows import continue_as_new
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
 NESTED = "Look into the second topic as a whole."
@@ -56,7 +56,7 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
 ) -> None:
     """Messages, one of them sent twice, while a model call is under way: the call is used, the next turn has them all,
     and so has every later one, across runs that continue as new, and if every workflow task replays."""
-    monkeypatch.setattr(history, "MOST_EVENTS", most_events)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", most_events)
     first = Held(use("search_documents", about=1))
     script = Script().plan(subtask("T1")).work("T1", first, use("read_document", about=2), answer("Done."))
     texts = [f"Message {number}." for number in range(count)]
@@ -102,7 +102,7 @@ async def test_an_earlier_answer_counts_in_a_later_run_too(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer before a message is the outcome if none follows it, though the agent has continued as new."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 8)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 8)
     last = Held(answer("In English."))
 
     async with environment(Script().plan(subtask("T1")).work("T1", last, refuse)) as opened:
@@ -149,7 +149,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A message to a later subtask is read there, and a change to it holds, in whichever run it begins."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     first = Held(answer("Known."))
     chain = (subtask(f"T{n}", after=[f"T{n - 1}"] if n > 1 else []) for n in range(1, 5))
 
@@ -172,7 +172,7 @@ async def test_a_nested_session_hands_messages_down(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its path to one agent below, or to all; an unknown one below is a gap of the report, in whichever run."""
-    monkeypatch.setattr(history, "MOST_EVENTS", 20)
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     held = [Held(answer("Known.")), Held(answer("Known."))]
     script = Script().plan(subtask("N1", agent="supervisor", instruction=NESTED))
     script = script.plan(subtask("X1"), subtask("X2"), subtask("X3", after=["X1", "X2"]), goal=NESTED)

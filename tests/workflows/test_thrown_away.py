@@ -78,7 +78,7 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
 
 
 def test_workflows_use_no_finally() -> None:
-    """`finally` runs for what is thrown away too; `afterwards` does not."""
+    """`finally` runs for what is thrown away too; `on_exit` does not."""
     modules = sorted(Path(workflows.__file__).parent.rglob("*.py"))
     found = [
         f"{module.name}:{node.lineno}"

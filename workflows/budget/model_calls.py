@@ -19,13 +19,13 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.afterwards import afterwards
 from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
 from workflows.metrics import count_spend
+from workflows.on_exit import on_exit
 from workflows.rules.report_content import merged_spend
 
 _REASONS: Final[dict[str, FailureReason]] = {
@@ -205,7 +205,7 @@ class MeteredModelCalls:
         self._turns += 1
         turn.change(step=f"turn-{self._turns}")
         # What a repeated call has not settled was never answered: nothing better than its worst case is known.
-        with afterwards(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
+        with on_exit(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:

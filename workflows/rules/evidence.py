@@ -19,8 +19,8 @@ from chargehand.contracts import (
     SpendLine,
     Success,
 )
+from workflows.rules.citation_checks import is_computed, stands_in, verification_of
 from workflows.rules.citations import name_refs
-from workflows.rules.claims import is_computed, stands_in, verification_of
 
 EARLIER: Final = "earlier report"
 """Id of the outcome that stands for the session that this one follows; no subtask can have it."""

@@ -6,7 +6,7 @@ from typing import Final
 from activities.contracts import Note, ToolCall, ToolResult
 from activities.notes import NOTE
 from chargehand.contracts import Source
-from workflows.rules.claims import stands_in
+from workflows.rules.citation_checks import stands_in
 from workflows.rules.evidence import CLAIM_CHARACTERS, QUOTE_CHARACTERS
 
 MOST_NOTES: Final = 100

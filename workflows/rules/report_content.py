@@ -30,8 +30,8 @@ from chargehand.contracts import (
     Usage,
     without_control_characters,
 )
+from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import cited_numbers, number_more_refs, number_refs, replace_citations
-from workflows.rules.claims import Evidence
 from workflows.rules.graph import critical_path
 
 _SEVERITIES: Final = get_args(Severity)

@@ -13,10 +13,11 @@ from activities.contracts import InputOutcome, Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
-from workflows.afterwards import afterwards
 from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
+from workflows.contracts import LimitUsage
 from workflows.metrics import count_lost_grant, count_outcome
+from workflows.on_exit import on_exit
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.information_flow import capabilities_of, is_leak
@@ -42,7 +43,7 @@ from workflows.rules.recovery import (
     question_of,
 )
 from workflows.rules.report_content import USABLE, input_for, usage_of
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steering import Delivery
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
@@ -151,11 +152,12 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     session.provenance.record_attempt(subtask.id, reads, own)
     way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
-    with afterwards(lambda: session.progress.steering.close(way, read)):
+    with on_exit(lambda: session.progress.steering.close(way, read)):
         ended = await _run(session, trying, inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
         read = ended.messages_read
     own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
-    session.peaks.measure_attempt(ended.rounds, max(ended.depth, session.depth + 1), own_time)
+    depth = max(ended.depth, session.depth + 1)
+    session.count_use(LimitUsage(rounds=ended.rounds, depth=depth, longest_attempt=own_time))
     if not is_granted:
         session.grants.release(reservation)
     else:
@@ -340,7 +342,7 @@ async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
 def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
     """Charge all attempts to the chosen outcome, and record as wasted what those cost that it does not come from."""
     outcomes = [ended.outcome for _, ended in tried]
-    session.peaks.count_attempts(len(tried))
+    session.count_use(LimitUsage(attempts=len(tried)))
     if chosen is None:
         chosen = best_of(outcomes) if outcomes else Failure(reason="cancelled", message="It was asked to stop.")
     used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)

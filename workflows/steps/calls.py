@@ -13,7 +13,7 @@ from chargehand.wire import SignalName
 from workflows import options
 from workflows.calls import Pending
 from workflows.contracts import CallReply, CallReport, CallRequest
-from workflows.session import Session
+from workflows.state.session import Session
 
 
 async def answer_call_request(session: Session, request: CallRequest) -> None:

@@ -42,7 +42,7 @@ from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steering import Delivery
 from workflows.steps.writer import is_long, length_words
 

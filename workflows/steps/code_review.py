@@ -12,7 +12,7 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from workflows import options
 from workflows.rules.report_content import USABLE
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.writer import Draft
 
 _UNCHECKED: Final = (

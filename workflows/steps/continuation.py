@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import SupervisorState
-from workflows.session import Session
+from workflows.state.session import Session
 
 
 async def continue_as_new(session: Session) -> None:
@@ -30,7 +30,7 @@ def _state(session: Session) -> SupervisorState:
         holds_report=session.report_reserve.is_held,
         grants_asked=session.budget_client.asked,
         waited=session.budget_client.waited,
-        peaks=session.peaks,
+        limit_usage=session.limit_usage,
         provenance=session.provenance.state(),
         progress=session.progress.snapshot(),
     )

@@ -11,7 +11,7 @@ from activities.turn_kinds.design import DesignAnswer, DesignTask
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.session import Session
+from workflows.state.session import Session
 
 _ATTEMPTS: Final = 2
 

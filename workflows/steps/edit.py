@@ -7,7 +7,7 @@ from temporalio import workflow
 from chargehand.contracts import EditRecord, Plan, PlanEdit
 from workflows.rules.plan_edits import edited
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.plan import validate
 from workflows.steps.writer import reserve_report
 

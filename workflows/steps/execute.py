@@ -8,10 +8,11 @@ from temporalio import workflow
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import options
 from workflows.budget.ledger import Amount
+from workflows.contracts import LimitUsage
 from workflows.metrics import count_lost_grant
 from workflows.rules.graph import ready
 from workflows.rules.recovery import skip_reason
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.attempts import attempt, reserve
 from workflows.steps.continuation import continue_as_new
 from workflows.steps.expand import expand, least_expansion
@@ -28,7 +29,7 @@ async def execute(session: Session) -> None:
     running: _Running = {}
     try:
         await _run_until_done(session, running)
-    except (asyncio.CancelledError, Exception):  # not `finally`: see `afterwards`
+    except (asyncio.CancelledError, Exception):  # not `finally`: see `on_exit`
         await _stop(session, running)
         raise
     await _stop(session, running)
@@ -60,7 +61,7 @@ def _start_ready(session: Session, running: _Running) -> None:
                 break  # running subtasks finish first and return what they do not need
             session.progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
-    session.peaks.count_parallel(len(running))
+    session.count_use(LimitUsage(parallel=len(running)))
     session.publish()
 
 

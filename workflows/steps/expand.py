@@ -17,7 +17,7 @@ from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.report_content import USABLE
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.plan import validate
 
 MOST_ITEMS: Final = 50

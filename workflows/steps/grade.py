@@ -7,7 +7,7 @@ from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from chargehand.contracts import Grade, Source
 from workflows.rules.inputs import DECISION_TOKENS, beginning
 from workflows.rules.report_content import checked_citations, only_cited
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.writer import Draft, Material
 
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."

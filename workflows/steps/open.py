@@ -23,12 +23,12 @@ from workflows.budget.estimates import fixed_bytes, least_workable, worst_output
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls, ledger_of
-from workflows.clock import Clock
 from workflows.contracts import SupervisorRequest, SupervisorState
-from workflows.progress import Progress
 from workflows.rules.authority import narrowed
 from workflows.rules.information_flow import Provenance
-from workflows.session import Session, priority_of
+from workflows.state.clock import Clock
+from workflows.state.progress import Progress
+from workflows.state.session import Session, priority_of
 from workflows.steps.writer import reserve_report
 
 _LONGEST_ID: Final = 175
@@ -158,7 +158,7 @@ def _resume(
         budget_client=budget_client,
         provenance=Provenance(_goal_reads(asked, facts)),
         run=state.run,
-        peaks=state.peaks,
+        limit_usage=state.limit_usage,
         children=set(state.children),
         resumed_with=len(state.progress.outcomes),
         was_reset_before=state.was_reset,

@@ -13,7 +13,7 @@ from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, w
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.budget.purposes import OUTPUT
 from workflows.rules.inputs import DECISION_TOKENS, fitted
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.writer import Material
 
 _ATTEMPTS: Final = 3

@@ -1,11 +1,12 @@
 """The second step of a session: a valid plan."""
 
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from decimal import Decimal
 from math import ceil
-from typing import Final
+from typing import Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
@@ -19,7 +20,7 @@ from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import known_already
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
-from workflows.session import Session
+from workflows.state.session import Session
 
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""
@@ -27,6 +28,11 @@ _MOST_SUBTASKS: Final = 100
 _CENT: Final = Decimal("0.01")
 _LARGER: Final[Mapping[Profile, Profile]] = {"quick": "standard", "standard": "deep"}
 """The profile with more room."""
+
+Phase = Literal["plan"]
+OpenSpan = Callable[[Phase], AbstractContextManager[None]]
+OPEN_SPAN: Final[ContextVar[OpenSpan]] = ContextVar("open_span", default=lambda _: nullcontext())
+"""Opens the span of a phase; set by the interceptor of workers that trace."""
 
 
 async def make_plan(session: Session) -> Plan:

@@ -9,7 +9,7 @@ from activities.contracts import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason
-from workflows.rules.claims import claims_of, mark_uncited, weakest
+from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.inputs import fitted_task
 from workflows.rules.report_content import (
@@ -30,7 +30,7 @@ from workflows.rules.report_content import (
     usage_of,
     wasted_of,
 )
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.code_review import draft_of, write_review
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
@@ -205,21 +205,21 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
 
 
 def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
-    limits, peaks, clock = session.request.limits, session.peaks, session.clock
+    limits, use, clock = session.request.limits, session.limit_usage, session.clock
     spent, granted = session.ledger.spent, session.ledger.granted
     uses: tuple[tuple[str, float, float], ...] = (
         ("max_turns", spent.turns, granted.turns),
         ("budget_usd", float(spent.usd), float(granted.usd)),
-        ("max_depth", max(peaks.depth, session.depth + bool(session.progress.outcomes)), limits.max_depth),
-        ("max_parallel", peaks.parallel, limits.max_parallel),
-        ("max_attempts", peaks.attempts, limits.max_attempts),
-        ("max_rounds", peaks.rounds, limits.max_rounds),
+        ("max_depth", max(use.depth, session.depth + bool(session.progress.outcomes)), limits.max_depth),
+        ("max_parallel", use.parallel, limits.max_parallel),
+        ("max_attempts", use.attempts, limits.max_attempts),
+        ("max_rounds", use.rounds, limits.max_rounds),
         ("max_reviews", session.progress.reviews, limits.max_reviews),
         (
             "deadline_seconds",
             (ended_at - clock.started_at).total_seconds(),
             (clock.deadline_at - clock.started_at).total_seconds(),
         ),
-        ("subtask_deadline_seconds", peaks.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
+        ("subtask_deadline_seconds", use.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
     )
     return tuple(LimitUse(limit=limit, used=amount, allowed=allowed) for limit, amount, allowed in uses)

@@ -14,7 +14,7 @@ from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted, known_already
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.report_content import USABLE
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.plan import most_subtasks, validate
 
 _MOST_DECISIONS: Final = 3

@@ -17,7 +17,7 @@ from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.routing import plan_by_model, plan_by_rule, plan_for_agent, rule_for
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.plan import validate
 
 _MOST_ROUTES: Final = 2

@@ -8,9 +8,9 @@ from typing import Final
 from activities.contracts import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
-from workflows.rules.claims import by_words_quoted
+from workflows.rules.citation_checks import by_words_quoted
 from workflows.rules.inputs import fitted_task
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.writer import (
     Draft,
     Material,

@@ -8,7 +8,7 @@ from temporalio.exceptions import FailureError
 
 from chargehand.wire import SignalName
 from workflows.contracts import Steering, SteeringItem
-from workflows.progress import Progress
+from workflows.state.progress import Progress
 from workflows.steering import Delivery, SteeringRefused
 
 

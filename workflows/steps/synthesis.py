@@ -15,7 +15,7 @@ from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
 from workflows.rules.inputs import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.rules.report_content import USABLE, draft_from, numbered_sources
-from workflows.session import Session
+from workflows.state.session import Session
 from workflows.steps.review import judge
 from workflows.steps.sections import write_by_section
 from workflows.steps.writer import Draft, Material, write

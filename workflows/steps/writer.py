@@ -14,11 +14,11 @@ from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case, worst_report
 from workflows.budget.ledger import Amount
 from workflows.budget.purposes import REPORT
+from workflows.rules.citation_checks import uncited
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
-from workflows.rules.claims import uncited
 from workflows.rules.inputs import WRITER_TOKENS, Numbering, fitted_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
-from workflows.session import Session
+from workflows.state.session import Session
 
 LONG_WORDS: Final = 3_000
 """A report of so many words is written by section."""

@@ -137,7 +137,7 @@ class _Call(BaseModel):
 
 
 class _Memo(BaseModel):
-    """What a session writes into its memo, as far as lists show it; see `workflows.published`."""
+    """What a session writes into its memo, as far as lists show it; see `workflows.state.memo`."""
 
     goal: str = ""
     follows: str = ""

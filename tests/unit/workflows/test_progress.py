@@ -8,9 +8,9 @@ import pytest
 
 from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
 from workflows.budget.ledger import Amount, Ledger
-from workflows.clock import Clock
-from workflows.progress import Progress
-from workflows.web_ui import details
+from workflows.rules.web_ui import details
+from workflows.state.clock import Clock
+from workflows.state.progress import Progress
 
 START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
 T1 = Subtask(id="T1", agent="reader", instruction="Find the notice")

@@ -26,22 +26,22 @@ from chargehand.contracts import (
 )
 from chargehand.listing import WAITING_STATES
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
-from workflows import history, options
+from workflows import continue_as_new, options
 from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, was_reset
 from workflows.calls import Calls
-from workflows.clock import Clock
-from workflows.peaks import Peaks
-from workflows.progress import Progress
-from workflows.published import Published
+from workflows.contracts import LimitUsage
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.state.clock import Clock
+from workflows.state.memo import Memo
+from workflows.state.progress import Progress
 
 _PUBLISHED: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
 """States that are written into the memo; the others can be told from what the session does."""
@@ -86,14 +86,14 @@ class Session:
     provenance: Provenance
     run: str
     """Identifies the run of the session at the root in the ids of its children."""
-    peaks: Peaks = field(default_factory=Peaks)
+    limit_usage: LimitUsage = field(default_factory=LimitUsage)
     children: set[str] = field(default_factory=set[str])
     """Ids of the child workflows that it has started, in earlier runs too."""
     resumed_with: int = 0
     """Outcomes that earlier runs have handed on."""
     was_reset_before: bool = False
     """Whether one of the earlier runs went on from the middle of another one."""
-    _published: Published = field(default_factory=Published, init=False)
+    _memo: Memo = field(default_factory=Memo, init=False)
 
     @property
     def calls(self) -> Calls:
@@ -155,7 +155,9 @@ class Session:
         start with what this one hands on.
         """
         has_moved = len(self.progress.outcomes) > self.resumed_with
-        return has_moved and self.facts.stores_payloads and history.is_long() and not workflow.info().cron_schedule
+        return (
+            has_moved and self.facts.stores_payloads and continue_as_new.is_due() and not workflow.info().cron_schedule
+        )
 
     @property
     def plan_left(self) -> Plan | None:
@@ -198,6 +200,10 @@ class Session:
         if card is None:
             return least_workable(self.facts, self.request.documents)
         return least_of_agent(card, self.model_of(card), self.request.documents)
+
+    def count_use(self, use: LimitUsage) -> None:
+        """Note how far limits were used that no ledger counts."""
+        self.limit_usage = self.limit_usage.at_least(use)
 
     def record_child(self, child: str) -> bool:
         """Note that a child workflow of this id is started; False if one was before, in whichever run."""
@@ -281,7 +287,7 @@ class Session:
         """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
         if self.progress.state not in _PUBLISHED:
             return
-        changed = self._published.changed(self.progress)
+        changed = self._memo.changed(self.progress)
         if always:
             changed["state"] = self.progress.state
         if changed:

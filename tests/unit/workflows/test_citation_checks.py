@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Finding, Source
-from workflows.rules.claims import Evidence, claims_of, mark_uncited, uncited, verification_of, weakest
+from workflows.rules.citation_checks import Evidence, claims_of, mark_uncited, uncited, verification_of, weakest
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
 ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")

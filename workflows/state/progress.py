@@ -21,9 +21,9 @@ from chargehand.contracts import (
 from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
 from workflows.calls import Calls
-from workflows.clock import Clock
 from workflows.contracts import ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
+from workflows.state.clock import Clock
 from workflows.steering import Steering
 
 _MOST_NAMED: Final = 5

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from chargehand.contracts import Plan, PlannedSubtask, Question, SessionState, Subtask
 from workflows.calls import Pending
-from workflows.progress import Progress
+from workflows.state.progress import Progress
 
 _TITLE_CHARACTERS: Final = 80
 
 
-class Published:
+class Memo:
     """The latest memo, to tell what has changed."""
 
     def __init__(self) -> None:

@@ -18,14 +18,14 @@ from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from chargehand.contracts.calls import call_title
 from workflows import options
-from workflows.afterwards import afterwards
 from workflows.call_client import CallClient
 from workflows.calls import ALLOWED
 from workflows.contracts import CallReply, SubtaskRequest, Verdict
-from workflows.conversation import Conversation
 from workflows.inbox import Inbox
 from workflows.metrics import Refusal, count_refusal
+from workflows.on_exit import on_exit
 from workflows.rules.repetition import executed, refuse_repetition
+from workflows.state.conversation import Conversation
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
@@ -159,7 +159,7 @@ class _Maker:
                 summary=call_title(call.tool, call.arguments),
                 **options.tool(self.left()),
             )
-            with afterwards(lambda: using.done() or using.cancel()):
+            with on_exit(lambda: using.done() or using.cancel()):
                 await workflow.wait_condition(lambda: using.done() or inbox.is_interrupted > was_interrupted)
             return await using
         except (asyncio.CancelledError, ActivityError) as error:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def afterwards(act: Callable[[], object]) -> Generator[None]:
+def on_exit(act: Callable[[], object]) -> Generator[None]:
     """Act once the block has ended, unless its coroutine is thrown away."""
     try:
         yield

@@ -8,7 +8,7 @@ MOST_EVENTS: Final = 4_000
 MOST_BYTES: Final = 4 << 20
 
 
-def is_long() -> bool:
+def is_due() -> bool:
     """Whether this run's history is so long that the workflow continues in a new one."""
     info = workflow.info()
     return (

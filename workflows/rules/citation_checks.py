@@ -3,13 +3,15 @@
 Nothing here compares words to find a source: a statement has the sources that its author wrote behind it, or none.
 """
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
+from pathlib import Path
 from typing import Final
 
 from activities.contracts import PASSAGE_GAP
@@ -45,21 +47,18 @@ _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
 _RUN: Final = 12
 """Letters that two texts share if one quotes the other."""
 _SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…;])\s+|[。！？；؟۔।\n]")
-_NEGATION: Final = re.compile(
-    r"\b(?:not|no(?!\.)|non|never|none|nobody|nothing|neither|nor|without|cannot|"
-    r"nicht|nichts|niemals?|niemand\w*|kein\w*|ohne|weder|noch nie|nie|"
-    r"ne|n[’'](?=\w)|pas|jamais|aucun\w*|sans|rien|"
-    r"nunca|jamás|ning[uú]n\w*|sin|tampoco|nessun\w*|senza|né|"
-    r"não|nenhum\w*|sem|niet|geen|nooit|zonder|inte|inget|ingen|ikke|intet|aldrig|aldri|utan|uten|uden|"
-    r"nem|nincs|nincsen\w*|değil|yok|bez|żad\w+|δεν|μην|χωρίς|"
-    r"не|нет|ни|никогда|никто|нельзя|без|немає|ні|"
-    r"لا|لم|لن|ليس|ليست|غير|بدون|לא|אין|בלי|ללא|không|chưa|tidak|bukan|tanpa)\b"
-    r"|n[’']t\b|不|没|沒|未|无|無|ない|なか[っろ]|なく|なし|ません|않|없|아니|못|ไม่|नहीं|बिना",
-    re.IGNORECASE,
-)
-"""Words that negate; a language that negates by an ending of its verbs has none here."""
 _DIGITS: Final = 40
 """Of a number; a longer one is compared as it is written."""
+
+
+def _negation() -> re.Pattern[str]:
+    """Build the pattern of words that negate; a language that negates by an ending of its verbs has none."""
+    words = json.loads(Path(__file__).with_name("negations.json").read_text(encoding="utf-8"))
+    whole, anywhere = ("|".join(chain(*words[key].values())) for key in ("whole_words", "anywhere"))
+    return re.compile(rf"\b(?:{whole})\b|{anywhere}", re.IGNORECASE)
+
+
+_NEGATION: Final = _negation()
 
 
 @dataclass(frozen=True)
