@@ -32,6 +32,8 @@ BIN := $(ENVIRONMENT)/bin
 # What runs; each group and extra of pyproject.toml adds to it, and leaves a file of its name.
 SYNCED := $(ENVIRONMENT)/.synced
 GROUP := $(ENVIRONMENT)/.group-
+# The tests that need nothing but the group `dev`; pyproject.toml leaves the slow ones out.
+ALL_TESTS := -m 'not local_llm and not browser and not typescript and not agentdojo and not container'
 EXTRA := $(ENVIRONMENT)/.extra-
 
 # A virtual environment contains its own path in many files, so one that was copied or moved is recreated.
@@ -48,6 +50,7 @@ help: ## List the commands
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, otel, pdf, s3'
 	@echo '  make run MODEL=local         with a small language model on this machine'
+	@echo '  make test ALL=1              the slow tests too: killed processes, wide parameters; what .ci/run runs'
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
@@ -76,9 +79,9 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	[ $$code -eq 0 ] || echo "chargehand run: exit code $$code. (make ends with 2 whatever the code; $(BIN)/chargehand run ends with it.)" >&2; \
 	exit $$code
 
-test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run all tests (ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
+test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run the fast tests (ALL=1 runs all, ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
-	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(BROWSER),-m browser -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
+	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m browser -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
 check: $(GROUP)dev ## Check format, lint, types and import direction
 	@$(BIN)/ruff format --check .
@@ -111,7 +114,7 @@ chaos: $(GROUP)dev ## Inject faults for a quarter of an hour; write docs/durabil
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
 nightly: $(GROUP)dev $(GROUP)agentdojo ## Try far more random examples and hostile inputs; write docs/security-tests.md
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly \
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly $(ALL_TESTS) \
 		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 

@@ -1,5 +1,6 @@
 """What every test may use: a real Temporal server with the settings of the embedded one, and no keys."""
 
+import gc
 import os
 import shutil
 import sys
@@ -41,6 +42,12 @@ settings.load_profile("every run")
 settings.register_profile(
     "nightly", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=2_000
 )
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of the garbage collector's rounds, which last as long as many a test otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

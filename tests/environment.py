@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -39,7 +39,7 @@ from activities.tool_use import ToolActivities
 from activities.tools import READS_DOCUMENTS, Tool, tool_capabilities
 from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Report, SessionRequest, Tier
+from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker_main import build_worker
 
@@ -50,6 +50,11 @@ TOOLS: Final = (
     *REVIEW_TOOLS,
 )
 PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
+
+
+@cache
+def _shipped_crews(known: tuple[tuple[str, frozenset[Capability]], ...]) -> dict[str, Crew]:
+    return load_crews([_CREWS], dict(known))
 
 
 def scripted_cards() -> dict[Tier, ModelCard]:
@@ -75,9 +80,10 @@ class Backends:
     @cached_property
     def crews(self) -> dict[str, Crew]:
         """The crews of the repository, and those of a test."""
-        return load_crews(
-            [_CREWS, *self.own_crews], dict.fromkeys(REVIEW_TOOLS, READS_DOCUMENTS) | tool_capabilities(self.tools)
-        )
+        known = dict.fromkeys(REVIEW_TOOLS, READS_DOCUMENTS) | tool_capabilities(self.tools)
+        if self.own_crews:
+            return load_crews([_CREWS, *self.own_crews], known)
+        return _shipped_crews(tuple(known.items()))
 
     def activities(
         self, folder: Path, ceilings: Limits, closing: AsyncExitStack | None = None

@@ -3,7 +3,11 @@
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from chaos.catalogue import EXPERIMENTS
+
+pytestmark = pytest.mark.slow
 
 SEED = 20_261_121
 

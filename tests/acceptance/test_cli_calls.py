@@ -4,6 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
@@ -23,6 +24,8 @@ from tests.scripted_provider import (
     subtask,
 )
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
 
 CALLS = 10
 CREW = """

@@ -6,6 +6,7 @@ import pty
 import signal
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from activities.turn_kinds.work import WorkTask
@@ -88,6 +89,7 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
     assert [ran.code for ran in answered] == [0, 0]
 
 
+@pytest.mark.slow
 async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path) -> None:
     """On a terminal `run` puts the question, takes the line that is typed, and goes on to the report."""
     ours, theirs = pty.openpty()
@@ -136,6 +138,7 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tm
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
 
 
+@pytest.mark.slow
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
@@ -148,6 +151,7 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
     assert "All of it." in ran.out
 
 
+@pytest.mark.slow
 async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Client, tmp_path: Path) -> None:
     """`status` of a session at its limit says so with the command to type; `raise` lets it go on to its report."""
     script = (

@@ -133,6 +133,7 @@ async def _attempts(client: Client, session: str, count: int) -> bool:
     return bool(pending) and pending[0].attempt >= count
 
 
+@pytest.mark.slow
 async def test_sessions_that_get_on_are_counted(server: Client, queue: str) -> None:
     """One that waits for time to pass is not stuck."""
     async with _worker(server, queue):
@@ -250,6 +251,7 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, [models, other])
 
 
+@pytest.mark.slow
 async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, queue: str, tmp_path: Path) -> None:
     """With bubblewrap asked for, doctor says what a worker would find at its start: on this host, and without it."""
     try:
@@ -270,6 +272,7 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
     assert without.code == Exit.UNREACHABLE
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(server: Client, tmp_path: Path) -> None:
     """The server names a worker for minutes after its end; a session that gets no answer tells the truth."""
     address = server.service_client.config.target_host

@@ -121,6 +121,7 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert not is_held(state / "server.lock")
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None:
     """Two commands started together both answer, on one server, and the last one ends it."""
     begin = ("run", "--state-dir", state, "--docs", documents)
@@ -137,6 +138,7 @@ def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None
     assert not is_held(state / "keeper.lock")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_terminal_leaves_its_session_running(
     served: Path, documents: Path, chargehand: Commands
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_run_without_a_terminal_leaves_its_session_running(
     assert [session["state"] for session in listed if session["id"] == "left"] == ["running"]
 
 
+@pytest.mark.slow
 def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
     """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
     where = ("--state-dir", state)
@@ -179,6 +182,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
     assert "every six months" in answer
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) -> None:
     """A program that exits ends the run, not with a wait for ever."""
     with process("run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_WORKER="false") as run:
@@ -192,6 +196,7 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 # Commands: what they put out, and how they end.
 
 
+@pytest.mark.slow
 def test_wrong_settings_are_told_before_anything_is_started(state: Path) -> None:
     """Every wrong value in one message, and every unknown name in a warning; no server, no session."""
     wrong = {"CHARGEHAND_LOG_LEVEL": "loud", "CHARGEHAND_MAX_ACTIVITIES": "0", "CHARGEHAND_PROVIDR": "openai"}
@@ -335,6 +340,7 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargeha
     assert not tape.exists()
 
 
+@pytest.mark.slow
 def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
     """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
     ran = chargehand("run", "--state-dir", state, "--replay-tape", _TAPE, "--json")
@@ -356,6 +362,7 @@ def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Comman
     assert all("There is no session 'nobody' here." in each.said for each in found)
 
 
+@pytest.mark.slow
 def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Path) -> None:
     """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
     server = EmbeddedServer(state, None)

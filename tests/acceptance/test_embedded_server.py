@@ -100,6 +100,7 @@ def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_pat
     assert not (state / "server.json").exists()
 
 
+@pytest.mark.slow
 def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> None:
     """A second user is given the same server, and it stays until that one has left too."""
     first, note = start(state)
@@ -114,6 +115,7 @@ def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> No
     assert all_gone(note)
 
 
+@pytest.mark.slow
 def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path) -> None:
     """Who reads starts none; who needs one gets it from a new keeper; it ends with that user, and the server stays."""
     reader, reading = start(state)
@@ -132,6 +134,7 @@ def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path)
     assert all_gone(working)
 
 
+@pytest.mark.slow
 def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: Path) -> None:
     """It lingers without a worker, a handed over lock keeps both, and in the end nothing is left."""
     server, note = start(state, worker_command(tmp_path))
@@ -148,6 +151,7 @@ def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: P
     assert all_gone(note)
 
 
+@pytest.mark.slow
 def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None:
     """However many start at once, one keeper wins and all are given its server."""
     servers = [EmbeddedServer(state, None) for _ in range(4)]
@@ -170,6 +174,7 @@ def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None
     assert all_gone(notes[0])
 
 
+@pytest.mark.slow
 def test_a_killed_user_has_left(state: Path) -> None:
     """kill -9 of the only user ends the server: a lock that ends with its process is the only register of users."""
     with subprocess.Popen(
@@ -185,6 +190,7 @@ def test_a_killed_user_has_left(state: Path) -> None:
     assert not (state / "server.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
 async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Path, tmp_path: Path) -> None:
     """kill -9 of the keeper ends server and worker; the next server has the same sessions, at the same address."""
@@ -205,6 +211,7 @@ async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Pa
     assert again.address == note.address
 
 
+@pytest.mark.slow
 def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
     """Clients of a server that crashed find it again where it was."""
     server, note = start(state)
@@ -218,6 +225,7 @@ def test_a_killed_server_is_started_again_at_its_address(state: Path) -> None:
     assert (served, again.address, again.keeper_pid) == (True, note.address, note.keeper_pid)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Path) -> None:
     """A worker that ends unasked is replaced, and the note says how often that has happened."""
     server, note = start(state, worker_command(tmp_path))
@@ -234,6 +242,7 @@ def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Pat
     assert all_gone(again)
 
 
+@pytest.mark.slow
 def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp_path: Path) -> None:
     """Whoever joins during the shutdown waits for its end and starts anew, on the same database."""
     first, note = start(state, worker_command(tmp_path, end_seconds=1))
@@ -251,6 +260,7 @@ def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp
     assert again.keeper_pid != note.keeper_pid
 
 
+@pytest.mark.slow
 def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
     """With 7233 and 8233 taken, the server serves elsewhere and is not mixed up with the stranger."""
     strangers = [socket.socket(), socket.socket()]
@@ -293,6 +303,7 @@ def ask(port: int, host: str, request: str, origin: str = "") -> bytes:
     return b""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is the Web UI's own address unknown to web pages")
 def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
     """No port of 127.0.0.1, of the server or the keeper, answers a page whose name was rebound to this machine."""
@@ -318,6 +329,7 @@ def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
     assert b"namespaceInfo" in own
 
 
+@pytest.mark.slow
 def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
     """A note left by a power cut names an address that may be a stranger's by now; it is never connected to."""
     with socket.socket() as stranger:
@@ -362,6 +374,7 @@ def test_a_worker_that_cannot_be_run_says_so(state: Path, tmp_path: Path) -> Non
     assert server.leave() is Departure.ENDED
 
 
+@pytest.mark.slow
 def test_the_keeper_can_be_asked_to_stop(state: Path) -> None:
     """SIGTERM to the keeper ends everything in order, users or not."""
     server, note = start(state)

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
@@ -18,6 +19,8 @@ from tests.acceptance.workers import worker_process
 from tests.scripted_provider import ScriptedProvider, canned_session
 from tests.waiting import until
 from tests.workflows.test_following import by_workflow, events_of
+
+pytestmark = pytest.mark.slow
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.", review="never")
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
@@ -22,6 +23,8 @@ from tests.scripted_provider import (
     subtask,
 )
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
 
 ROUNDS = 9
 SUBTASKS = 4

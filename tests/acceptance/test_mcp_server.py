@@ -138,6 +138,7 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
     await holding
 
 
+@pytest.mark.slow
 async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> None:
     """What an assistant's library sends as its trace with a call is handed on to the session that the call starts."""
     caller = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
@@ -192,6 +193,7 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
     assert isinstance(picture.content[0], ImageContent)
 
 
+@pytest.mark.slow
 async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk) -> None:
     """It sees progress, raises limits, finishes and cancels; refusals say why, and documents stay where they are."""
     refused = [

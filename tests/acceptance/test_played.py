@@ -63,6 +63,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.slow
 async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     """At the default limits, five researchers read three pages each, and the table is whole."""
     played = await stage.play(COMPARISON)
@@ -76,6 +77,7 @@ async def test_a_comparison_of_five_reads_fifteen_pages(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
+@pytest.mark.slow
 async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
     """With 10 turns fewer bikes are compared, and the report names the others."""
     played = await stage.play(replace(COMPARISON, limits=Limits(max_turns=10)))
@@ -88,6 +90,7 @@ async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
+@pytest.mark.slow
 async def test_what_can_be_paid_is_done(stage: Stage) -> None:
     """Where the budget is too small for the analyst, the reader, whose model is cheaper, answers its part."""
     played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
@@ -98,6 +101,7 @@ async def test_what_can_be_paid_is_done(stage: Stage) -> None:
     assert "signed by the operations manager" in played.report.answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_turns", "subtasks"), [(20, 1), (40, 6)], ids=["by one agent", "for each"])
 async def test_a_list_is_found_before_its_items_are_looked_up(stage: Stage, max_turns: int, subtasks: int) -> None:
     """The five islands are read from a page, and then the page of each: by one agent, or by one each if turns allow."""
@@ -136,6 +140,7 @@ async def test_figures_are_computed_and_words_are_quoted(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
+@pytest.mark.slow
 async def test_a_long_report_in_german_has_its_length(stage: Stage) -> None:
     """A report of 3,000 words is written in German, with every fact and its source."""
     played = await stage.play(LONG_REPORT)
@@ -160,6 +165,7 @@ async def test_a_question_without_an_answer_is_named_as_a_gap(stage: Stage) -> N
     assert_unhindered(played)
 
 
+@pytest.mark.slow
 async def test_sources_that_contradict_each_other_are_both_stated(stage: Stage) -> None:
     """The report lists the contradiction with both sides, each with its source."""
     played = await stage.play(CONTRADICTION)
@@ -196,6 +202,7 @@ async def test_a_request_in_chinese_is_answered(stage: Stage) -> None:
     assert_sources_whole(played)
 
 
+@pytest.mark.slow
 async def test_a_survey_of_sixty_turns_is_whole(stage: Stage) -> None:
     """Fifteen researchers side by side search, read and read on, and the report has every fact of each."""
     played = await stage.play(SURVEY)

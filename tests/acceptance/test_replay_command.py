@@ -66,6 +66,7 @@ async def test_a_session_and_everything_below_it_replay(client: Client, session:
     assert kept.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 async def test_workflows_that_would_decide_otherwise_are_found_out(
     client: Client, session: str, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_
     ]
 
 
+@pytest.mark.slow
 async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tmp_path: Path) -> None:
     """Histories are read with the settings of the workers; without the keys nothing is said to be fine."""
     protected = data_converter(Encryption.from_text(_KEYS, "k1"))

@@ -11,6 +11,8 @@ import pytest
 
 from chargehand.contracts import Report
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"
 MOST_BYTES = 500_000_000

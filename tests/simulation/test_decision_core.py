@@ -3,6 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -191,6 +192,7 @@ class Poor(DecisionCore):
     )
 
 
+@pytest.mark.slow
 class TestDecisionCore(DecisionCore.TestCase):
     """I01-I10, I13, I15, I20, I21 hold whatever happens."""
 
@@ -209,6 +211,7 @@ class TestNestedSessions(Nested.TestCase):
     settings = budget.settings_for(60)
 
 
+@pytest.mark.slow
 class TestPoorSessions(Poor.TestCase):
     """The same for sessions that can hardly pay for what they do."""
 

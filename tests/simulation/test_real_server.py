@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
@@ -14,6 +15,8 @@ from tests.simulation.invariants import report_of
 from tests.simulation.sample import respond_as, sample
 from tests.simulation.traces import outcome_of, simulate, without_times
 from tests.simulation.world import CEILINGS, Scenario, relative
+
+pytestmark = pytest.mark.slow
 
 _CACHED = 3
 """With none, the SDK leaves first tasks unanswered: docs/decisions/0010."""

@@ -1,5 +1,6 @@
 """The same session run in different ways comes to the same: crashed, repeated, watched, told things twice."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +32,7 @@ def test_i12_a_session_ends_alike_with_and_without_crashes(
     assert outcome_of(crashed) == outcome_of(calm)
 
 
+@pytest.mark.slow
 @given(scenario=scenarios(scripted=scripts(("reader", "analyst", "supervisor"))), told=_deeds("finish now", "cancel"))
 @budget.settings_for(15)
 def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario, told: list[Event]) -> None:
@@ -42,6 +44,7 @@ def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario
     assert commands_of(restarted) == commands_of(calm)
 
 
+@pytest.mark.slow
 @given(scenario=_ROOMY, repeated=_deeds("duplicate", "query"))
 @budget.settings_for(40)
 def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: list[Event]) -> None:

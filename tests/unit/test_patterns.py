@@ -151,6 +151,7 @@ def _seconds(use: Use, text: Any) -> float:
     return min(took)
 
 
+@pytest.mark.slow
 def test_every_pattern_is_linear() -> None:
     """No pattern takes more than 5 ms of processor time for 3,000 characters that it was made for."""
     uses = list(_uses())
@@ -166,6 +167,7 @@ def test_every_pattern_is_linear() -> None:
     assert slow == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [r"\w{3,}ed", r"\s+$", r"(?:\. ?){5,}\d$", r"://[^/]+:[^/]+@", r"(?:\w+,?)x"])
 def test_a_quadratic_pattern_is_found(pattern: str) -> None:
     """The texts expose a pattern whose time grows with the square of their length, or faster, on a fast machine too."""

@@ -33,6 +33,7 @@ from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
 from tests.environment import SessionEnvironment, open_environment
 from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
+from tests.parameters import first_fast
 from tests.scripted_model import Script, subtask
 from tests.waiting import until_state
 
@@ -62,7 +63,7 @@ class _Opened:
 PROTECTIONS: Final = (
     ("none", "storage", "encryption", "both")
     if hypothesis_settings.get_current_profile_name() == "nightly"
-    else ("none", "both")
+    else ("both", "none")
 )
 
 
@@ -97,7 +98,7 @@ async def _ending(handle: WorkflowHandle[Any, Any]) -> str:
     return failure.application_failure_info.type
 
 
-@pytest.mark.parametrize("protection", PROTECTIONS)
+@pytest.mark.parametrize("protection", first_fast(PROTECTIONS))
 async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: Path, protection: str) -> None:
     """A workflow of either type, started with any payload, is refused in its first task or runs to its end."""
     async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:

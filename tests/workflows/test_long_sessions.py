@@ -132,6 +132,7 @@ async def _is_waiting(session: Session) -> bool:
     return (await session.status()).state == "awaiting_approval"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """After a reset of the newest run its running child is awaited, and tasks of earlier runs are refused."""
@@ -152,6 +153,7 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
     assert result.usage.turns == len(opened.model.calls)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:
     """A state that a client sends is refused; one that a stranger's workflow continues with pays for nothing."""

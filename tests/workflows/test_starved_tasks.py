@@ -12,6 +12,8 @@ from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import GOAL
 from workflows.state.session import Session
 
+pytestmark = pytest.mark.slow
+
 _SDK = logging.getLogger("temporalio.worker._workflow")
 _GIVES_UP = "running eviction job"
 """What the SDK logs when it could not throw away a workflow whose task it has given up."""

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
 from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -21,6 +22,8 @@ from chargehand.contracts import Contract
 from chargehand.wire import WorkflowType
 from tests.activities.acting.acting_shop import ACTING, effects
 from tests.activities.acting.acting_worker import acting_worker
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 KNOWN = {

@@ -169,6 +169,7 @@ async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer) -> None
     assert service.killed == ["sb1"]
 
 
+@pytest.mark.slow
 async def test_a_service_that_cannot_be_reached_is_tried_again() -> None:
     """No connection is a fault that passes."""
     with serve_e2b() as service:

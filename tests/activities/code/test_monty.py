@@ -10,6 +10,7 @@ import pytest
 from activities.code.monty import MODULES, MontyLimits, MontyRunner
 from activities.code.protocol import CodeResult
 from tests.child_processes import children
+from tests.parameters import first_fast
 
 LIMITS = MontyLimits(seconds=1.0, output_bytes=10_000)
 
@@ -65,12 +66,16 @@ async def test_what_the_language_lacks_is_named(runner: MontyRunner, code: str, 
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("while True: pass", "ran longer than 1 seconds"),
-        (
-            "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-            "ran longer than 1 seconds",
+        *first_fast(
+            [
+                ("while True: pass", "ran longer than 1 seconds"),
+                (
+                    "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+                    "ran longer than 1 seconds",
+                ),
+                ("import re\nwhile True: re.match('(a+)+$', 'a' * 30 + 'b')", "ran longer than 1 seconds"),
+            ]
         ),
-        ("import re\nwhile True: re.match('(a+)+$', 'a' * 30 + 'b')", "ran longer than 1 seconds"),
         ("[0] * 10**8", "more than 64 MB of memory"),
         ("'a' * 10**10", "more than 64 MB of memory"),
         ("10 ** 10 ** 8", "more than 64 MB of memory"),

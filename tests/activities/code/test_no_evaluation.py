@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 INSIDE = {ROOT / f"activities/code/bubblewrap/{name}.py" for name in ("program", "probe")}
 """Files that run in the sandbox, and nowhere else."""
@@ -28,6 +30,7 @@ def imported(tree: ast.Module) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_our_own_processes_evaluate_nothing() -> None:
     """Neither text that is taken for code nor bytes that are taken for objects: only sandboxes run programs."""
     evaluating = [
@@ -48,6 +51,7 @@ def test_our_own_processes_evaluate_nothing() -> None:
     assert (evaluating, unpacking) == ([], [])
 
 
+@pytest.mark.slow
 def test_what_runs_in_the_sandbox_is_never_imported() -> None:
     """The program that evaluates is a file for the sandbox, not a module of the worker."""
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in INSIDE}

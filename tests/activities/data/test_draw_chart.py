@@ -136,6 +136,7 @@ async def test_what_cannot_be_drawn_is_explained(harness: Harness, arguments: di
     assert answer.artifacts == ()
 
 
+@pytest.mark.slow
 async def test_an_endless_chart_is_ended(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

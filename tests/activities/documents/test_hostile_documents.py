@@ -67,6 +67,7 @@ async def test_a_hostile_document_is_answered_in_words(
     assert (await opened.search("hotels"))[0].ref == "z.md#L12"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("easy", "slow", "megabytes"), [(0, 60, 5), (100, 1, 120)], ids=["one slow page after the other", "one at the end"]
 )
@@ -128,6 +129,7 @@ async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
     assert opened.catalog.documents[0].problem.startswith("It is too large")
 
 
+@pytest.mark.slow
 async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
     """A workbook of 20,000 rows, a table of 50,000 lines, books of 200 pages, and of 500 in 20 MB: nothing hostile."""
     lines = "n,word\n" + "".join(f"{number},word {number % 97}\n" for number in range(50_000))

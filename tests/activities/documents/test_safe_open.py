@@ -120,6 +120,7 @@ def _file_becomes_link(grounds: Path) -> tuple[Callable[[], None], Callable[[], 
     return become_link, become_file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("swaps", [_folder_becomes_link, _file_becomes_link])
 def test_swapping_between_check_and_open_never_leads_out(
     tmp_path: Path, swaps: Callable[[Path], tuple[Callable[[], None], Callable[[], None]]]

@@ -169,6 +169,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
     assert "there is no program 'no-such-server'" in (await fault(server, "echo")).message
 
 
+@pytest.mark.slow
 async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve) -> None:
     """It is given up for now; until it has described its tools, room for their descriptions is reserved."""
     server = serve("echo", wait=600, start_seconds=1)
@@ -189,6 +190,7 @@ async def test_an_answer_without_end_ends_the_server(serve: Serve) -> None:
     assert (await use(server, "echo", text="again")).ok
 
 
+@pytest.mark.slow
 async def test_a_call_has_an_end(serve: Serve) -> None:
     """A server that does not answer is given up after the time that the operator allows."""
     lost = await fault(serve("hang", call_seconds=1), "hang")

@@ -89,6 +89,7 @@ _letters = st.text(st.characters(codec="utf-8", categories=("Lu", "Ll", "Nd")), 
 _noise = st.text("abcdefghijklmnopqrstuvwxyz0123456789-._~", max_size=30)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     secret=_letters,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from page_server import Page, answer, serve_pages
 
 ROOT: Final = Path(__file__).parents[3]
@@ -124,6 +125,7 @@ async def read_in_a_process(seconds_by_path: dict[str, float], pages: dict[str, 
     return ended
 
 
+@pytest.mark.slow
 async def test_no_bomb_goes_off() -> None:
     """Each ends in words, in time, without much memory or holding up other work; the page after them all is read.
 

@@ -17,6 +17,7 @@ from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, WIRES, Wire
 from tests.activities.turns.one_turn import HURRY, Harness, a_turn, harness_worker, open_harness
+from tests.parameters import first_fast
 from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -91,7 +92,7 @@ async def test_what_was_not_billed_is_retried_until_it_passes(client: Client, tm
     assert all(gap >= 0.9 * 2**number / HURRY for number, gap in enumerate(gaps))
 
 
-@pytest.mark.parametrize("kind", ["refused", "unknown name", "hangs up"])
+@pytest.mark.parametrize("kind", first_fast(["refused", "unknown name", "hangs up"]))
 async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
     client: Client, tmp_path: Path, kind: str
 ) -> None:

@@ -5,6 +5,7 @@ from collections import deque
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from activities.composition import turns_queue
@@ -15,6 +16,8 @@ from tests.activities.models.calls import MODELS, a_provider
 from tests.activities.turns.one_turn import a_turn, open_front, turn_activities
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
 from worker_main import build_turns_worker
+
+pytestmark = pytest.mark.slow
 
 ALLOWED = 10
 """Requests that the provider takes in any second."""

@@ -4,6 +4,7 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from activities.turn_kinds.work import WorkAnswer
@@ -12,6 +13,8 @@ from tests.acceptance.workers import worker_process
 from tests.activities.turns.one_turn import a_turn, has_failed, open_front
 from tests.scripted_provider import ScriptedProvider, answer
 from tests.waiting import until
+
+pytestmark = pytest.mark.slow
 
 
 async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_path: Path) -> None:

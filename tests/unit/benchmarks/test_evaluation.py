@@ -144,6 +144,7 @@ def test_only_the_edition_that_is_named_is_read(tmp_path: Path) -> None:
         read_fanoutqa(file)
 
 
+@pytest.mark.slow
 async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
     """Within 20 turns a plan is executed as far as it fits, and the report names every subtask that did not; within 300
     all of them are executed. No plan is refused."""

@@ -198,7 +198,7 @@ def test_help_lists_every_command(project: Path) -> None:
             "down",
             "clean",
         ),
-        *("run", "run", "run", "test", "test", "test", "test", "test", "run"),
+        *("run", "run", "run", "test", "test", "test", "test", "test", "test", "run"),
     ]
 
 
