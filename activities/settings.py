@@ -5,8 +5,10 @@ import re
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from types import new_class
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
 from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -24,12 +26,14 @@ from activities.tracing.settings import TracingSettings
 from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.plugins import installed
 from chargehand.wire import TASK_QUEUE
 
 _TURNS_WITH_STORAGE: Final = 1_000
 _TURNS_WITHOUT_STORAGE: Final = 100
 """Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
 _PORTS: Final = 65_536
+_Part = TypeVar("_Part", bound=BaseSettings)
 
 
 class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
@@ -46,8 +50,6 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     """Task queue of the workers and their clients."""
     crews: DirectoryPath | None = None
     """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
-    tools: str = Field(default="", max_length=4_000)
-    """Modules of tools of one's own, separated by commas; see docs/how-to/own-tools.md."""
     ceilings: Limits = Limits(
         max_turns=_TURNS_WITHOUT_STORAGE,
         budget_usd=Decimal(50),
@@ -180,6 +182,22 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         return self
 
 
+@cache
+def settings_type() -> type[Settings]:
+    """Return the settings with those of the plug-ins, which are base classes of it."""
+    added = [extension.load(type) for extension in installed().settings]
+    if not added:
+        return Settings
+    kept = {"model_config": Settings.model_config}  # else that of the last base counts
+    settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(kept))
+    return cast("type[Settings]", settings)
+
+
+def settings_of(settings: BaseSettings, part: type[_Part]) -> _Part:
+    """Return the settings of a plug-in: a part of the worker's, or its defaults if they were made without it."""
+    return settings if isinstance(settings, part) else part()
+
+
 @dataclass(frozen=True)
 class _Unreadable:
     """A value that is not JSON where it has to be."""
@@ -209,12 +227,12 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def describe_unusable(error: ValidationError) -> str:
     """Describe every invalid setting by the name of its environment variable."""
-    named = (each.removeprefix("input: ") for each in describe_problems(error, Settings))
+    named = (each.removeprefix("input: ") for each in describe_problems(error, settings_type()))
     return join_problems(
         re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named
     )
 
 
 def _in_the_environment(field: str) -> str:
-    known = Settings.model_fields.get(field)
+    known = settings_type().model_fields.get(field)
     return f"{ENVIRONMENT_PREFIX}{field.upper()}" if known and not known.validation_alias else field

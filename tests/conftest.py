@@ -4,9 +4,10 @@ import gc
 import os
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
+from activities.settings import settings_type
+from chargehand import plugins
 from chargehand.connecting import grpc_compression
 from chargehand.converter import data_converter
 from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
@@ -50,8 +53,26 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Have plug-ins installed, and no others: `install(shop="shop_tools:register")`."""
+
+    def forget() -> None:
+        plugins.installed.cache_clear()
+        settings_type.cache_clear()
+
+    def install(**references: str) -> None:
+        points = [EntryPoint(name, reference, plugins.GROUP) for name, reference in references.items()]
+        monkeypatch.setattr(plugins, "entry_points", EntryPoints(points).select)
+        forget()
+
+    yield install
+    monkeypatch.undo()
+    forget()
+
+
 @pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make real models and servers unreachable by accident."""
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, Final
 
 from pydantic import Field, SecretStr
@@ -21,9 +20,8 @@ from activities.models.clients import ProviderModel
 from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
+from chargehand.plugins import Extension, installed
 
-PROVIDERS: Final = "chargehand.models"
-"""The entry point group of providers in installed packages."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -145,27 +143,25 @@ MODELS: Final = Backend(
 
 
 def model_backend(settings: ModelSettings) -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
-    """Return the providers, with those of installed packages if the settings name one."""
+    """Return the providers, with those of plug-ins if the settings name one."""
     known = {row.name for row in MODELS.rows}
     if {settings.provider, settings.fallback_provider} <= {None, *known}:
         return MODELS
-    installed = tuple(
-        Row(entry.name, partial(_installed, entry))
-        for entry in entry_points(group=PROVIDERS)
-        if entry.name not in known
+    added = tuple(
+        Row(each.name, partial(_added, each)) for each in installed().model_providers if each.name not in known
     )
-    return replace(MODELS, rows=(*installed, *MODELS.rows))
+    return replace(MODELS, rows=(*added, *MODELS.rows))
 
 
-def _installed(entry: EntryPoint, settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    where = f"The entry point '{entry.name}' of {PROVIDERS}"
+def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    where = f"The provider '{extension.name}' of the plug-in '{extension.plugin}'"
     try:
-        adapter = entry.load()(settings, closing)
+        adapter = extension.load_function()(settings, closing)
     except Exception as error:
         raise SettingsError(f"{where} cannot be opened: {type(error).__name__}: {error}") from error
     if not callable(getattr(adapter, "complete", None)):
         raise SettingsError(f"{where} is no provider: it opens a {type(adapter).__name__}, which has no `complete`.")
-    return priced_models(adapter, entry.name, {}, settings)
+    return priced_models(adapter, extension.name, {}, settings)
 
 
 def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack) -> Models:

@@ -56,7 +56,10 @@ def test_a_new_project_has_its_name_everywhere(tmp_path: Path) -> None:
     added = yaml.safe_load(files["docker-compose.override.yml"])["services"]
     base = yaml.safe_load(files["docker-compose.yml"])["services"]
     assert [name for name, text in files.items() if re.search(r"my.crew|(?<![.\d])0\.0\.0(?![.\d])", name + text)] == []
-    assert added["worker"]["environment"] == {"CHARGEHAND_CREWS": "/app/crews", "CHARGEHAND_TOOLS": "stock_desk_tools"}
+    assert added["worker"]["environment"] == {
+        "CHARGEHAND_CREWS": "/app/crews",
+        "CHARGEHAND_PLUGINS": "stock_desk_tools",
+    }
     assert {"WORKDIR /app", "COPY crews crews", "COPY *.py ./"} <= {*files["Dockerfile"].splitlines()}
     mounted = {each.partition(":")[0] for service in base.values() for each in service.get("volumes", [])}
     assert all((project / each).is_dir() for each in mounted if each.startswith("./"))
@@ -86,7 +89,7 @@ def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> Non
     """`chargehand worker` becomes the worker program, on the server that is named."""
     program = tmp_path / "worker.py"
     program.write_text("import json, os; print(json.dumps([os.getpid(), dict(os.environ)]))", encoding="utf-8")
-    options = ("--address", "temporal:7233", "--crews", "crews", "--tools", "my_crew_tools", "--tools", "others")
+    options = ("--address", "temporal:7233", "--crews", "crews", "--plugin", "my_crew_tools", "--plugin", "others")
     options += ("--processes", "3")
 
     with subprocess.Popen(
@@ -99,10 +102,10 @@ def test_a_worker_gets_the_crews_and_tools(project: Path, tmp_path: Path) -> Non
 
     pid, environment = json.loads(out)
     assert pid == running.pid
-    names = ("CHARGEHAND_CREWS", "CHARGEHAND_TOOLS", "CHARGEHAND_PROCESSES", "TEMPORAL_ADDRESS")
+    names = ("CHARGEHAND_CREWS", "CHARGEHAND_PLUGINS", "CHARGEHAND_PROCESSES", "TEMPORAL_ADDRESS")
     assert {name: environment[name] for name in names} == {
         "CHARGEHAND_CREWS": str(project / "crews"),
-        "CHARGEHAND_TOOLS": "my_crew_tools,others",
+        "CHARGEHAND_PLUGINS": "my_crew_tools,others",
         "CHARGEHAND_PROCESSES": "3",
         "TEMPORAL_ADDRESS": "temporal:7233",
     }

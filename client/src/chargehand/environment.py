@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
+from chargehand.plugins import SETTING, installed
+
 PREFIX: Final = "CHARGEHAND_"
 _OF_WORKERS: Final = """
     ANSWER_TOKENS ARTIFACTS BUILD_ID CALLER_KEY CEILINGS CODE CODE_INTERNET CODE_PACKAGES CONTEXT_WINDOW CREWS
@@ -11,19 +13,20 @@ _OF_WORKERS: Final = """
     FALLBACK_PROVIDER HEALTH_FILE HEARTBEAT_TIMEOUT INDEX_DAYS LOG_FORMAT LOG_LEVEL MAX_ACTIVITIES METRICS_ADDRESS
     MODELS OPENAI_BACKGROUND OUTPUT_TOKENS PAGE_HOSTS PRICES PROCESSES PROVIDER QUEUES REASONING_MODELS
     REQUESTS_PER_SECOND ROLES SEARCH SEARXNG_URL SILENCE_SECONDS STATE_DIR STORAGE STORAGE_RESULTS STORAGE_THRESHOLD
-    TAPE_RECORD TAPE_REPLAY TASK_QUEUE TENANTS TOOLS WEBHOOK_HOSTS WEBHOOK_SECRET
+    TAPE_RECORD TAPE_REPLAY TASK_QUEUE TENANTS WEBHOOK_HOSTS WEBHOOK_SECRET
 """
 _OF_COMMANDS: Final = "CODEC_TOKEN CONSOLE_TOKEN UI_URL WORKER"
-SETTINGS: Final = frozenset(f"{PREFIX}{name}" for name in (_OF_WORKERS + _OF_COMMANDS).split())
-"""Every variable that a worker or a command reads."""
+SETTINGS: Final = frozenset({SETTING, *(f"{PREFIX}{name}" for name in (_OF_WORKERS + _OF_COMMANDS).split())})
+"""Every variable that a worker or a command reads, without those of plug-ins."""
 
 
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
     """Name the unknown `CHARGEHAND_*` variables, each with the one that was probably meant."""
     unknown: list[str] = []
+    known = SETTINGS | installed().variables
     for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in SETTINGS:
-            meant = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in SETTINGS], n=1)
+        if name.startswith(PREFIX) and name not in known:
+            meant = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
             hint = f"; did you mean {PREFIX}{meant[0]}?" if meant else ""
             unknown.append(f"{name} is not a setting{hint}")
     return unknown

@@ -17,8 +17,6 @@ from pydantic.fields import FieldInfo
 from chargehand.contracts import Contract
 from chargehand.converter import join_problems
 
-ENTRY_POINTS: Final = "chargehand.tools"
-"""The entry point group by which workers find the tools of installed packages."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LONGEST_DESCRIPTION: Final = 4_000
 _SECTION: Final = re.compile(r"^(Args|Returns|Raises|Yields|Examples?|Notes?):[ \t]*$", re.MULTILINE)

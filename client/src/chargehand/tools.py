@@ -8,7 +8,7 @@
             item: The item's number, such as A-17.
         \"\"\"
 
-A worker finds them by `CHARGEHAND_TOOLS=module,module` or by the entry point group `chargehand.tools`.
+A worker gets them from a plug-in: `chargehand.plugins`.
 """
 
 import hashlib

@@ -3,8 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,10 +13,11 @@ import pytest
 
 from activities.backends import SettingsError
 from activities.composition import compose
-from activities.models import registry
+from activities.crews import Crew
 from activities.models.registry import build_models, name_models
 from activities.settings import Settings
 from chargehand.contracts import Report, SessionRequest, Tier
+from chargehand.plugins import Registry
 from chargehand.wire import WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS
@@ -79,8 +80,13 @@ class Gateway:
         type(self).closed = True
 
 
+def register(registry: Registry) -> None:
+    registry.model_provider("broken", "no_such_module:open")
+    registry.model_provider("list", "builtins:max")
+
+
 @pytest.fixture
-def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Gateway]:
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[..., None]) -> type[Gateway]:
     """The provider of the how-to page, installed."""
     Gateway.asked, Gateway.closed = [], False
     (tmp_path / "house_models.py").write_text(files_of("own-models")["house_models.py"])
@@ -89,14 +95,7 @@ def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Gateway]:
     sdk.Gateway, sdk.GatewayBusy = Gateway, TimeoutError
     monkeypatch.setitem(sys.modules, "house_gateway", sdk)
     monkeypatch.delitem(sys.modules, "house_models", raising=False)
-    points = EntryPoints(
-        [
-            EntryPoint("house", "house_models:open_models", registry.PROVIDERS),
-            EntryPoint("broken", "no_such_module:open", registry.PROVIDERS),
-            EntryPoint("list", "builtins:max", registry.PROVIDERS),
-        ]
-    )
-    monkeypatch.setattr(registry, "entry_points", points.select)
+    install(house="house_models:register", wrong=f"{__name__}:register")
     return Gateway
 
 
@@ -130,8 +129,8 @@ async def test_a_provider_by_entry_point_does_the_work(gateway: type[Gateway], t
     ("given", "problem"),
     [
         ({"provider": "mansion"}, r"CHARGEHAND_PROVIDER: 'mansion' is not one of .*house"),
-        ({"provider": "broken"}, r"'broken' of chargehand.models cannot be opened: ModuleNotFoundError"),
-        ({"provider": "list"}, r"'list' of chargehand.models cannot be opened|has no `complete`"),
+        ({"provider": "broken"}, r"The plug-in 'wrong': no_such_module:open cannot be imported: ModuleNotFoundError"),
+        ({"provider": "list"}, r"'list' of the plug-in 'wrong' cannot be opened|has no `complete`"),
         ({"models": {}}, r"CHARGEHAND_MODELS: name a model for the tiers small, medium, large"),
         ({"prices": {}}, r"the price of the small model 'house-s' is unknown.*CHARGEHAND_PRICES"),
     ],
@@ -162,7 +161,7 @@ async def test_an_agents_model_without_a_price_is_refused(tmp_path: Path) -> Non
 async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: Path) -> None:
     """What is reserved for the agent's turns covers the model that answers while its own is not available."""
     chosen = settings(tmp_path / "state", fallback_models={"medium": "house-l"})
-    crew = registry.Crew.model_validate(
+    crew = Crew.model_validate(
         {
             "name": "law",
             "description": "Reads contracts for you.",

@@ -3,16 +3,15 @@
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
-from activities import own_tools
-from activities.backends import SettingsError
+from activities.backends import Choice, SettingsError
 from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
 from activities.tools import ToolContext
+from chargehand.plugins import Extension
 from chargehand.tools import Depends, tool
 
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
@@ -35,24 +34,20 @@ def order(item: str) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder whose modules can be imported, as that in which a worker is started."""
     before = set(sys.modules)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     yield tmp_path
     for name in set(sys.modules) - before:
         del sys.modules[name]
 
 
-def test_tools_are_found_by_module_and_by_entry_point(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both name them once, and `doctor` lists what they do."""
+def test_tools_are_found_by_module_and_by_name(folder: Path) -> None:
+    """A tool that is named twice counts once, and `doctor` lists what each does."""
     (folder / "shop.py").write_text(GOOD)
     (folder / "more.py").write_text("from shop import order")
-    points = EntryPoints([EntryPoint("shop", "shop", own_tools.ENTRY_POINTS), EntryPoint("o", "shop:order", "x")])
-    monkeypatch.setattr(own_tools, "entry_points", points.select)
+    added = [Extension("shop", "shop"), Extension("shop", "shop:order"), Extension("more", "more")]
 
-    chosen = choose_own_tools("shop, more")
-
-    assert [each.name for each in find_own_tools("")] == ["stock_level", "order"]
-    assert (chosen.adapter, chosen.problem) == ("stock_level, order (acts, approval)", "")
+    assert [each.name for each in find_own_tools(added)] == ["stock_level", "order"]
+    assert choose_own_tools(added) == Choice("own tools", "stock_level, order (acts, approval)", "added by shop, more")
 
 
 @pytest.mark.parametrize(
@@ -66,19 +61,23 @@ def test_tools_are_found_by_module_and_by_entry_point(folder: Path, monkeypatch:
             GOOD.replace("item: str", "item: dict[str, str]"),
             r"shop\.py:4: stock_level: .* use a list of name and value",
         ),
-        ("import missing_package", r"the module 'shop' cannot be imported: No module named 'missing_package'; install"),
-        ("1 / 0", r"the module 'shop' cannot be imported: ZeroDivisionError"),
-        ("", r"the module 'shop' has no tools; decorate a function"),
+        (
+            "import missing_package",
+            r"'shop': shop cannot be imported: ModuleNotFoundError: .*'missing_package'; install it, or",
+        ),
+        ("1 / 0", r"'shop': shop cannot be imported: ZeroDivisionError"),
+        ("", r"'shop': shop has no tools; decorate a function"),
     ],
 )
 def test_a_wrong_tool_is_refused_with_the_remedy(folder: Path, text: str, problem: str) -> None:
     """A worker does not start with it, and `doctor` says the same."""
     (folder / "shop.py").write_text(text)
 
+    added = [Extension("shop", "shop")]
     with pytest.raises(SettingsError, match=problem) as refused:
-        find_own_tools("shop", taken=["search"])
+        find_own_tools(added, taken=["search"])
 
-    assert choose_own_tools("shop", taken=["search"]).problem == str(refused.value)
+    assert choose_own_tools(added, taken=["search"]).problem == str(refused.value)
 
 
 async def test_a_dependency_is_opened_once_and_closed_with_the_worker() -> None:

@@ -68,12 +68,13 @@ def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_every_setting_is_known_to_commands() -> None:
-    """Commands warn of names that are not in the list: it has those that workers read, and four of commands alone."""
+    """Commands warn of names that are not in the list: it has those of workers, and five that commands read, too."""
     read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
 
     assert SETTINGS - read == {
         "CHARGEHAND_CODEC_TOKEN",
         "CHARGEHAND_CONSOLE_TOKEN",
+        "CHARGEHAND_PLUGINS",
         "CHARGEHAND_UI_URL",
         "CHARGEHAND_WORKER",
     }
@@ -160,7 +161,6 @@ _CHECKED_AT_START = {
     "CHARGEHAND_HEALTH_FILE",
     "CHARGEHAND_STATE_DIR",
     "CHARGEHAND_TENANTS",
-    "CHARGEHAND_TOOLS",
     "CHARGEHAND_TAPE_RECORD",
     "CHARGEHAND_ARTIFACTS",
     "CHARGEHAND_STORAGE",

@@ -43,9 +43,9 @@ SERVICES = services()
 
 def environment_names_of_the_worker() -> set[str]:
     """All names that the worker's settings read."""
-    settings = cast("type[BaseSettings]", importlib.import_module("activities.settings").Settings)
+    settings = cast("type[BaseSettings]", importlib.import_module("activities.settings").settings_type())
     prefix = settings.model_config.get("env_prefix", "")
-    names: set[str] = set()
+    names = {"CHARGEHAND_PLUGINS"}
     for name, field in settings.model_fields.items():
         match field.validation_alias:
             case AliasChoices(choices=choices):

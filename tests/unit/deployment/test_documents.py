@@ -9,6 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 DECISIONS = ROOT / "docs" / "decisions"
+PROJECTS = (
+    "pyproject.toml",
+    *(f"{folder}/pyproject.toml" for folder in ("client", "cli", "deploy/worker", "plugins")),
+)
 
 
 def project_file(name: str) -> dict[str, Any]:
@@ -18,7 +22,7 @@ def project_file(name: str) -> dict[str, Any]:
 def test_every_dependency_has_its_licence_and_reason() -> None:
     """The page on dependencies lists exactly what the project files ask for."""
     asked: list[str] = []
-    for name in ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "deploy/worker/pyproject.toml"):
+    for name in PROJECTS:
         file = project_file(name)
         groups = (
             *file["project"].get("optional-dependencies", {}).values(),
@@ -34,8 +38,7 @@ def test_every_dependency_has_its_licence_and_reason() -> None:
 
 def test_all_packages_have_one_version() -> None:
     """The version of each package, and those that they ask for of each other, are that of the application."""
-    names = ("pyproject.toml", "client/pyproject.toml", "cli/pyproject.toml", "deploy/worker/pyproject.toml")
-    files = [project_file(name) for name in names]
+    files = [project_file(name) for name in PROJECTS]
     extras = [
         each for file in files for group in file["project"].get("optional-dependencies", {}).values() for each in group
     ]

@@ -29,6 +29,7 @@ def project(tmp_path: Path) -> Path:
         "client/pyproject.toml",
         "cli/pyproject.toml",
         "deploy/worker/pyproject.toml",
+        "plugins/pyproject.toml",
         "examples/question.txt",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

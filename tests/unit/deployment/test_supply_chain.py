@@ -7,7 +7,7 @@ from typing import Any
 from tests.unit.deployment.test_documents import ROOT
 from tests.unit.deployment.test_licences import shipped
 
-_OURS = {"chargehand", "chargehand-application", "chargehand-cli", "chargehand-worker"}
+_OURS = {"chargehand", "chargehand-application", "chargehand-cli", "chargehand-plugins", "chargehand-worker"}
 """Installed from the checkout, which takes such a file each; their wheels have none."""
 _STARTS_WITH_PYTHON = {"setuptools"}
 """For development only."""

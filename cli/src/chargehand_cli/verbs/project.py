@@ -10,6 +10,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 from chargehand.errors import MissingExtra
+from chargehand.plugins import SETTING
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded import EmbeddedServer, WorkerCommand
 from chargehand_cli.location import Location
@@ -51,9 +52,9 @@ async def worker(
     crews: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of crew files (CHARGEHAND_CREWS).", file_okay=False)
     ] = None,
-    tools: Annotated[
+    plugin: Annotated[
         list[str] | None,
-        typer.Option(metavar="MODULE", help="Module with tools of yours; may be repeated (CHARGEHAND_TOOLS)."),
+        typer.Option(metavar="MODULE", help="Module with tools of yours; may be repeated (CHARGEHAND_PLUGINS)."),
     ] = None,
     processes: Annotated[
         int | None,
@@ -63,7 +64,7 @@ async def worker(
     """Run a worker with crews and tools of your own until Ctrl-C, with the embedded server if no other is set."""
     location = connection.location
     program = location.require_worker("run")
-    settings = {"CHARGEHAND_TOOLS": ",".join(tools)} if tools else {}
+    settings = {SETTING: ",".join(plugin)} if plugin else {}
     if processes:
         settings["CHARGEHAND_PROCESSES"] = str(processes)
     if crews:

@@ -1,5 +1,6 @@
 """Tools of the crew `my-crew`: typed functions, whose docstrings and parameters are what a model sees."""
 
+from chargehand.plugins import Registry
 from chargehand.tools import ToolError, tool
 
 _STOCK = {"A-17": 40, "B-02": 0}
@@ -15,3 +16,8 @@ def stock_level(item: str) -> int:
     if item not in _STOCK:
         raise ToolError(f"There is no item {item}; there are {', '.join(_STOCK)}.")
     return _STOCK[item]
+
+
+def register(registry: Registry) -> None:
+    """Add the tools of this module to workers."""
+    registry.tools(__name__)

@@ -1,0 +1,182 @@
+"""Plug-ins: a package or a module has a function `register(registry)`, which names what it adds.
+
+    def register(registry: Registry) -> None:
+        registry.tools("shop_tools")
+
+A package declares the function under the entry point group `chargehand`; a module without a package is named in
+`CHARGEHAND_PLUGINS`. Workers and commands both call it, so it imports nothing heavy: it names targets as
+`module:attribute`, which are imported where they are used.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Final, TypeVar
+
+from chargehand.errors import ChargehandError
+
+GROUP: Final = "chargehand"
+"""The entry point group of plug-ins."""
+SETTING: Final = "CHARGEHAND_PLUGINS"
+"""Names modules that are plug-ins, separated by commas."""
+SHIPPED: Final = "chargehand-plugins"
+"""The distribution of the plug-ins that come with Chargehand."""
+_T = TypeVar("_T")
+
+
+class PluginError(ChargehandError):
+    """A plug-in cannot be used; the message names it and the remedy."""
+
+
+class Hook(StrEnum):
+    """The points at which the core calls plug-ins."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """One thing that a plug-in adds."""
+
+    plugin: str
+    target: str
+    """`module:attribute`, or `module`."""
+    name: str = ""
+    """What settings or `--help` call it; empty if it has no name."""
+
+    def load(self, kind: type[_T]) -> _T:
+        """Import the target.
+
+        Raises:
+            PluginError: it cannot be imported, or is of another kind.
+        """
+        loaded = self._resolve()
+        if not isinstance(loaded, kind):
+            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no {kind.__name__}; mend `register`.")
+        return loaded
+
+    def load_function(self) -> Callable[..., Any]:
+        """Import a target that is called.
+
+        Raises:
+            PluginError: it cannot be imported or called.
+        """
+        loaded = self._resolve()
+        if not callable(loaded):
+            raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")
+        return loaded
+
+    def _resolve(self) -> object:
+        try:
+            return resolve_name(self.target)
+        except ChargehandError:
+            raise
+        except Exception as error:
+            raise _unusable(self.plugin, f"{self.target} cannot be imported", error) from error
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """What all plug-ins of a process add, in the order of their registration."""
+
+    tools: list[Extension] = field(default_factory=list[Extension])
+    model_providers: list[Extension] = field(default_factory=list[Extension])
+    settings: list[Extension] = field(default_factory=list[Extension])
+    verbs: list[Extension] = field(default_factory=list[Extension])
+    """By the heading of `chargehand --help`."""
+    hooks: dict[Hook, list[Extension]] = field(default_factory=dict[Hook, list[Extension]])
+    crews: list[Path] = field(default_factory=list[Path])
+    variables: set[str] = field(default_factory=set[str])
+    """The environment variables that plug-ins read."""
+    problems: list[PluginError] = field(default_factory=list[PluginError])
+    """Why some could not be registered."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Takes what one plug-in adds. Targets are `module:attribute`."""
+
+    plugin: str
+    _plugins: Plugins
+
+    def tools(self, target: str) -> None:
+        """Add a tool, or the tools of a module; see docs/how-to/own-tools.md."""
+        self._plugins.tools.append(Extension(self.plugin, target))
+
+    def model_provider(self, name: str, target: str) -> None:
+        """Add a provider for `CHARGEHAND_PROVIDER`: a function of `ModelSettings` and an `AsyncExitStack`.
+
+        See docs/how-to/own-models.md.
+        """
+        self._plugins.model_providers.append(Extension(self.plugin, target, name))
+
+    def crews(self, folder: Path) -> None:
+        """Add the crew files of a folder."""
+        self._plugins.crews.append(folder)
+
+    def settings(self, target: str, variables: Iterable[str]) -> None:
+        """Add a pydantic settings model of the worker, and the environment variables that it reads."""
+        self._plugins.settings.append(Extension(self.plugin, target))
+        self._plugins.variables.update(variables)
+
+    def verbs(self, heading: str, target: str) -> None:
+        """Add the commands of a Typer app under a heading of `chargehand --help`."""
+        self._plugins.verbs.append(Extension(self.plugin, target, heading))
+
+    def variables(self, *names: str) -> None:
+        """Name environment variables that commands read."""
+        self._plugins.variables.update(names)
+
+    def hook(self, hook: Hook, target: str) -> None:
+        """Have a function called at a point of the core."""
+        self._plugins.hooks.setdefault(hook, []).append(Extension(self.plugin, target))
+
+
+@cache
+def installed() -> Plugins:
+    """Register the plug-ins of installed packages and of `CHARGEHAND_PLUGINS`, once in a process."""
+    plugins = Plugins()
+    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        _register(entry.name, entry.load, plugins)
+    for module in filter(None, (each.strip() for each in os.environ.get(SETTING, "").split(","))):
+        _register(module, lambda module=module: _import(module).register, plugins)
+    return plugins
+
+
+def require_usable(plugins: Plugins) -> None:
+    """Check that every plug-in could be registered.
+
+    Raises:
+        PluginError: one could not.
+    """
+    if plugins.problems:
+        raise plugins.problems[0]
+
+
+def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
+    try:
+        load()(Registry(name, plugins))
+    except Exception as error:  # noqa: BLE001  # whatever a package does must not end every command
+        plugins.problems.append(_unusable(name, "it cannot be registered", error))
+
+
+def _import(module: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that no file there stands for an installed module
+    return import_module(module)
+
+
+def _unusable(plugin: str, problem: str, error: Exception) -> PluginError:
+    if isinstance(error, ModuleNotFoundError):
+        remedy = f"install it, or take '{plugin}' out of {SETTING} or of this environment"
+    elif isinstance(error, AttributeError):
+        remedy = "it needs a function `register(registry)` that names what is there"
+    else:
+        remedy = f"mend it, or take '{plugin}' out of {SETTING} or of this environment"
+    return PluginError(f"The plug-in '{plugin}': {problem}: {type(error).__name__}: {error}; {remedy}.")

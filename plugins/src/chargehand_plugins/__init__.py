@@ -1,0 +1,1 @@
+"""The plug-ins that come with Chargehand: a folder each, with its code, its tests and a page."""

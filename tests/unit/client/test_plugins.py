@@ -1,0 +1,99 @@
+"""The one way to add to Chargehand: what plug-ins register is found, and what is wrong with one is said."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic_settings import BaseSettings
+
+from activities.settings import Settings, settings_of, settings_type
+from chargehand.environment import describe_unknown
+from chargehand.plugins import Extension, PluginError, Registry, installed, require_usable
+
+app = typer.Typer()
+_Install = Callable[..., None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which a program is started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "own_plugin", raising=False)
+    return tmp_path
+
+
+class TideSettings(BaseSettings):
+    """What a plug-in can be told."""
+
+    tide_station: str = "Dover"
+
+
+def register(registry: Registry) -> None:
+    registry.tools("tide_tools")
+    registry.verbs("Operate", f"{__name__}:app")
+    registry.settings(f"{__name__}:TideSettings", ["CHARGEHAND_TIDE_STATION"])
+
+
+def test_packages_and_modules_register_alike(install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package by its entry point, a module beside the program by the setting; nothing is imported before its use."""
+    (folder / "own_plugin.py").write_text("def register(registry):\n    registry.tools('no_such_module')\n")
+    monkeypatch.setenv("CHARGEHAND_PLUGINS", " own_plugin,")
+    install(tides=f"{__name__}:register")
+
+    plugins = installed()
+
+    assert plugins.tools == [Extension("tides", "tide_tools"), Extension("own_plugin", "no_such_module")]
+    assert [verbs.load(typer.Typer) for verbs in plugins.verbs] == [app]
+    assert plugins.problems == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("import missing_package", "ModuleNotFoundError: No module named 'missing_package'; install it, or take 'own"),
+        ("", "has no attribute 'register'; it needs a function `register"),
+        ("def register(registry):\n    registry.tides()", "no attribute 'tides'; it needs"),
+        ("1 / 0", "ZeroDivisionError: division by zero; mend it, or take 'own_plugin' out of CHARGEHAND_PLUGINS"),
+    ],
+)
+def test_a_wrong_plugin_is_named_with_the_remedy(
+    install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    """A worker refuses it; what other plug-ins add is there for commands."""
+    (folder / "own_plugin.py").write_text(text)
+    monkeypatch.setenv("CHARGEHAND_PLUGINS", "own_plugin")
+    install(tides=f"{__name__}:register")
+
+    with pytest.raises(PluginError) as refused:
+        require_usable(installed())
+
+    assert str(refused.value).startswith("The plug-in 'own_plugin': it cannot be registered: ")
+    assert problem in str(refused.value)
+    assert installed().tools == [Extension("tides", "tide_tools")]
+
+
+def test_a_target_of_another_kind_is_named() -> None:
+    """Nobody has to guess which line of which plug-in is wrong."""
+    wrong = Extension("tides", f"{__name__}:app")
+
+    with pytest.raises(PluginError, match=rf"'tides': {__name__}:app is no BaseSettings; mend `register`"):
+        wrong.load(BaseSettings)
+    with pytest.raises(PluginError, match="'tides': json:nothing cannot be imported: AttributeError"):
+        Extension("tides", "json:nothing").load_function()
+
+
+def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the same prefix; without the plug-in the variable is unknown, and the part has its defaults."""
+    monkeypatch.setenv("CHARGEHAND_TIDE_STATION", "Hull")
+    install()
+    unknown, without = describe_unknown({"CHARGEHAND_TIDE_STATION": ""}), settings_type()()
+    install(tides=f"{__name__}:register")
+    known, settings = describe_unknown({"CHARGEHAND_TIDE_STATION": ""}), settings_type()()
+
+    assert (unknown, known) == (["CHARGEHAND_TIDE_STATION is not a setting"], [])
+    assert type(without) is Settings
+    assert settings_of(settings, TideSettings).tide_station == "Hull"
+    assert settings_of(without, TideSettings).tide_station == "Dover"
