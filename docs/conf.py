@@ -10,8 +10,8 @@ from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
 from activities.settings import Settings
-from chargehand_cli.console.api import OPERATIONS, PREFIX
-from chargehand_cli.console.operations import Operation
+from chargehand_plugins.console.api import OPERATIONS, PREFIX
+from chargehand_plugins.console.operations import Operation
 
 DOCS = Path(__file__).resolve().parent
 

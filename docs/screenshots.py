@@ -27,7 +27,7 @@ async def main() -> None:
         state = Path(folder) / "state"
         _run("run", "--state-dir", state, "--id", "engine-faults", "--replay-tape", TAPE)
         taped = state / "sessions" / "engine-faults"
-        with process("up", "--state-dir", state, "--port", "0") as up:
+        with process("up", "--state-dir", state, CHARGEHAND_CONSOLE_PORT="0") as up:
             assert up.stderr
             sign_in = next(_found(r"Console: (\S+)", line) for line in up.stderr if "Console: " in line)
             request = ("--id", "ferries", "--docs", DOCUMENTS, "--approve-plan", QUESTION)

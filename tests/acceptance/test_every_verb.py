@@ -12,11 +12,11 @@ from unittest.mock import patch
 import pytest
 import typer
 from temporalio.client import Client
-from typer.core import TyperGroup
 
 from chargehand_cli.main import app, execute
 from chargehand_cli.session_files import keep
 from chargehand_cli.terminal import Exit
+from chargehand_cli.verb_groups import VerbGroups
 from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.unit.cli.reports import report, trace
 
@@ -41,7 +41,8 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
 _APART: Final = {"up", "codec-server", "init", "crew", "worker", "mcp"}
 """They use no server of others, or serve until they are interrupted."""
 _GROUP: Final = typer.main.get_command(app)
-assert isinstance(_GROUP, TyperGroup)
+assert isinstance(_GROUP, VerbGroups)
+_GROUP.add_plugin_verbs()
 _COMMANDS: Final = {name: each for name, each in _GROUP.commands.items() if name not in _APART}
 
 

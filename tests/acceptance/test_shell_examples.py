@@ -105,7 +105,7 @@ def _commands(block: str) -> Iterator[str]:
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page in a folder of its own, in its order; `SESSION` is one that an earlier page began."""
     environment = command_environment(CHARGEHAND_STATE_DIR=str(tmp_path / "state"))
-    with process("up", "--state-dir", tmp_path / "state", "--port", "0") as up:
+    with process("up", "--state-dir", tmp_path / "state") as up:
         read_until(up, "Embedded Temporal server at")
         for number, page in enumerate(_PAGES):
             folder = tmp_path / str(number)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -121,16 +122,14 @@ def test_the_same_sources_make_the_same_wheels(wheels: Path, tmp_path: Path) -> 
 def test_the_wheels_bring_one_program(wheels: Path) -> None:
     """The command, and nothing that runs at the start of every Python."""
     files = {each: zipfile.ZipFile(each) for each in wheels.glob("*.whl")}
-    entries = [
-        archive.read(name).decode()
-        for archive in files.values()
-        for name in archive.namelist()
-        if name.endswith("entry_points.txt")
-    ]
+    entries = ConfigParser()
+    for archive in files.values():
+        for name in archive.namelist():
+            if name.endswith("entry_points.txt"):
+                entries.read_string(archive.read(name).decode())
 
-    assert [line for text in entries for line in text.splitlines() if "=" in line] == [
-        "chargehand = chargehand.command:main"
-    ]
+    assert dict(entries["console_scripts"]) == {"chargehand": "chargehand.command:main"}
+    assert {*entries.sections()} == {"console_scripts", "chargehand"}
     assert [name for archive in files.values() for name in archive.namelist() if name.endswith(".pth")] == []
 
 
@@ -155,3 +154,13 @@ def test_a_wheel_has_of_the_deployment_only_what_projects_get(wheels: Path) -> N
 
     files = ("temporal-dynamic-config.yaml", "temporal-namespace.sh", "temporal-schema.sh")
     assert deployed == {f"chargehand_worker/deploy/{name}" for name in files}
+
+
+def test_a_plugin_brings_its_pages_and_leaves_its_tests(wheels: Path) -> None:
+    """The folder of each, with what is not Python, and without what only the checkout needs."""
+    (wheel,) = wheels.glob("chargehand_plugins-*.whl")
+
+    files = zipfile.ZipFile(wheel).namelist()
+
+    assert {f"chargehand_plugins/console/{name}" for name in ("templates/base.html", "static/console.js")} <= {*files}
+    assert [name for name in files if "/tests/" in name or "conftest" in name] == []

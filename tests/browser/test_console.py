@@ -9,8 +9,8 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.contracts import SessionRequest
+from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
 from tests.browser.chromium import Tab
-from tests.console.conftest import OpenConsole, open_console
 from tests.scripted_model import Script, answer, report, subtask
 from tests.waiting import until_state
 

@@ -13,7 +13,6 @@ import typer
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
 from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.plugins import PluginError, installed
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
@@ -40,31 +39,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _add(heading: str, family: typer.Typer) -> None:
-    for registered in (*family.registered_commands, *family.registered_groups):
-        registered.rich_help_panel = heading
-    app.add_typer(family)
-
-
-def _add_verbs() -> None:
-    """Add the verbs of the core and of plug-ins; of a plug-in that cannot be used there is a warning."""
-    plugins = installed()
-    problems = [*plugins.problems]
-    for heading, families in GROUPS.items():
-        for family in families:
-            _add(heading, family)
-    for extension in plugins.verbs:
-        try:
-            _add(extension.name, extension.load(typer.Typer))
-        except PluginError as error:
-            problems.append(error)
-    for problem in problems:
-        say(f"Warning: {problem}")
-
-
-_add_verbs()
+for heading, families in GROUPS.items():
+    for family in families:
+        for registered in (*family.registered_commands, *family.registered_groups):
+            registered.rich_help_panel = heading
+        app.add_typer(family)
 
 
 @app.callback()

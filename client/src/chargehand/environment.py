@@ -1,6 +1,6 @@
 """The names of the `CHARGEHAND_*` variables: a variable with another name would silently do nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -15,18 +15,20 @@ _OF_WORKERS: Final = """
     REQUESTS_PER_SECOND ROLES SEARCH SEARXNG_URL SILENCE_SECONDS STATE_DIR STORAGE STORAGE_RESULTS STORAGE_THRESHOLD
     TAPE_RECORD TAPE_REPLAY TASK_QUEUE TENANTS WEBHOOK_HOSTS WEBHOOK_SECRET
 """
-_OF_COMMANDS: Final = "CODEC_TOKEN CONSOLE_TOKEN UI_URL WORKER"
+_OF_COMMANDS: Final = "CODEC_TOKEN UI_URL WORKER"
 SETTINGS: Final = frozenset({SETTING, *(f"{PREFIX}{name}" for name in (_OF_WORKERS + _OF_COMMANDS).split())})
 """Every variable that a worker or a command reads, without those of plug-ins."""
 
 
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
     """Name the unknown `CHARGEHAND_*` variables, each with the one that was probably meant."""
-    unknown: list[str] = []
-    known = SETTINGS | installed().variables
-    for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in known:
-            meant = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
-            hint = f"; did you mean {PREFIX}{meant[0]}?" if meant else ""
-            unknown.append(f"{name} is not a setting{hint}")
-    return unknown
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in SETTINGS)
+    if not unknown:
+        return []
+    known = [each.removeprefix(PREFIX) for each in SETTINGS | installed().variables]
+    return [_describe(name, known) for name in unknown if name.removeprefix(PREFIX) not in known]
+
+
+def _describe(name: str, known: Sequence[str]) -> str:
+    meant = get_close_matches(name.removeprefix(PREFIX), known, n=1)
+    return f"{name} is not a setting" + (f"; did you mean {PREFIX}{meant[0]}?" if meant else "")

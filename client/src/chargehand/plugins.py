@@ -36,7 +36,12 @@ class PluginError(ChargehandError):
 
 
 class Hook(StrEnum):
-    """The points at which the core calls plug-ins."""
+    """The points at which plug-ins are called."""
+
+    BESIDE_UP = "beside_up"
+    """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
+    CONSOLE_ROUTES = "console_routes"
+    """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Verbs: their options as typer sees them, and the list of them."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 import pytest
 import typer
 
+from chargehand.plugins import Registry
 from chargehand_cli.connection import Connection
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
@@ -44,20 +46,71 @@ def test_a_verb_is_one_function() -> None:
     assert refused.value.code == 2
 
 
-def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every registered verb stands under one of the headings, and under one alone."""
+def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str], install: Callable[..., None]) -> None:
+    """Without plug-ins, every verb of the core stands under one of the headings, and under one alone."""
+    install()
+
     execute(["--help"])
 
-    listed = capsys.readouterr().out.partition("\nRun:\n")[2]
-    verbs = re.findall(r"^  (\S+)", listed, re.MULTILINE)
+    verbs, headings = _listed(capsys)
     registered = [
         registration.name
         for family in chain.from_iterable(GROUPS.values())
         for registration in (*family.registered_commands, *family.registered_groups)
     ]
-    assert re.findall(r"^(\S.*):$", listed, re.MULTILINE) == [*GROUPS][1:]
+    assert headings == [*GROUPS]
     assert [name for name in verbs if name != "crew"] == [name for name in registered if name]
     assert len(set(verbs)) == len(verbs)
+
+
+def test_the_verbs_of_plugins_stand_below_those_of_the_core(
+    capsys: pytest.CaptureFixture[str], install: Callable[..., None]
+) -> None:
+    """Under the heading that the plug-in names; one that cannot be imported is named, and the others are listed."""
+    install(shop=f"{__name__}:register_shop", ruin=f"{__name__}:register_ruin")
+
+    shown = execute(["--help"])
+
+    said = capsys.readouterr()
+    assert shown == Exit.DONE
+    assert re.search(r"^Operate:\n(?:  .*\n)*  doctor .*\n  sell +Sell\.$", said.out, re.MULTILINE), said.out
+    assert "The plug-in 'ruin': no_such_module:app cannot be imported" in said.err
+    assert execute(["sell"]) == Exit.DONE
+
+
+def test_a_verb_of_a_plugin_that_is_missing_names_its_extra(
+    capsys: pytest.CaptureFixture[str], install: Callable[..., None]
+) -> None:
+    """Only when it is called: no help mentions it."""
+    install()
+
+    assert execute(["console"]) == Exit.BAD_INPUT
+    assert "`chargehand console` is not installed: pip install 'chargehand[console]'." in capsys.readouterr().err
+
+
+def _listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
+    """Read the verbs and the headings of the help."""
+    listed = capsys.readouterr().out.partition("\n\nRun:\n")[2]
+    headings = ["Run", *re.findall(r"^(\S.*):$", listed, re.MULTILINE)]
+    return re.findall(r"^  (\S+)", listed, re.MULTILINE), headings
+
+
+def register_shop(registry: Registry) -> None:
+    """Register a plug-in with a verb."""
+    registry.verbs("Operate", f"{__name__}:shop")
+
+
+def register_ruin(registry: Registry) -> None:
+    """Register a plug-in whose verb cannot be imported."""
+    registry.verbs("Operate", "no_such_module:app")
+
+
+shop = typer.Typer()
+
+
+@shop.command()
+def sell() -> None:
+    """Sell."""
 
 
 def test_wrong_usage_is_found_before_a_location(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

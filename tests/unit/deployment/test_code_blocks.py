@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from chargehand.contracts import SessionRequest
 from chargehand.interface import Supervisor
 from chargehand_cli.main import app
+from chargehand_cli.verb_groups import VerbGroups
 from tests.unit.deployment.test_documents import ROOT
 
 _FENCE = re.compile(r"^( *)```([\w{}-]*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -91,7 +92,8 @@ def test_python_compiles(block: Block) -> None:
 @pytest.mark.parametrize(("page", "words"), list(commands("chargehand")))
 def test_commands_exist_with_their_options(page: str, words: list[str]) -> None:
     """The command line's own parser takes them; nothing is run."""
-    command = cast("TyperGroup", typer.main.get_command(app))
+    command = cast("VerbGroups", typer.main.get_command(app))
+    command.add_plugin_verbs()
 
     while isinstance(command, TyperGroup):
         assert words[0] in command.commands, page

@@ -8,16 +8,15 @@ from chargehand_cli.verbs import (
     doctor,
     find,
     inspect,
-    mcp,
     operate,
     project,
     report,
     run,
-    serve,
     setup,
     steer,
     tenants,
     trace,
+    up,
     watch,
 )
 
@@ -25,7 +24,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
-    "Operate": (serve.app, operate.app, tenants.app, setup.app, mcp.app, doctor.app),
+    "Operate": (up.app, operate.app, tenants.app, setup.app, doctor.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

@@ -17,7 +17,7 @@ from chargehand_cli.location import Location
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import put, say
 from chargehand_cli.verb import FILES, verb
-from chargehand_cli.verbs.serve import stay_up
+from chargehand_cli.verbs.up import stay_up
 
 app = typer.Typer()
 

@@ -1,0 +1,47 @@
+"""The routes of the A2A agent: its card, and the endpoint for JSON-RPC. Importing the library takes half a second."""
+
+import logging
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Final
+
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.types import a2a_pb2 as a2a
+from starlette.routing import Route
+
+from chargehand import Chargehand
+from chargehand_plugins.a2a.tasks import Tasks
+
+PATH: Final = "/api/a2a"
+CARD_PATH: Final = "/.well-known/agent-card.json"
+
+
+def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
+    """Build the routes of the agent that is reached at a URL; who may use them is for the caller to check."""
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)  # what it would log has the request in it
+    return [
+        *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
+        *create_jsonrpc_routes(Tasks(connect), PATH),
+    ]
+
+
+def _card(url: str) -> a2a.AgentCard:
+    research = a2a.AgentSkill(
+        id="research",
+        name="Research with sources",
+        description="Plans a task, has a crew of agents work on it, and writes a report that cites what they read.",
+        tags=["research", "documents", "report"],
+    )
+    bearer = a2a.SecurityScheme(http_auth_security_scheme=a2a.HTTPAuthSecurityScheme(scheme="Bearer"))
+    return a2a.AgentCard(
+        name="Chargehand",
+        description="Durable multi-agent sessions under limits of money and time.",
+        version=version("chargehand"),
+        supported_interfaces=[a2a.AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        capabilities=a2a.AgentCapabilities(streaming=False, push_notifications=False),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/markdown"],
+        skills=[research],
+        security_schemes={"bearer": bearer},
+        security_requirements=[a2a.SecurityRequirement(schemes={"bearer": a2a.StringList()})],
+    )

@@ -1,0 +1,178 @@
+"""The operations of A2A on sessions: `SendMessage`, `GetTask` and `CancelTask`.
+
+A task is a session, and has its id. Nothing is kept here, so that every console answers for every task.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Generator
+from contextlib import aclosing, contextmanager, suppress
+from typing import Final
+
+from a2a.server.context import ServerCallContext
+from a2a.types import a2a_pb2 as a2a
+from a2a.utils.errors import (
+    InvalidParamsError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+from pydantic import ValidationError
+
+from chargehand import (
+    Chargehand,
+    ChargehandError,
+    QuestionEvent,
+    Report,
+    Session,
+    SessionCancelled,
+    SessionEnded,
+    SessionNotFound,
+    SessionRequest,
+    StateEvent,
+    Status,
+)
+from chargehand.converter import describe_problems, join_problems
+from chargehand.temporal_errors import translated
+from chargehand.visibility import describe_session, is_open
+from chargehand_cli.rendering.text import report_markdown
+from chargehand_plugins.a2a.refusals import Refusals
+
+_LONGEST_WAIT: Final = 50
+"""Seconds in which a message is answered; tasks that take longer are asked for by their id."""
+_WAITS: Final = {
+    "awaiting_approval": "The plan waits for a person's approval, in the console.",
+    "awaiting_call_approval": "A tool call waits for a person's approval, in the console.",
+    "paused": "A limit is reached; a person can raise it, in the console.",
+}
+
+
+class Tasks(Refusals):
+    """Maps tasks onto sessions."""
+
+    def __init__(self, connect: Callable[[], Chargehand]) -> None:
+        self._connect = connect
+
+    async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # the library's own signature
+        """Start a session, or answer the question of one; wait for its end, unless the caller does not want that."""
+        message = params.message
+        with _translated():
+            if message.task_id:
+                session, _ = await self._find(message.task_id)
+                await _answer(session, _text(message))
+            else:
+                session = await self._connect().start(_request(message), session_id=_session_id(message))
+            if not params.configuration.return_immediately:
+                await _wait(session)
+            return await self._task(session.id)
+
+    async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
+        """Tell where a session stands."""
+        with _translated():
+            return await self._task(params.id)
+
+    async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
+        """Stop a session without a report."""
+        with _translated():
+            session, _ = await self._find(params.id)
+            await session.cancel()
+            with suppress(SessionEnded, TimeoutError):
+                async with asyncio.timeout(_LONGEST_WAIT):
+                    await session.result()
+            return await self._task(session.id)
+
+    async def _find(self, session_id: str) -> tuple[Session, bool]:
+        """Find a session, and whether it goes on; other workflows of the namespace are none of a caller's business."""
+        with translated(session_id):
+            found = await describe_session(self._connect().client, session_id)
+        return self._connect().session(session_id), is_open(found)
+
+    async def _task(self, session_id: str) -> a2a.Task:
+        """Describe a session as a task."""
+        session, goes_on = await self._find(session_id)
+        if goes_on:
+            return _open_task(await session.status())
+        try:
+            return _ended_task(await session.result())
+        except SessionEnded as error:
+            state = a2a.TASK_STATE_CANCELED if isinstance(error, SessionCancelled) else a2a.TASK_STATE_FAILED
+            return _as_task(session_id, state, str(error))
+
+
+def _open_task(status: Status) -> a2a.Task:
+    if status.questions:
+        asked = "\n".join(f"{each.subtask}: {each.text}" for each in status.questions)
+        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, asked)
+    if needs := _WAITS.get(status.state):
+        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, needs)
+    told = f"{status.state}: {status.turns} of {status.max_turns} turns"
+    return _as_task(status.session, a2a.TASK_STATE_WORKING, told)
+
+
+def _ended_task(report: Report) -> a2a.Task:
+    task = _as_task(report.session, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.stop_reason}.")
+    text = a2a.Part(text=report_markdown(report), media_type="text/markdown")
+    task.artifacts.append(a2a.Artifact(artifact_id="report", name="report.md", parts=[text]))
+    return task
+
+
+def _as_task(session_id: str, state: a2a.TaskState, words: str) -> a2a.Task:
+    told = a2a.Message(
+        message_id=hashlib.sha256(f"{session_id}\n{state}\n{words}".encode()).hexdigest()[:32],
+        task_id=session_id,
+        context_id=session_id,
+        role=a2a.ROLE_AGENT,
+        parts=[a2a.Part(text=words)],
+    )
+    return a2a.Task(id=session_id, context_id=session_id, status=a2a.TaskStatus(state=state, message=told))
+
+
+def _request(message: a2a.Message) -> SessionRequest:
+    return SessionRequest(goal=_text(message), questions="allowed")
+
+
+def _session_id(message: a2a.Message) -> str:
+    """Derive the id from the message: one that is sent again starts no second session."""
+    named = f"{message.message_id} {_text(message)}"
+    return f"a2a-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+def _text(message: a2a.Message) -> str:
+    if any(part.WhichOneof("content") != "text" for part in message.parts):
+        raise InvalidParamsError("message.parts: only text is read; other documents are uploaded in the console")
+    return "\n\n".join(part.text for part in message.parts)
+
+
+async def _answer(session: Session, text: str) -> None:
+    """Give the text to the one question that is open."""
+    status = await session.status()
+    if len(status.questions) != 1:
+        raise UnsupportedOperationError(
+            f"The task has {len(status.questions)} open questions; one can be answered here."
+        )
+    await session.answer(status.questions[0].subtask, text)
+
+
+async def _wait(session: Session) -> None:
+    """Wait until a session has ended or needs something, though not for long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_WAIT), aclosing(session.follow()) as events:
+            async for event in events:
+                if isinstance(event, StateEvent | QuestionEvent) and _needs_something(await session.status()):
+                    return
+
+
+def _needs_something(status: Status) -> bool:
+    return bool(status.questions) or status.state in _WAITS
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Translate errors into those of the protocol."""
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidParamsError(f"message: {join_problems(describe_problems(error))}") from error
+    except SessionNotFound as error:
+        raise TaskNotFoundError(str(error)) from error
+    except ChargehandError as error:
+        raise UnsupportedOperationError(str(error)) from error

@@ -1,0 +1,425 @@
+"""The operations of the HTTP API under `/api/v1`."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from chargehand import (
+    Answer,
+    Artifact,
+    CallDecision,
+    ChargehandError,
+    Interruption,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    Report,
+    Session,
+    SessionRequest,
+    SessionSummary,
+    Status,
+    Trace,
+    UserMessage,
+)
+from chargehand.converter import printable
+from chargehand.download import read_artifact, safe_name
+from chargehand.listing import STATES
+from chargehand_plugins.console import actions
+from chargehand_plugins.console.listing import SPEND_NOTE, Spend, spend_rows
+from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
+from chargehand_plugins.console.problems import Problem, invalid
+from chargehand_plugins.console.streams import message
+from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
+
+PREFIX: Final = "/api/v1"
+_LONGEST_KEY: Final = 200
+_MOST_LISTED: Final = 1_000
+_LONGEST_WAIT: Final = 60
+_FILTERS: Final = {
+    "state": f"Only sessions in this state: {', '.join(STATES)}.",
+    "crew": "Only sessions of this crew.",
+    "tenant": "Only sessions of this tenant.",
+    "thread": "Only the session with this id, and those that follow it.",
+}
+_KEY: Final = "Names the request: sent again with the same key, it returns the same session (1 to 200 characters)."
+
+
+class Started(BaseModel):
+    """A session that was started."""
+
+    session: str
+    """The session's id."""
+
+
+class SessionList(BaseModel):
+    """Sessions, the newest first."""
+
+    sessions: list[SessionSummary]
+
+
+class SpendList(BaseModel):
+    """What sessions cost by day and tenant, the newest day first."""
+
+    rows: list[Spend]
+    total: Spend
+
+
+class ArtifactList(BaseModel):
+    """Files that the session's agents made; the number of one is its place in this list, from 1."""
+
+    artifacts: list[Artifact]
+
+
+async def start(call: Call) -> Response:
+    """Start a session, from JSON or from a form with documents."""
+    request = call.backend.owned(await _read_request(call))
+    key = call.request.headers.get("idempotency-key")
+    session_id = _session_id(key, call.backend.tenant) if key is not None else None
+    session = await call.backend.connect().start(request, session_id=session_id)
+    if key is not None:
+        await _refuse_other_request(session, request)
+    location = f"{PREFIX}/sessions/{quote(session.id, safe='')}"
+    return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
+
+
+async def _read_request(call: Call) -> SessionRequest:
+    if not call.request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        return await call.body(SessionRequest, "request")
+    form = await read_form(call.request)
+    try:
+        part = form.get("request")
+        if part is None:
+            raise invalid("form", ["request: is required: the session's request as JSON"])
+        if unknown := sorted(set(form) - {"request", "documents"}):
+            raise invalid("form", [f"{unknown[0][:60]}: is not a known field; known are request, documents"])
+        data = part.encode() if isinstance(part, str) else await part.read(SessionRequest.largest_bytes + 1)
+        request = parse(SessionRequest, data, "request")
+        uploaded = await store_uploads(files_of(form, "documents"), call.backend)
+    finally:
+        await form.close()
+    fields = request.model_dump(mode="json", exclude_unset=True)
+    return validate(SessionRequest, {**fields, "documents": [*request.documents, *uploaded]}, "request")
+
+
+def _session_id(key: str, tenant: str | None) -> str:
+    """Derive the id from the key; in a console of one tenant it does not meet the keys of others."""
+    if not 1 <= len(key) <= _LONGEST_KEY or not key.isprintable():
+        raise invalid("request", [f"Idempotency-Key: must have 1 to {_LONGEST_KEY} printable characters"])
+    named = key if tenant is None else f"{tenant} {key}"
+    return f"key-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+async def _refuse_other_request(session: Session, request: SessionRequest) -> None:
+    if (await session.request()).model_dump(mode="json") != request.model_dump(mode="json"):
+        raise invalid("request", ["Idempotency-Key: was used for another request; use a new one for this"])
+
+
+async def list_sessions(call: Call) -> Response:
+    """List sessions."""
+    limit = call.number("limit", usual=20, most=_MOST_LISTED)
+    given = call.request.query_params
+    if unknown := sorted(set(given) - {"limit", *_FILTERS}):
+        raise invalid("query", [f"{unknown[0][:60]}: is not a known field; known are limit, {', '.join(_FILTERS)}"])
+    state, crew, tenant, thread = (given.get(name) for name in _FILTERS)
+    if state is not None and state not in STATES:
+        raise invalid("query", [f"state: there is no state '{printable(state, 60)}'; there are {', '.join(STATES)}"])
+    found = call.backend.list(limit, state=state, crew=crew, tenant=tenant, thread=thread)
+    return answer(SessionList(sessions=[each async for each in found]))
+
+
+async def spend(call: Call) -> Response:
+    """Add up what sessions cost by day and tenant."""
+    rows, total = await spend_rows(call.backend)
+    return answer(SpendList(rows=rows, total=total))
+
+
+async def status(call: Call) -> Response:
+    """Read the status."""
+    return answer(await (await _session(call)).status())
+
+
+async def plan(call: Call) -> Response:
+    """Read the plan."""
+    found = await (await _session(call)).plan()
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "There is no plan yet.")
+    return answer(found)
+
+
+async def result(call: Call) -> Response:
+    """Return the report; wait for it as long as the request says."""
+    wait = call.number("wait", usual=0, most=_LONGEST_WAIT)
+    session, goes_on = await call.backend.find(call.session_id)
+    if goes_on and not wait:
+        return await _not_yet(call)
+    try:
+        async with asyncio.timeout(wait or None):
+            return answer(await session.result())
+    except TimeoutError:
+        return await _not_yet(call)
+
+
+async def _not_yet(call: Call) -> Response:
+    return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED, {"Retry-After": "5"})
+
+
+async def trace(call: Call) -> Response:
+    """Read the trace."""
+    return answer(await (await _session(call)).trace())
+
+
+async def follow(call: Call) -> Response:
+    """Stream the events after the last one that the client has."""
+    after = call.request.headers.get("last-event-id") or call.request.query_params.get("after") or None
+    try:
+        return await call.request.app.state.streams.open(_events(await _session(call), after))
+    except ChargehandError as error:
+        if after and type(error) is ChargehandError:
+            raise invalid("request", [str(error)]) from error
+        raise
+
+
+async def _events(session: Session, after: str | None) -> AsyncGenerator[str]:
+    async for event in session.follow(after):
+        yield message(event.model_dump_json(), event.kind, event.cursor)
+
+
+async def list_artifacts(call: Call) -> Response:
+    """List the files."""
+    return answer(ArtifactList(artifacts=list((await finished(call)).artifacts)))
+
+
+async def artifact(call: Call) -> Response:
+    """Return the content of a file."""
+    return await download(call, (await finished(call)).artifacts)
+
+
+async def download(call: Call, artifacts: tuple[Artifact, ...]) -> Response:
+    """Return the file that the path numbers, in such a way that no browser shows it as a page."""
+    number: int = call.request.path_params["number"]
+    if not 1 <= number <= len(artifacts):
+        raise Problem(HTTPStatus.NOT_FOUND, f"There is no file {number}; there are {len(artifacts)}.")
+    found = artifacts[number - 1]
+    root = call.backend.require_artifacts()
+    content = await asyncio.to_thread(read_artifact, found.uri, root, call.backend.encryption)
+    return Response(
+        content,
+        media_type="application/octet-stream",
+        headers={
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(safe_name(found.name), safe='')}",
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+        },
+    )
+
+
+async def finished(call: Call) -> Report:
+    """Return the report of a session that has ended."""
+    session, goes_on = await call.backend.find(call.session_id)
+    if goes_on:
+        raise Problem(HTTPStatus.CONFLICT, "The session has no report yet.", "running")
+    return await session.result()
+
+
+async def decide_plan(call: Call) -> Response:
+    """Decide on the plan."""
+    decided = await actions.decide_plan(await _session(call), await call.body(PlanDecision, "decision"))
+    return answer(decided) if decided else answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
+
+
+async def decide_call(call: Call) -> Response:
+    """Decide on a tool call."""
+    return answer(await actions.decide_call(await _session(call), await call.body(CallDecision, "decision")))
+
+
+async def answer_question(call: Call) -> Response:
+    """Answer a question."""
+    return answer(await actions.answer_question(await _session(call), await call.body(Answer, "answer")))
+
+
+async def edit_plan(call: Call) -> Response:
+    """Change what has not begun of the plan."""
+    return answer(await actions.edit_plan(await _session(call), await call.body(PlanEdit, "edit")))
+
+
+async def tell(call: Call) -> Response:
+    """Tell agents something."""
+    return answer(await actions.tell(await _session(call), await call.body(UserMessage, "message")))
+
+
+async def interrupt(call: Call) -> Response:
+    """End the tools that agents are using."""
+    return answer(await (await _session(call)).interrupt((await call.body(Interruption, "interruption")).subtask))
+
+
+async def raise_limits(call: Call) -> Response:
+    """Raise limits."""
+    return answer(await actions.raise_limits(await _session(call), await call.body(RaisedLimits, "request")))
+
+
+async def finish(call: Call) -> Response:
+    """Have the report written now."""
+    return answer(await (await _session(call)).finish_now())
+
+
+async def cancel(call: Call) -> Response:
+    """Stop without a report."""
+    await (await _session(call)).cancel()
+    return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
+
+
+async def _session(call: Call) -> Session:
+    return await call.backend.session(call.session_id)
+
+
+OPERATIONS: Final = (
+    Operation(
+        "POST",
+        "/sessions",
+        "startSession",
+        "Start a session, from JSON or from a form with the parts `request` (JSON) and `documents` (files)",
+        start,
+        takes=SessionRequest,
+        returns=Started,
+        status=HTTPStatus.CREATED,
+        headers={"Idempotency-Key": _KEY},
+        takes_files=True,
+    ),
+    Operation(
+        "GET",
+        "/sessions",
+        "listSessions",
+        "List sessions, the newest first",
+        list_sessions,
+        returns=SessionList,
+        query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most.", **_FILTERS},
+    ),
+    Operation("GET", "/spend", "getSpend", f"Add up what sessions cost. {SPEND_NOTE}", spend, returns=SpendList),
+    Operation("GET", "/sessions/{session}", "getStatus", "Read the status of a session", status, returns=Status),
+    Operation("GET", "/sessions/{session}/plan", "getPlan", "Read the plan", plan, returns=Plan),
+    Operation(
+        "GET",
+        "/sessions/{session}/events",
+        "followSession",
+        "Follow a session by server-sent events: the `id` of each is its cursor, `event` its kind, `data` its JSON",
+        follow,
+        media_type="text/event-stream",
+        query={"after": "The cursor of the last event that the client has; `Last-Event-ID` comes before it."},
+        headers={"Last-Event-ID": "The cursor of the last event that the client has, as browsers send it."},
+    ),
+    Operation(
+        "GET",
+        "/sessions/{session}/result",
+        "getResult",
+        "Read the report",
+        result,
+        returns=Report,
+        query={"wait": f"Seconds to wait for the report, {_LONGEST_WAIT} at most."},
+        also={HTTPStatus.ACCEPTED: "There is no report yet; ask again."},
+    ),
+    Operation("GET", "/sessions/{session}/trace", "getTrace", "Read every step of a session", trace, returns=Trace),
+    Operation(
+        "GET",
+        "/sessions/{session}/artifacts",
+        "listArtifacts",
+        "List the files that agents made",
+        list_artifacts,
+        returns=ArtifactList,
+    ),
+    Operation(
+        "GET",
+        "/sessions/{session}/artifacts/{number}",
+        "getArtifact",
+        "Download a file",
+        artifact,
+        media_type="application/octet-stream",
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/plan",
+        "decidePlan",
+        "Approve, edit or reject the plan of a session that awaits approval",
+        decide_plan,
+        takes=PlanDecision,
+        returns=Plan,
+        also={HTTPStatus.ACCEPTED: "The plan is rejected, and the session ends."},
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/calls",
+        "decideCall",
+        "Approve, edit or reject a tool call that awaits approval",
+        decide_call,
+        takes=CallDecision,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/answers",
+        "answerQuestion",
+        "Answer the question of a subtask",
+        answer_question,
+        takes=Answer,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/edits",
+        "editPlan",
+        "Change what has not begun of the plan of a running session",
+        edit_plan,
+        takes=PlanEdit,
+        returns=Plan,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/messages",
+        "tellAgents",
+        "Have agents read a message at their next turn",
+        tell,
+        takes=UserMessage,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/interrupt",
+        "interruptTools",
+        "End the tools that agents are using; they go on with their next turn",
+        interrupt,
+        takes=Interruption,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/limits",
+        "raiseLimits",
+        "Raise the limits of a running session",
+        raise_limits,
+        takes=RaisedLimits,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/finish",
+        "finishNow",
+        "Stop the work and write the report from the results so far",
+        finish,
+        returns=Status,
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/cancel",
+        "cancelSession",
+        "Stop a session without a report",
+        cancel,
+        returns=Started,
+        status=HTTPStatus.ACCEPTED,
+    ),
+)
+"""Every operation, in the order of the OpenAPI document."""

@@ -1,0 +1,424 @@
+"""The pages: ask, watch, decide, read, find, and what it cost."""
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import wraps
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from chargehand import (
+    Answer,
+    CallDecision,
+    ChargehandError,
+    Interruption,
+    Plan,
+    PlanDecision,
+    PlanEdit,
+    RaisedLimits,
+    Report,
+    Session,
+    SessionRequest,
+    Trace,
+    UserMessage,
+)
+from chargehand.listing import STATES
+from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
+from chargehand_cli.rendering.page import report_body, report_page, report_style
+from chargehand_cli.request import read_duration
+from chargehand_plugins.console import actions, api
+from chargehand_plugins.console.access import Access
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.listing import (
+    MOST_SEARCHED,
+    SPEND_DAYS,
+    SPEND_NOTE,
+    Search,
+    latest_rows,
+    search_rows,
+    spend_rows,
+)
+from chargehand_plugins.console.live import stream_views
+from chargehand_plugins.console.operations import Call, parse, session_id_of, validate
+from chargehand_plugins.console.problems import Problem, problem_of
+from chargehand_plugins.console.templating import render
+from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
+from chargehand_plugins.console.views import Page, view_session
+
+_SEE_OTHER: Final = HTTPStatus.SEE_OTHER
+_CHANGED: Final = {"reword": "instruction", "reroute": "agent"}
+"""The field of the form that belongs to a change."""
+_LATEST: Final = 10
+_REPORT_POLICY: Final = (
+    # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+Handle = Callable[[Request], Awaitable[Response]]
+HandleForm = Callable[[Request, FormData], Awaitable[Response]]
+
+
+def _backend(request: Request) -> Backend:
+    return request.app.state.backend
+
+
+def _access(request: Request) -> Access:
+    return request.app.state.access
+
+
+def _csrf(request: Request) -> str:
+    cookie: str = getattr(request.state, "cookie", "")
+    return _access(request).form_token(cookie) if cookie else ""
+
+
+def _page(request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
+    values = {"csrf": _csrf(request), "here": "", "problem": ""} | values
+    return HTMLResponse(render(template, **values), status)
+
+
+def error_page(request: Request, problem: Problem) -> Response:
+    """Answer with a page that says what is wrong; a browser that is not signed in is asked to sign in."""
+    if problem.status is HTTPStatus.UNAUTHORIZED and request.method == "GET":
+        return RedirectResponse("/login", _SEE_OTHER)
+    csrf = _csrf(request) if "app" in request.scope else ""
+    values = {"heading": problem.status.phrase, "problem": problem.detail, "csrf": csrf, "here": ""}
+    return HTMLResponse(render("error.html", **values), problem.status, problem.headers)
+
+
+def _form(handle: HandleForm) -> Handle:
+    """Read the form of a page that changes something, and check that it was made for this browser."""
+
+    @wraps(handle)
+    async def checked(request: Request) -> Response:
+        form = await read_form(request)
+        try:
+            presented = form.get("csrf")
+            cookie: str = getattr(request.state, "cookie", "")
+            if not isinstance(presented, str) or not _access(request).is_form_token(cookie, presented):
+                raise Problem(HTTPStatus.FORBIDDEN, "The form is out of date: reload the page and try again.")
+            return await handle(request, form)
+        finally:
+            await form.close()
+
+    return checked
+
+
+def text_of(form: FormData, name: str) -> str:
+    """Return a text field; empty if it is missing or a file. Browsers send line ends as CR LF."""
+    value = form.get(name)
+    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+
+
+async def login(request: Request) -> Response:
+    """Sign a browser in by a one-time link, or ask for the token."""
+    code = request.query_params.get("code")
+    if code is not None and _access(request).take_link_code(code):
+        return _enter(request)
+    problem = "This link was used already, or has expired. Enter the token instead." if code is not None else ""
+    return _page(request, "login.html", problem=problem)
+
+
+async def enter_token(request: Request) -> Response:
+    """Sign a browser in by the token."""
+    form = await read_form(request)
+    if not _access(request).is_token(text_of(form, "token").strip()):
+        return _page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem="This is not the token.")
+    return _enter(request)
+
+
+def _enter(request: Request) -> Response:
+    # A page instead of a redirect: after a link from elsewhere, browsers send no strict cookie along with one.
+    response = _page(request, "entered.html")
+    response.set_cookie(
+        request.app.state.cookie,
+        _access(request).sign_in(),
+        max_age=12 * 3_600,
+        httponly=True,
+        samesite="strict",
+        secure=request.app.state.cookie.startswith("__Host-"),
+    )
+    return response
+
+
+async def logout(request: Request, _: FormData) -> Response:
+    """Sign the browser out."""
+    _access(request).sign_out(request.state.cookie)
+    response = RedirectResponse("/login", _SEE_OTHER)
+    response.delete_cookie(request.app.state.cookie)
+    return response
+
+
+@dataclass(frozen=True)
+class Typed:
+    """The form of a request as it was typed."""
+
+    goal: str = ""
+    crew: str = ""
+    tenant: str = ""
+    profile: str = ""
+    budget: str = ""
+    turns: str = ""
+    deadline: str = ""
+    approve_plan: str = ""
+    questions: str = ""
+    pause: str = ""
+    follows: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more than the goal was typed."""
+        return self != Typed(goal=self.goal, follows=self.follows)
+
+
+async def ask(request: Request) -> Response:
+    """Show the form of a request, and the latest sessions."""
+    return await _ask(request, Typed(follows=request.query_params.get("follows", "")[:255]))
+
+
+async def _ask(request: Request, typed: Typed, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
+    sessions = await latest_rows(_backend(request), _LATEST)
+    key = secrets.token_urlsafe(16)
+    return _page(request, "ask.html", status, here="ask", typed=typed, problem=problem, sessions=sessions, key=key)
+
+
+async def start(request: Request, form: FormData) -> Response:
+    """Start a session."""
+    typed = Typed(**{name: text_of(form, name) for name in Typed.__dataclass_fields__})
+    backend = _backend(request)
+    try:
+        fields = _fields(typed)
+        validate(SessionRequest, fields, "request")  # before anything is stored
+        documents = await store_uploads(files_of(form, "documents"), backend)
+        asked = backend.owned(validate(SessionRequest, fields | {"documents": documents}, "request"))
+        session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
+    except (ChargehandError, Problem) as error:
+        problem = error if isinstance(error, Problem) else problem_of(error)
+        return await _ask(request, typed, problem.detail, problem.status)
+    return RedirectResponse(Page(session.id, "").base, _SEE_OTHER)
+
+
+def _fields(typed: Typed) -> dict[str, Any]:
+    """Build the fields of the request; what was left empty is left out."""
+    fields: dict[str, Any] = {name: getattr(typed, name) for name in ("crew", "tenant", "profile", "follows")}
+    fields["limits"] = _limits(typed.turns, typed.budget, typed.deadline) | (
+        {"on_limit": "pause"} if typed.pause else {}
+    )
+    fields["approval"] = "plan" if typed.approve_plan else ""
+    fields["questions"] = "allowed" if typed.questions else ""
+    return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
+
+
+def _limits(turns: str, budget: str, deadline: str) -> dict[str, Any]:
+    given = {
+        "max_turns": _whole(turns, "turns"),
+        "budget_usd": _number(budget, "budget"),
+        "deadline": read_duration(deadline or None),
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _session_id(key: str, request: SessionRequest) -> str:
+    """Derive the id from the form that was shown: sent twice, it starts one session, unless it was changed."""
+    named = f"{key} {request.model_dump_json()}"
+    return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+def _number(text: str, field: str) -> Decimal | None:
+    try:
+        return Decimal(text) if text else None
+    except InvalidOperation:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: must be a number, such as 2.50") from None
+
+
+def _whole(text: str, field: str) -> int | None:
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: must be a whole number, such as 20")
+    return int(text) if text else None
+
+
+async def session(request: Request) -> Response:
+    """Show a session."""
+    return await _session(request)
+
+
+async def _session(request: Request, problem: Problem | None = None) -> Response:
+    session_id = session_id_of(request)
+    view = await view_session(_backend(request), session_id)
+    page = Page(session_id, _csrf(request))
+    html = page.whole(view, problem.detail if problem else "")
+    return HTMLResponse(html, problem.status if problem else HTTPStatus.OK)
+
+
+async def stream(request: Request) -> Response:
+    """Keep a session's page up to date."""
+    session_id = session_id_of(request)
+    fragments = stream_views(_backend(request), Page(session_id, _csrf(request)))
+    return await request.app.state.streams.open(fragments)
+
+
+async def act(request: Request, form: FormData) -> Response:
+    """Do what a form on a session's page says, and show the page again."""
+    perform = _ACTIONS.get(request.path_params["action"])
+    if perform is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "There is no such action.")
+    session_id = session_id_of(request)
+    try:
+        await perform(await _backend(request).session(session_id), form)
+    except (ChargehandError, Problem) as error:
+        return await _session(request, error if isinstance(error, Problem) else problem_of(error))
+    return RedirectResponse(Page(session_id, "").base, _SEE_OTHER)
+
+
+async def report(request: Request) -> Response:
+    """Show the report."""
+    found, trace, enclosures = await _read_report(request)
+    body = await asyncio.to_thread(report_body, found, trace, enclosures)
+    base = Page(found.session, "").base
+    response = _page(request, "report.html", body=body, base=base, goal=found.goal, artifacts=found.artifacts)
+    response.headers["Content-Security-Policy"] = _REPORT_POLICY
+    return response
+
+
+async def report_file(request: Request) -> Response:
+    """Download the report as the self-contained page that the command line writes."""
+    html = await asyncio.to_thread(report_page, *await _read_report(request))
+    return HTMLResponse(html, headers={"Content-Disposition": 'attachment; filename="report.html"'})
+
+
+async def _read_report(request: Request) -> tuple[Report, Trace | None, Enclosures]:
+    backend = _backend(request)
+    found = await api.finished(Call(request, backend, request.app.state.settings))
+    session = await backend.session(session_id_of(request))
+    trace, documents = None, ()
+    with suppress(ChargehandError):
+        documents = (await session.request()).documents
+        trace = await session.trace()
+    if backend.artifacts is None:
+        return found, trace, Enclosures()
+    read = artifact_reader(backend.artifacts, backend.encryption)
+    return found, trace, await asyncio.to_thread(enclose, found, documents, read)
+
+
+async def report_css(_: Request) -> Response:
+    """Return the style sheet of reports."""
+    return Response(report_style(), media_type="text/css")
+
+
+async def artifact(request: Request) -> Response:
+    """Download a file that an agent made."""
+    return await api.artifact(Call(request, _backend(request), request.app.state.settings))
+
+
+async def sessions(request: Request) -> Response:
+    """List sessions, and search them."""
+    search = Search(**{name: request.query_params.get(name, "")[:200] for name in Search.__dataclass_fields__})
+    try:
+        found, problem = await search_rows(_backend(request), search), ""
+    except ChargehandError as error:
+        found, problem = [], str(error)
+    return _page(
+        request, "sessions.html", here="sessions", typed=search, sessions=found, states=STATES, problem=problem,
+        note=f"Searched: the newest {MOST_SEARCHED:,} sessions that Temporal retains.",
+    )  # fmt: skip
+
+
+async def spend(request: Request) -> Response:
+    """Show what sessions cost by day and tenant."""
+    rows, total = await spend_rows(_backend(request))
+    return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=SPEND_NOTE)
+
+
+async def _decide_plan(session: Session, form: FormData) -> None:
+    fields: dict[str, Any] = {"decision": text_of(form, "decision"), "reason": text_of(form, "reason")}
+    if fields["decision"] == "edit":
+        plan = parse(Plan, text_of(form, "plan").encode(), "plan")
+        decision = PlanDecision(decision="edit", plan=plan)
+    else:
+        decision = validate(PlanDecision, fields, "decision")
+    await actions.decide_plan(session, decision)
+
+
+async def _decide_call(session: Session, form: FormData) -> None:
+    fields = {name: text_of(form, name) for name in ("call", "hash", "decision", "reason")}
+    await actions.decide_call(session, validate(CallDecision, fields, "decision"))
+
+
+async def _answer(session: Session, form: FormData) -> None:
+    answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
+    await actions.answer_question(session, answer)
+
+
+async def _edit_plan(session: Session, form: FormData) -> None:
+    if text := text_of(form, "edits"):
+        edit = parse(PlanEdit, text.encode(), "edit")
+    else:
+        names = ("edit", "subtask", _CHANGED.get(text_of(form, "edit"), ""))
+        change = {name: text_of(form, name) for name in names if name}
+        edit = validate(PlanEdit, {"edits": [change]}, "edit")
+    await actions.edit_plan(session, edit)
+
+
+async def _tell(session: Session, form: FormData) -> None:
+    fields = {"text": text_of(form, "text"), "subtask": text_of(form, "subtask") or None}
+    await actions.tell(session, validate(UserMessage, fields, "message"))
+
+
+async def _interrupt(session: Session, form: FormData) -> None:
+    fields = {"subtask": text_of(form, "subtask") or None}
+    await session.interrupt(validate(Interruption, fields, "interruption").subtask)
+
+
+async def _raise_limits(session: Session, form: FormData) -> None:
+    limits = _limits(*(text_of(form, name) for name in ("turns", "budget", "deadline")))
+    raised = validate(RaisedLimits, limits, "request")
+    if raised == RaisedLimits():
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Give at least one of turns, budget and time.")
+    await actions.raise_limits(session, raised)
+
+
+async def _finish(session: Session, _: FormData) -> None:
+    await session.finish_now()
+
+
+async def _cancel(session: Session, _: FormData) -> None:
+    await session.cancel()
+
+
+_ACTIONS: Final[Mapping[str, Callable[[Session, FormData], Awaitable[None]]]] = {
+    "plan": _decide_plan,
+    "calls": _decide_call,
+    "answers": _answer,
+    "edits": _edit_plan,
+    "messages": _tell,
+    "interrupt": _interrupt,
+    "limits": _raise_limits,
+    "finish": _finish,
+    "cancel": _cancel,
+}
+
+PAGES: Final = (
+    Route("/login", login),
+    Route("/login", enter_token, methods=["POST"]),
+    Route("/logout", _form(logout), methods=["POST"]),
+    Route("/", ask),
+    Route("/sessions", sessions),
+    Route("/sessions", _form(start), methods=["POST"]),
+    Route("/sessions/{session}", session),
+    Route("/sessions/{session}/stream", stream),
+    Route("/sessions/{session}/report", report),
+    Route("/sessions/{session}/report.html", report_file),
+    Route("/report.css", report_css),
+    Route("/sessions/{session}/artifacts/{number:int}", artifact),
+    Route("/sessions/{session}/{action}", _form(act), methods=["POST"]),
+    Route("/spend", spend),
+)

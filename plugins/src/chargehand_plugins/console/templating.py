@@ -1,0 +1,38 @@
+"""The templates of the console's pages."""
+
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from chargehand_cli.rendering.templating import templates
+from chargehand_cli.rendering.text import dollars, duration, size
+
+_STATES: Final = {"canceled": "cancelled", "timed_out": "timed out"}
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template."""
+    return _environment().get_template(template).render(**values)
+
+
+@cache
+def _environment() -> Environment:
+    filters = {"dollars": _dollars, "duration": duration, "size": size, "words": _words, "moment": _moment}
+    return templates("chargehand_plugins.console", filters)
+
+
+def _dollars(amount: Decimal) -> str:
+    return dollars(float(amount))
+
+
+def _words(state: str) -> str:
+    return _STATES.get(state, state.replace("_", " "))
+
+
+def _moment(moment: datetime) -> Markup:
+    """Write a time in UTC; the page's script writes it in the reader's time zone."""
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(), f"{moment:%Y-%m-%d %H:%M} UTC")

@@ -1,0 +1,44 @@
+"""A console that is served over real HTTP, for a worker with a scripted model."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from httpx2 import AsyncClient
+from temporalio.client import Client
+
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.server import RunningConsole, serving
+from chargehand_plugins.console.settings import ConsoleSettings
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Respond
+
+TOKEN = "test-token-of-the-console"
+
+
+@dataclass(frozen=True)
+class OpenConsole:
+    """A console and its worker."""
+
+    running: RunningConsole
+    environment: SessionEnvironment
+    api: AsyncClient
+    """Sends the token."""
+    folder: Path
+
+
+@asynccontextmanager
+async def open_console(
+    client: Client, folder: Path, respond: Respond, *, tenant: str | None = None, **settings: float
+) -> AsyncGenerator[OpenConsole]:
+    """Serve a console on a free port."""
+    async with open_environment(client, folder, respond) as environment:
+        backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"), tenant=tenant)
+        async with (
+            serving(backend, ConsoleSettings(TOKEN, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
+            AsyncClient(
+                base_url=running.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False
+            ) as api,
+        ):
+            yield OpenConsole(running, environment, api, folder)

@@ -1,0 +1,229 @@
+"""Who may talk to the console: nobody but programs with the token, and its own pages in browsers that are signed in."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable
+from itertools import product
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient, Response, TransportError
+from temporalio.client import Client
+
+from chargehand.download import safe_name
+from chargehand.errors import SessionCancelled
+from chargehand_plugins.console.access import Rates
+from chargehand_plugins.console.api import OPERATIONS
+from chargehand_plugins.console.pages import PAGES
+from chargehand_plugins.console.settings import ConsoleSettings, UnusableConsole
+from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
+from tests.scripted_model import Script, subtask
+
+STRANGERS = (
+    "evil.example",
+    "127.0.0.1",
+    "127.0.0.1.evil.example:{port}",
+    "localhost:1",
+    "[::1]:{port}",
+    "",
+    "127.1:{port}",
+)
+
+
+@pytest.fixture(scope="module")
+async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
+    folder = tmp_path_factory.mktemp("guarded")
+    limits: dict[str, Any] = {"most_body_bytes": 3_000_000, "idle_seconds": 0.5, "requests_per_minute": 100_000}
+    async with open_console(client, folder, Script().plan(subtask("T1")), **limits) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def browser(console: OpenConsole) -> AsyncIterator[AsyncClient]:
+    """A browser that has opened the link."""
+    async with AsyncClient(base_url=console.running.url, trust_env=False) as opened:
+        link = console.running.sign_in_link()
+        assert (await opened.get(link)).status_code == 200
+        yield opened
+
+
+def everything(session: str = "any") -> list[tuple[str, str]]:
+    """Every way to ask for something."""
+    of_api = [(each.method, f"/api/v1{each.path}") for each in OPERATIONS]
+    of_pages = [(method, each.path) for each in PAGES for method in sorted(each.methods or ()) if method != "HEAD"]
+    filled = {"{session}": session, "{number:int}": "1", "{number}": "1", "{action}": "finish"}
+    found: list[tuple[str, str]] = []
+    for method, path in (*of_api, ("GET", "/api/v1/openapi.json"), *of_pages):
+        found.append((method, re.sub(r"\{\w+(:int)?\}", lambda hole: filled[hole[0]], path)))
+    return found
+
+
+async def test_nothing_without_the_token(console: OpenConsole) -> None:
+    """Every operation and page but the sign-in refuses those who have not shown the token, and those who guess."""
+    guess = {"Authorization": f"Bearer {TOKEN}x", "Cookie": f"chargehand-{console.running.port}={TOKEN}"}
+    async with AsyncClient(base_url=console.running.url, trust_env=False) as stranger:
+        guarded = [each for each in everything() if each[1] != "/login"]
+        for (method, path), headers in [*((each, {}) for each in guarded), *((each, guess) for each in guarded[::8])]:
+            answered = await stranger.request(method, path, headers={"Origin": console.running.url, **headers})
+            is_asked_in = answered.status_code == 303 and answered.headers["location"] == "/login"
+            assert answered.status_code == 401 or is_asked_in, (method, path)
+
+
+async def test_no_other_host(console: OpenConsole) -> None:
+    """A name that resolves to this machine is refused, with the token too."""
+    for host in STRANGERS:
+        name = host.format(port=console.running.port)
+        answered = await console.api.get("/api/v1/spend", headers={"Host": name})
+        assert answered.status_code in (400, 421), name
+
+
+async def test_no_other_page(console: OpenConsole, browser: AsyncClient) -> None:
+    """What another page sends with a browser's cookie is refused, and so is a form that was made for nobody."""
+    own = console.running.url
+    foreign = [
+        *({"Origin": each} for each in ("http://evil.example", "null", own.replace("http:", "https:"), f"{own}/")),
+        {"Origin": own, "Sec-Fetch-Site": "cross-site"},
+        {"Origin": own, "Sec-Fetch-Site": "same-site"},
+        {},
+    ]
+    for headers, path in product(foreign, ("/sessions", "/login")):
+        answered = await browser.post(path, headers=headers, data={"goal": "Leak it.", "token": TOKEN})
+        assert answered.status_code == 403, (headers, path)
+    without = await browser.post("/sessions", headers={"Origin": own}, data={"goal": "Leak it."})
+    forged = await browser.post("/sessions", headers={"Origin": own}, data={"goal": "Leak it.", "csrf": "0" * 64})
+
+    assert (without.status_code, forged.status_code) == (403, 403)
+    assert (
+        await browser.get("/", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"})
+    ).status_code == 403
+    assert (await browser.get("/", headers={"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"})).status_code == 200
+
+
+async def test_a_form_sent_twice_starts_one_session(console: OpenConsole, browser: AsyncClient) -> None:
+    """A second click starts nothing, a changed form does; a goal is text, whatever it means on a command line."""
+    fields = dict(re.findall(r'name="(csrf|key)" value="([^"]*)"', (await browser.get("/")).text))
+
+    async def send(goal: str) -> Response:
+        return await browser.post(
+            "/sessions", headers={"Origin": console.running.url}, data=fields | {"goal": goal, "approve_plan": "on"}
+        )
+
+    first, second, other = [await send(goal) for goal in ("Once, please.", "Once, please.", "Another one.")]
+    dash = await send("-")
+
+    assert first.status_code == 303
+    assert first.headers["location"] == second.headers["location"] != other.headers["location"]
+    assert dash.status_code == 422
+    for each in (first, other):
+        session = console.environment.chargehand.session(each.headers["location"].rpartition("/")[2])
+        await session.cancel()
+        with pytest.raises(SessionCancelled):
+            await session.result()
+    assert "<h1>Once, please.</h1>" in (await browser.get(first.headers["location"])).text
+
+
+async def test_a_link_signs_in_once(console: OpenConsole) -> None:
+    """The link gives one browser a cookie that no script and no other page gets; then it is used up."""
+    link = console.running.sign_in_link()
+    async with AsyncClient(trust_env=False) as first, AsyncClient(trust_env=False) as second:
+        cookie = (await first.get(link)).headers["set-cookie"]
+        again = await second.get(link)
+
+    assert "HttpOnly" in cookie
+    assert "samesite=strict" in cookie.lower()
+    assert "set-cookie" not in again.headers
+
+
+async def test_every_answer_is_guarded(browser: AsyncClient) -> None:
+    """No page may run what is not its own, be framed, or be kept; nor may an error or a refusal."""
+    for path in ("/", "/sessions", "/spend", "/login", "/static/console.js", "/nowhere", "/sessions/nobody"):
+        headers = (await browser.get(path)).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+
+
+async def refusal(answering: Awaitable[Response]) -> int:
+    """Return the status of a refusal; in the middle of a large body, the answer can be lost."""
+    try:
+        return (await answering).status_code
+    except TransportError:
+        return 413
+
+
+async def test_too_much_is_refused(console: OpenConsole) -> None:
+    """Bodies, files and fields are bounded, whether or not their size is announced."""
+    large = b"x" * 2_500_000
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield large
+
+    json_type = {"Content-Type": "application/json"}
+    many = [("documents", (f"{number}.txt", b"x")) for number in range(201)]
+    fields = {f"field{number}": "x" for number in range(101)} | {"request": "{}"}
+    announced = await console.api.post("/api/v1/sessions", content=large, headers=json_type)
+    crowded = await console.api.post("/api/v1/sessions", data={"request": "{}"}, files=many)
+    wordy = await console.api.post("/api/v1/sessions", data=fields, files=many[:1])
+
+    own = {"Origin": console.running.url}
+    async with AsyncClient(base_url=console.running.url, trust_env=False) as stranger:
+        unasked = await refusal(stranger.post("/login", headers=own, data={"token": "x"}, files={"file": large}))
+    endless_status = await refusal(console.api.post("/api/v1/sessions", content=endless(), headers=json_type))
+
+    assert (announced.status_code, unasked, endless_status) == (413, 413, 413)
+    assert (crowded.status_code, wordy.status_code) == (422, 422)
+    assert "200" in crowded.json()["detail"]
+
+
+async def test_a_client_that_stops_in_the_middle_is_dropped(console: OpenConsole) -> None:
+    """A body that does not arrive is not waited for."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", console.running.port)
+    head = (
+        f"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1:{console.running.port}\r\nAuthorization: Bearer {TOKEN}\r\n"
+    )
+    writer.write(f'{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"goal'.encode())
+    answered = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+
+    assert answered.startswith(b"HTTP/1.1 408")
+
+
+async def test_names_never_leave_the_folder(console: OpenConsole) -> None:
+    """A path names neither a static file nor a session above its folder."""
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/sessions/..%2f..%2fetc"):
+        assert (await console.api.get(path)).status_code in (303, 404), path
+    assert {safe_name(name) for name in ("..", "../x", "/etc/x", "a\\..\\x", ".x")} == {"file", "x"}
+
+
+def test_a_client_that_asks_too_often_is_told_how_long_to_wait() -> None:
+    """At any moment a client has a minute's worth at most, and gets it back at the rate."""
+    now = [0.0]
+    rates = Rates(60, lambda: now[0])
+
+    waits = [rates.wait_seconds("a") for _ in range(62)]
+    now[0] += 2
+
+    assert waits == [0] * 60 + [1, 1]
+    assert [rates.wait_seconds("a") for _ in range(3)] == [0, 0, 1]
+    assert rates.wait_seconds("b") == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"token": "short"},
+        {"token": TOKEN, "host": "0.0.0.0"},
+        {"token": TOKEN, "host": "0.0.0.0", "certificate": "c.pem", "private_key": "k.pem"},
+        {"token": TOKEN, "certificate": "c.pem"},
+        {"token": TOKEN, "public_url": "http://console.example"},
+        {"token": TOKEN, "public_url": "https://console.example/path"},
+    ],
+)
+def test_insecure_settings_are_refused(settings: dict[str, str]) -> None:
+    """Nobody serves the console in the open by mistake."""
+    with pytest.raises(UnusableConsole):
+        ConsoleSettings(**settings)  # pyright: ignore[reportArgumentType]  # strings only

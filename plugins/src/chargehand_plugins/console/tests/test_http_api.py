@@ -1,0 +1,243 @@
+"""The HTTP API on a real server: what a program can do with a session."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from itertools import product
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from chargehand.contracts import Report
+from chargehand.errors import SessionNotFound
+from chargehand_plugins.console.api import OPERATIONS
+from chargehand_plugins.console.streams import message
+from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
+from tests.scripted_model import Held, Script, answer, subtask
+from tests.waiting import until, until_state
+
+HELD = Held(answer("Late."))
+GOAL = "What do the documents say?"
+STEERED = "Let me steer."
+SCRIPT = (
+    Script()
+    .plan(subtask("T1"), subtask("T2"))
+    .work("", answer("It is known."))
+    .plan(subtask("T3"), subtask("T4", after=["T3"]), goal=STEERED)
+    .work("T3", HELD)
+)
+
+
+@pytest.fixture(scope="module")
+async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
+    async with open_console(client, tmp_path_factory.mktemp("console"), SCRIPT) as opened:
+        yield opened
+
+
+async def start(console: OpenConsole, **fields: Any) -> str:
+    answered = await console.api.post("/api/v1/sessions", json={"goal": GOAL, **fields})
+    assert answered.status_code == 201, answered.text
+    return answered.json()["session"]
+
+
+async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
+    """A program starts a session, decides on its plan, waits for the report, and finds it in the list."""
+    session = await start(console, approval="plan")
+    path = f"/api/v1/sessions/{session}"
+    await until_state(console.environment.chargehand.session(session), "awaiting_approval")
+    not_yet = await console.api.get(f"{path}/result")
+    plan = (await console.api.get(f"{path}/plan")).json()
+    del plan["subtasks"][1]
+    decided = await console.api.post(f"{path}/plan", json={"decision": "edit", "plan": plan})
+    reported = await console.api.get(f"{path}/result?wait=60")
+    again = await console.api.post(f"{path}/plan", json={"decision": "approve"})
+    listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
+
+    assert not_yet.status_code == 202
+    assert decided.status_code == 200, decided.text
+    assert [each["id"] for each in decided.json()["subtasks"]] == ["T1"]
+    assert [each.id for each in Report.model_validate_json(reported.content).subtasks] == ["T1"]
+    assert again.status_code == 409
+    assert session in [each["id"] for each in listed]
+
+
+async def test_a_running_session_is_steered(console: OpenConsole) -> None:
+    """What has not begun is changed, agents are told and interrupted, limits are raised, the report is asked for."""
+    session = await start(console, goal=STEERED)
+    path = f"/api/v1/sessions/{session}"
+    await HELD.reached.wait()
+    edited = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T4"}]})
+    begun = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T3"}]})
+    told = await console.api.post(f"{path}/messages", json={"text": "Be brief.", "subtask": "T3"})
+    interrupted = await console.api.post(f"{path}/interrupt", json={})
+    raised = await console.api.post(f"{path}/limits", json={"max_turns": 44, "budget_usd": 3})
+    finished = await console.api.post(f"{path}/finish")
+    reported = (await console.api.get(f"{path}/result?wait=60")).json()
+
+    assert [each["id"] for each in edited.json()["subtasks"]] == ["T3"]
+    assert begun.status_code in (409, 422)
+    assert [each.status_code for each in (told, interrupted, finished)] == [200] * 3, told.text
+    assert (raised.json()["max_turns"], raised.json()["budget_usd"]) == (44, 3)
+    assert reported["stop_reason"] == "finish_now"
+
+
+async def test_documents_travel_in_a_form(console: OpenConsole) -> None:
+    """Each file becomes a document of the request, stored under its own safe name wherever the client had it."""
+    request = json.dumps({"goal": GOAL})
+    names = ["notes.txt", "../../etc/passwd.txt", "C:\\Users\\a\\notes.txt"]
+    files = [("documents", (name, f"Text of {name}.".encode())) for name in names]
+    answered = await console.api.post("/api/v1/sessions", data={"request": request}, files=files)
+
+    assert answered.status_code == 201, answered.text
+    found = await console.environment.chargehand.session(answered.json()["session"]).request()
+    assert [each.rpartition("/")[2] for each in found.documents] == ["notes.txt", "passwd.txt", "notes%20%282%29.txt"]
+
+
+async def test_a_repeated_request_starts_one_session(console: OpenConsole) -> None:
+    """The same key returns the same session, also at the same time; for another request it is refused."""
+    headers = {"Idempotency-Key": "order-4711"}
+    same = [console.api.post("/api/v1/sessions", json={"goal": GOAL}, headers=headers) for _ in range(5)]
+    sessions = {(await each).json()["session"] for each in asyncio.as_completed(same)}
+    other = await console.api.post("/api/v1/sessions", json={"goal": "Another goal."}, headers=headers)
+
+    assert len(sessions) == 1
+    assert other.status_code == 422
+    assert "Idempotency-Key" in other.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "goal: is required"),
+        (b'{"goal": "ok?", "limits": {"budget_usd": -1}}', "limits.budget_usd: "),
+        (b'{"goal": "ok?", "bugdet": 1}', "bugdet: is not a known field"),
+        (b'{"goal": "ok?", "goal": "no"}', "goal"),
+        (b"[" * 100_000, "levels deep"),
+        (b"not json", "JSON"),
+        (b"", "JSON"),
+    ],
+)
+async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes, words: str) -> None:
+    """Whatever is wrong is told at once, as problem details, and nothing is started."""
+    answered = await console.api.post("/api/v1/sessions", content=body, headers={"Content-Type": "application/json"})
+
+    assert answered.status_code == 422
+    assert answered.headers["content-type"] == "application/problem+json"
+    assert answered.json()["detail"].startswith("The request is invalid: ")
+    assert words in answered.json()["detail"]
+
+
+async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
+    """Every operation on a session that does not exist says so, and so does one on a workflow that is no session."""
+    other = await client.start_workflow("NoSession", id="payroll", task_queue="nobody-polls-this")
+    for each, session in product(OPERATIONS, ("nobody", other.id)):
+        if "{session}" in each.path:
+            path = f"/api/v1{each.path}".format(session=session, number=1)
+            answered = await console.api.request(each.method, path, json={} if each.takes else None)
+            assert answered.status_code == 404, (each.name, session)
+
+    with pytest.raises(SessionNotFound):
+        await console.environment.chargehand.session(other.id).cancel()
+    happened = [EventType.Name(each.event_type) async for each in other.fetch_history_events()]
+    assert not [each for each in happened if "CANCEL" in each]
+    await other.terminate()
+
+
+async def test_the_document_describes_every_operation(console: OpenConsole) -> None:
+    """The OpenAPI document is valid, and has each operation that is served."""
+    document = (await console.api.get("/api/v1/openapi.json")).json()
+
+    validate(document)
+    described = {each["operationId"] for path in document["paths"].values() for each in path.values()}
+    assert described == {each.name for each in OPERATIONS}
+
+
+async def test_a_filter_that_no_server_takes_is_invalid(console: OpenConsole) -> None:
+    """It is refused at once, since the client would repeat what the server cannot read."""
+    answered = await console.api.get("/api/v1/sessions", params={"crew": "\0"})
+
+    assert answered.status_code == 422
+    assert "crew: " in answered.json()["detail"]
+
+
+def test_an_event_is_what_was_sent() -> None:
+    """Only the protocol's line ends divide data: JSON may contain those that others know."""
+    data = json.dumps("a\u2028b\u0085c\x1cd", ensure_ascii=False)
+
+    assert message(data) == f"data: {data}\n\n"
+    assert message("a\rb\r\nid: 1\n", "live") == "event: live\ndata: a\ndata: b\ndata: id: 1\ndata: \n\n"
+
+
+async def events_of(console: OpenConsole, path: str, **headers: str) -> list[dict[str, Any]]:
+    """Read an event stream to its end."""
+    found: list[dict[str, Any]] = []
+    async with console.api.stream("GET", path, headers=headers) as answered:
+        assert answered.status_code == 200
+        assert answered.headers["content-type"].startswith("text/event-stream")
+        cursor = ""
+        async for line in answered.aiter_lines():
+            cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
+            if line.startswith("data: "):
+                found.append(json.loads(line.removeprefix("data: ")))
+                assert found[-1]["cursor"] == cursor
+    return found
+
+
+def without_cursors(events: list[dict[str, Any]]) -> list[str]:
+    """List events in an order that does not depend on which subtask was faster."""
+    return sorted(json.dumps({**each, "cursor": ""}) for each in events)
+
+
+async def test_events_resume_where_they_were_left(console: OpenConsole) -> None:
+    """From an event on, a client that comes back with its id gets the others, none twice and none left out."""
+    session = await start(console)
+    path = f"/api/v1/sessions/{session}/events"
+    whole = await events_of(console, path)
+    rests = [await events_of(console, path, **{"Last-Event-ID": each["cursor"]}) for each in whole[:-1:4]]
+    invalid = await console.api.get(path, headers={"Last-Event-ID": "nonsense"})
+
+    assert whole[-1]["kind"] == "end"
+    assert {"plan", "subtask", "turn", "spend", "state"} <= {each["kind"] for each in whole}
+    for number, rest in enumerate(rests):
+        assert without_cursors(rest) == without_cursors(whole[4 * number + 1 :])
+    assert invalid.status_code == 422
+
+
+async def test_spend_adds_up_what_is_listed(console: OpenConsole) -> None:
+    """The sums by day and tenant are those of the sessions that the list shows."""
+    for session in [await start(console, tenant=tenant) for tenant in ("acme", "acme", "globex")]:
+        assert (await console.api.get(f"/api/v1/sessions/{session}/result?wait=60")).status_code == 200
+
+    async def is_listed() -> bool:
+        listed = (await console.api.get("/api/v1/sessions?tenant=acme&state=finished")).json()["sessions"]
+        return len(listed) == 2 and all(each["cost_usd"] for each in listed)
+
+    await until(is_listed)
+    listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
+    spend = (await console.api.get("/api/v1/spend")).json()
+
+    by_tenant = {each["tenant"]: each for each in spend["rows"]}
+    assert {name: by_tenant[name]["sessions"] for name in ("acme", "globex")} == {"acme": 2, "globex": 1}
+    assert by_tenant["acme"]["dollars"] == pytest.approx(2 * by_tenant["globex"]["dollars"])
+    assert spend["total"]["sessions"] == len(listed)
+    assert spend["total"]["dollars"] == pytest.approx(sum(each["cost_usd"] or 0 for each in listed))
+
+
+async def test_only_what_waits_is_decided(console: OpenConsole) -> None:
+    """A call, a question or a plan that does not wait is a conflict, and a decision that is incomplete is invalid."""
+    session = await start(console, approval="plan")
+    path = f"/api/v1/sessions/{session}"
+    await until_state(console.environment.chargehand.session(session), "awaiting_approval")
+    call = {"call": "c1", "hash": "0" * 64, "decision": "approve"}
+    bodies = {"calls": call, "answers": {"subtask": "T1", "text": "Yes."}}
+    conflicts = [(await console.api.post(f"{path}/{name}", json=body)).status_code for name, body in bodies.items()]
+    incomplete = await console.api.post(f"{path}/plan", json={"decision": "edit"})
+    rejected = await console.api.post(f"{path}/plan", json={"decision": "reject", "reason": "Not now."})
+    ended = await console.api.get(f"{path}/result?wait=60")
+
+    assert conflicts == [409, 409]
+    assert (incomplete.status_code, rejected.status_code, ended.status_code) == (422, 202, 409)
+    assert ended.json()["kind"] == "PlanRejected"

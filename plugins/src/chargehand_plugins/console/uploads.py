@@ -1,0 +1,64 @@
+"""Documents that clients send: kept under safe names for a moment, then stored where the workers read them."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import Request
+
+from chargehand.download import safe_name, unique_name
+from chargehand.upload import store_documents
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.problems import invalid
+
+MOST_FILES: Final = 200
+_MOST_FIELDS: Final = 100
+_MOST_FIELD_BYTES: Final = 1_000_000
+_MOST_SINGLE_FILES: Final = 50
+"""More are stored as one folder: every turn carries the names of a session's documents."""
+_PIECE_BYTES: Final = 1 << 20
+
+
+async def read_form(request: Request) -> FormData:
+    """Read a form with files, which are on disk if they are large; bounded in count here, in bytes by the guard."""
+    try:
+        form = await request.form(max_files=MOST_FILES, max_fields=_MOST_FIELDS, max_part_size=_MOST_FIELD_BYTES)
+    except (MultiPartException, HTTPException) as error:
+        problem = error.message if isinstance(error, MultiPartException) else error.detail
+        raise invalid("form", [f"input: {problem}"]) from error
+    return form
+
+
+def files_of(form: FormData, name: str) -> list[UploadFile]:
+    """List the files of a field; browsers send a nameless empty one for an empty field."""
+    return [each for each in form.getlist(name) if isinstance(each, UploadFile) and each.filename]
+
+
+async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[str, ...]:
+    """Store files and return their addresses as documents.
+
+    Raises:
+        UploadRefused: a file is empty or too large, or it is unknown where the workers read documents.
+    """
+    if not files:
+        return ()
+    root = backend.require_artifacts()
+    with tempfile.TemporaryDirectory(prefix="chargehand-upload-") as temporary:
+        folder = Path(temporary) / "documents"
+        folder.mkdir()
+        taken: set[str] = set()
+        paths = [await _write(each, folder / unique_name(safe_name(each.filename or ""), taken)) for each in files]
+        sources = paths if len(paths) <= _MOST_SINGLE_FILES else [folder]
+        return await asyncio.to_thread(store_documents, sources, root, encryption=backend.encryption)
+
+
+async def _write(file: UploadFile, path: Path) -> Path:
+    with await asyncio.to_thread(path.open, "wb") as target:
+        while piece := await file.read(_PIECE_BYTES):
+            await asyncio.to_thread(target.write, piece)
+    return path

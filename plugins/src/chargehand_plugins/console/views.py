@@ -1,0 +1,206 @@
+"""What the pages show of a session: the facts of its status, or of its report once it has ended."""
+
+import hashlib
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from chargehand import (
+    Artifact,
+    ChargehandError,
+    NotReachable,
+    PendingCall,
+    Question,
+    Report,
+    Session,
+    SessionEnded,
+    Status,
+    SubtaskRecord,
+)
+from chargehand_cli.rendering.text import dollars, duration, session_facts
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.templating import render
+
+_MARKS: Final = {
+    "waiting": "·", "running": "▶", "success": "✔", "partial": "◐", "failure": "✘", "escalation": "↑", "skipped": "–",
+}  # fmt: skip
+_WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
+
+
+@dataclass(frozen=True)
+class SubtaskView:
+    """One line of the tree."""
+
+    id: str
+    agent: str
+    state: str
+    mark: str
+    words: str
+    instruction: str
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A tool call that awaits approval."""
+
+    id: str
+    hash: str
+    subtask: str
+    agent: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """Everything that a session's page shows."""
+
+    goal: str = ""
+    state: str = "running"
+    facts: tuple[str, ...] = ()
+    remark: str = ""
+    subtasks: tuple[SubtaskView, ...] = ()
+    plan_json: str = ""
+    """The plan that awaits approval."""
+    questions: tuple[Question, ...] = ()
+    calls: tuple[CallView, ...] = ()
+    max_turns: int = 0
+    budget: str = ""
+    is_open: bool = True
+    can_steer: bool = False
+    can_change: bool = False
+    """Whether a part of the plan has not begun, and can be changed."""
+    has_report: bool = False
+    artifacts: tuple[Artifact, ...] = ()
+    web_ui: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Renders the parts of a session's page for one browser."""
+
+    session_id: str
+    csrf: str
+    base: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", f"/sessions/{quote(self.session_id, safe='')}")
+
+    def live(self, view: SessionView) -> Markup:
+        """Render what only shows."""
+        return Markup(render("_live.html", view=view, base=self.base))  # noqa: S704  # the template has escaped it
+
+    def actions(self, view: SessionView) -> Markup:
+        """Render what people can do."""
+        return Markup(render("_actions.html", view=view, base=self.base, csrf=self.csrf, session_id=self.session_id))  # noqa: S704  # as above
+
+    def whole(self, view: SessionView, problem: str = "") -> str:
+        """Render the page."""
+        actions = self.actions(view)
+        return render(
+            "session.html",
+            view=view,
+            session_id=self.session_id,
+            base=self.base,
+            csrf=self.csrf,
+            here="",
+            problem=problem,
+            live=self.live(view),
+            actions=actions,
+            key=key_of(actions),
+        )
+
+
+def key_of(html: str) -> str:
+    """Name a fragment, so that the page can tell whether it has it."""
+    return hashlib.sha256(html.encode()).hexdigest()[:16]
+
+
+async def view_session(backend: Backend, session_id: str) -> SessionView:
+    """Read what the page shows; without a worker, what the server knows.
+
+    Raises:
+        SessionNotFound: there is no such session.
+    """
+    session, goes_on = await backend.find(session_id)
+    web_ui = backend.session_url(session_id)
+    if goes_on:
+        try:
+            return _of_status(await session.status(), web_ui)
+        except NotReachable:
+            goal = await _goal(session)
+            return SessionView(goal=goal, remark="Waiting: no worker answers.", web_ui=web_ui)
+    try:
+        return _of_report(await session.result(), web_ui)
+    except SessionEnded as error:
+        state = "cancelled" if type(error).__name__ == "SessionCancelled" else "failed"
+        goal = await _goal(session)
+        return SessionView(goal=goal, state=state, remark=str(error), is_open=False, web_ui=web_ui)
+
+
+async def _goal(session: Session) -> str:
+    with suppress(ChargehandError):
+        return (await session.request()).goal
+    return ""
+
+
+def _of_status(status: Status, web_ui: str | None) -> SessionView:
+    started = [f"{duration(datetime.now(UTC) - status.started_at)} so far"] if status.started_at else []
+    spend = [
+        f"{status.turns} of {status.max_turns} turns",
+        f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}",
+    ]
+    awaits = status.state == "awaiting_approval" and status.plan is not None
+    return SessionView(
+        goal=status.goal,
+        state=status.state,
+        facts=(*(spend if status.max_turns else ()), *started),
+        remark="Paused at a limit: raise it, or have the report written." if status.state == "paused" else "",
+        subtasks=tuple(_subtask(each) for each in status.subtasks),
+        plan_json=status.plan.model_dump_json(indent=2) if awaits and status.plan else "",
+        questions=status.questions,
+        calls=tuple(_call(each) for each in status.calls),
+        max_turns=status.max_turns,
+        budget=f"{status.budget_usd:.2f}",
+        can_steer=status.state not in _WORK_IS_OVER,
+        can_change=not awaits
+        and status.state not in _WORK_IS_OVER
+        and any(each.state == "waiting" for each in status.subtasks),
+        web_ui=web_ui,
+    )
+
+
+def _of_report(report: Report, web_ui: str | None) -> SessionView:
+    return SessionView(
+        goal=report.goal,
+        state="finished",
+        facts=tuple(session_facts(report)),
+        remark=report.notice,
+        subtasks=tuple(_subtask(each) for each in report.subtasks),
+        is_open=False,
+        has_report=True,
+        artifacts=report.artifacts,
+        web_ui=web_ui,
+    )
+
+
+def _subtask(record: SubtaskRecord) -> SubtaskView:
+    facts = [f"waiting for {', '.join(record.depends_on)}"] if record.state == "waiting" and record.depends_on else []
+    facts = facts or [record.state]
+    facts += [f"for each item of {record.for_each}"] if record.for_each else []
+    facts += [record.reason] if record.reason and record.reason != record.state else []
+    facts += [f"attempt {record.attempts}"] if record.attempts > 1 else []
+    facts += [duration(record.ended_at - record.started_at)] if record.started_at and record.ended_at else []
+    return SubtaskView(
+        record.id, record.agent, record.state, _MARKS[record.state], ", ".join(facts), record.instruction
+    )
+
+
+def _call(call: PendingCall) -> CallView:
+    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
+    return CallView(call.id, call.hash, call.subtask, call.agent, call.tool, arguments)

@@ -1,0 +1,348 @@
+"""The tools of the MCP server: how an assistant hands work over to sessions, follows and steers them.
+
+Descriptions are read by a model: they say what a tool does, when to use it, and nothing else.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Annotated, Final
+
+from mcp.server.mcpserver import Context, Image
+from pydantic import Field, JsonValue, ValidationError
+
+from chargehand import (
+    PendingCall,
+    Plan,
+    Report,
+    Session,
+    SessionRequest,
+)
+from chargehand.contracts import PlanChange
+from chargehand.converter import describe_problems, join_problems
+from chargehand.download import read_artifact
+from chargehand.errors import UploadRefused
+from chargehand.payloads.settings import encryption_of
+from chargehand.temporal_errors import translated
+from chargehand.upload import store_documents
+from chargehand.visibility import describe_session, is_open, state_word
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import NAME_SHARED_FILES
+from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.text import dollars, report_markdown
+from chargehand_cli.request import BadRequest
+from chargehand_plugins.mcp.server.documents import allowed_path
+from chargehand_plugins.mcp.server.position import (
+    ENDED,
+    Listed,
+    MadeFile,
+    Position,
+    may_need_something,
+    position_of,
+    progress_words,
+)
+
+SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
+Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
+Reason = Annotated[str, Field(max_length=2_000)]
+
+_MOST_CHARACTERS: Final = 100_000
+"""Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
+_MOST_IMAGE_BYTES: Final = 1_000_000
+_MOST_DOCUMENTS: Final = 200
+
+
+class SessionTools:
+    """The tools, on one connection, with the folders whose documents sessions may read."""
+
+    def __init__(self, connection: Connection, folders: Sequence[Path]) -> None:
+        self._connection = connection
+        self._folders = folders
+        self._opening = asyncio.Lock()
+        self._cursors: dict[str, str] = {}
+        """The latest event of each session that was followed: the next wait goes on from there."""
+
+    async def start_session(
+        self,
+        goal: Annotated[str, Field(description="What to find out or do, complete: agents see nothing else.")],
+        *,
+        documents: Annotated[
+            tuple[str, ...],
+            Field(description="Files and folders that the agents may read.", max_length=_MOST_DOCUMENTS),
+        ] = (),
+        crew: Annotated[str | None, Field(description="Crew that does the work; `research` if left out.")] = None,
+        max_turns: Annotated[int | None, Field(description="Model calls in all; 20 if left out.")] = None,
+        budget_usd: Annotated[float | None, Field(description="US dollars in all; 2.00 if left out.")] = None,
+        deadline_minutes: Annotated[float | None, Field(description="Minutes in all; 10 if left out.")] = None,
+        approve_plan: Annotated[bool, Field(description="Wait until the plan is approved.")] = False,
+        allow_questions: Annotated[bool, Field(description="Let agents ask about ambiguous tasks.")] = False,
+        follows: Annotated[
+            str | None, Field(description="A finished session whose report the agents get to know.")
+        ] = None,
+        session: Annotated[
+            str | None, Field(description="An id of your choice; starting it twice gives the first.", max_length=200)
+        ] = None,
+    ) -> str:
+        """Hand a task to a crew of agents, which plan it, work and write a report with sources; returns at once."""
+        limits = {"max_turns": max_turns, "budget_usd": budget_usd, "deadline": _seconds(deadline_minutes)}
+        request = _request(
+            goal=goal,
+            crew=crew,
+            limits={name: value for name, value in limits.items() if value is not None},
+            approval="plan" if approve_plan else None,
+            questions="allowed" if allow_questions else None,
+        )
+        uploaded = await asyncio.to_thread(self._upload, documents)
+        request = request.model_copy(update={"documents": uploaded})
+        await self._open()
+        if follows is not None:
+            request = await (await self._session(follows)).follow_up(request)
+        started = await self._connection.chargehand.start(request, session_id=session)
+        return await self._standing(started)
+
+    async def session_status(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> Position:
+        """Tell where a session stands. Waits up to wait_seconds until it needs something or has ended."""
+        return await self._wait(await self._session(session), wait_seconds, ctx)
+
+    async def session_result(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> str:
+        """Return the report of a session as Markdown with its sources. Waits up to wait_seconds for it."""
+        found = await self._session(session)
+        position = await self._wait(found, wait_seconds, ctx)
+        if position.next_tools != ENDED:
+            return f"There is no report yet. {await self._standing(found)}"
+        return _shortened(report_markdown(await found.result()))
+
+    async def list_sessions(self, limit: Annotated[int, Field(ge=1, le=100)] = 10) -> list[Listed]:
+        """List the latest sessions, those of other callers included."""
+        await self._open()
+        found = self._connection.chargehand.list(limit)
+        return [Listed(session=each.id, state=each.state, started_at=each.started_at) async for each in found]
+
+    async def list_artifacts(self, session: SessionId) -> list[MadeFile]:
+        """List the files that a session's agents made, such as charts, once it has ended."""
+        made = (await self._report(session)).artifacts
+        return [
+            MadeFile(name=each.name, title=each.title, media_type=each.media_type, bytes=each.bytes) for each in made
+        ]
+
+    async def read_artifact(
+        self, session: SessionId, name: Annotated[str, Field(description="A name that list_artifacts returned.")]
+    ) -> str | Image:
+        """Read a file that a session's agents made: text or a picture."""
+        chosen = next((each for each in (await self._report(session)).artifacts if each.name == name), None)
+        if chosen is None:
+            raise BadRequest(f"Session '{session}' has made no file '{name}'; list_artifacts lists them.")
+        kind, _, form = chosen.media_type.partition("/")
+        is_picture = kind == "image" and form != "svg+xml"
+        if is_picture and chosen.bytes > _MOST_IMAGE_BYTES:
+            raise BadRequest(f"{name} has {chosen.bytes:,} bytes, too many: `chargehand artifacts {session} --to DIR`.")
+        place = self._connection.location.artifacts
+        if place is None:
+            raise BadRequest(f"It is not known where the workers keep files: {NAME_SHARED_FILES}")
+        content = await asyncio.to_thread(read_artifact, chosen.uri, place, encryption_of(os.environ))
+        if is_picture:
+            return Image(data=content, format=form)
+        try:
+            return _shortened(content.decode())
+        except UnicodeDecodeError:
+            raise BadRequest(
+                f"{name} is neither text nor a picture: `chargehand artifacts {session} --to DIR`."
+            ) from None
+
+    async def approve_plan(self, session: SessionId) -> str:
+        """Approve the plan of a session that awaits approval."""
+        found = await self._session(session)
+        await found.approve()
+        return await self._standing(found)
+
+    async def edit_plan(self, session: SessionId, plan: Plan) -> str:
+        """Replace the plan of a session that awaits approval, and have the new one carried out."""
+        found = await self._session(session)
+        await found.edit(plan)
+        return await self._standing(found)
+
+    async def reject_plan(self, session: SessionId, reason: Reason = "") -> str:
+        """Reject the plan of a session that awaits approval, which ends the session."""
+        found = await self._session(session)
+        await found.reject(reason)
+        return await self._standing(found)
+
+    async def approve_call(
+        self,
+        session: SessionId,
+        call: Annotated[str, Field(description="Id of the call, such as c1.")],
+        arguments: Annotated[
+            dict[str, JsonValue] | None, Field(description="Arguments to be used instead of those shown.")
+        ] = None,
+    ) -> str:
+        """Let an agent's tool call be made. It may change something in the world: show the call to the user first."""
+        found, waiting = await self._pending(session, call)
+        await found.approve_call(waiting, arguments)
+        return await self._standing(found)
+
+    async def reject_call(
+        self, session: SessionId, call: Annotated[str, Field(description="Id of the call.")], reason: Reason = ""
+    ) -> str:
+        """Keep an agent's tool call from being made; the agent is told the reason and goes on."""
+        found, waiting = await self._pending(session, call)
+        await found.reject_call(waiting, reason)
+        return await self._standing(found)
+
+    async def answer_question(
+        self,
+        session: SessionId,
+        text: Annotated[str, Field(description="The answer.", max_length=4_000)],
+        subtask: Annotated[str | None, Field(description="Subtask that asks, if several do.")] = None,
+    ) -> str:
+        """Answer a question of a session's agent. Ask the user what you do not know."""
+        found = await self._session(session)
+        asked = (await found.status()).questions
+        chosen = [each.subtask for each in asked if subtask in {None, each.subtask}]
+        if len(chosen) != 1:
+            known = ", ".join(each.subtask for each in asked) or "none"
+            raise BadRequest(f"subtask: name one that asks; those that do: {known}")
+        await found.answer(chosen[0], text)
+        return await self._standing(found)
+
+    async def tell_agents(
+        self,
+        session: SessionId,
+        text: Annotated[str, Field(description="What they read at their next turn.", max_length=4_000)],
+        subtask: Annotated[str | None, Field(description="Subtask whose agent is told; all if left out.")] = None,
+    ) -> str:
+        """Tell the agents of a running session something that helps or corrects them."""
+        found = await self._session(session)
+        await found.tell(text, subtask)
+        return await self._standing(found)
+
+    async def interrupt_agents(
+        self,
+        session: SessionId,
+        subtask: Annotated[str | None, Field(description="Subtask of the agent; all if left out.")] = None,
+    ) -> str:
+        """End the tools that agents are using, so that they go on with their next turn at once."""
+        found = await self._session(session)
+        await found.interrupt(subtask)
+        return await self._standing(found)
+
+    async def change_plan(
+        self, session: SessionId, edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
+    ) -> str:
+        """Change what has not begun of a running session's plan: add, drop, reword, reroute or reorder subtasks."""
+        found = await self._session(session)
+        await found.edit_plan(*edits)
+        return await self._standing(found)
+
+    async def raise_limits(
+        self,
+        session: SessionId,
+        max_turns: Annotated[int | None, Field(description="New total of model calls.")] = None,
+        budget_usd: Annotated[float | None, Field(description="New total of US dollars.")] = None,
+        deadline_minutes: Annotated[float | None, Field(description="New total of minutes since the start.")] = None,
+    ) -> str:
+        """Allow a running session more turns, money or time; a paused one goes on. It spends the user's money."""
+        found = await self._session(session)
+        await found.raise_limits(max_turns=max_turns, budget_usd=budget_usd, deadline=_seconds(deadline_minutes))
+        return await self._standing(found)
+
+    async def finish_session(self, session: SessionId) -> str:
+        """Stop a session's work and have the report written from the results so far."""
+        found = await self._session(session)
+        await found.finish_now()
+        return await self._standing(found)
+
+    async def cancel_session(self, session: SessionId) -> str:
+        """Stop a session without a report; what it has found is lost. finish_session keeps it."""
+        await (await self._session(session)).cancel()
+        return f"Session {session} is stopping."
+
+    async def _pending(self, session: str, call: str) -> tuple[Session, PendingCall]:
+        found = await self._session(session)
+        waiting = {each.id: each for each in (await found.status()).calls}
+        if call not in waiting:
+            raise BadRequest(f"call: '{call}' does not wait; calls that do: {', '.join(waiting) or 'none'}")
+        return found, waiting[call]
+
+    async def _open(self) -> None:
+        """Connect at the first use; start the embedded server again if it has ended."""
+        async with self._opening:
+            await self._connection.open()
+            await self._connection.mend()
+            self._connection.check_worker()
+
+    async def _session(self, session_id: str) -> Session:
+        await self._open()
+        await self._ending(session_id)  # no other workflow of the namespace is acted on
+        return self._connection.session(session_id)
+
+    async def _report(self, session_id: str) -> Report:
+        found = await self._session(session_id)
+        if not await self._ending(session_id):
+            raise BadRequest(f"Session '{session_id}' has not ended yet.")
+        return await found.result()
+
+    async def _wait(self, session: Session, seconds: int, ctx: Context) -> Position:
+        """Wait until a session needs something or has ended, and report its progress meanwhile."""
+        position = await self._position(session)
+        if position.next_tools or not seconds:
+            return position
+        count = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), aclosing(session.follow(self._cursors.get(session.id))) as events:
+                async for event in events:
+                    self._cursors[session.id] = event.cursor
+                    if words := progress_words(event):
+                        count += 1
+                        await ctx.report_progress(count, None, words)
+                    if may_need_something(event) and (position := await self._position(session)).next_tools:
+                        return position
+        return await self._position(session)
+
+    async def _standing(self, session: Session) -> str:
+        position = await self._position(session)
+        needs = f" It needs {position.next_tools}." if position.next_tools else ""
+        spent = (
+            f": {position.turns} of {position.max_turns} turns, "
+            f"{dollars(position.spent_usd)} of {dollars(position.budget_usd)}"
+        )
+        return f"Session {session.id} is {position.state}{spent if position.max_turns else ''}.{needs}"
+
+    async def _position(self, session: Session) -> Position:
+        return position_of(await session.status(), await self._ending(session.id))
+
+    async def _ending(self, session_id: str) -> str:
+        """Return how a session ended, in Temporal's word; empty while it goes on."""
+        with translated(session_id):
+            found = await describe_session(self._connection.chargehand.client, session_id)
+        return "" if is_open(found) else state_word(found)
+
+    def _upload(self, documents: Sequence[str]) -> tuple[str, ...]:
+        if not documents:
+            return ()
+        place = self._connection.location.artifacts
+        if place is None:
+            raise UploadRefused(f"Documents cannot be uploaded: {NAME_SHARED_FILES}")
+        paths = [allowed_path(each, self._folders) for each in documents]
+        return store_documents(paths, place, encryption=encryption_of(os.environ))
+
+
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else minutes * 60
+
+
+def _request(**fields: object) -> SessionRequest:
+    try:
+        return SessionRequest.model_validate({name: value for name, value in fields.items() if value})
+    except ValidationError as error:
+        raise BadRequest(
+            f"The request is invalid: {join_problems(describe_problems(error, SessionRequest))}"
+        ) from error
+
+
+def _shortened(text: str) -> str:
+    safe = safe_text(text)
+    if len(safe) <= _MOST_CHARACTERS:
+        return safe
+    return f"{safe[:_MOST_CHARACTERS]}\n\n[cut here: {len(safe) - _MOST_CHARACTERS:,} characters are left out]"
