@@ -68,7 +68,7 @@ Message = tuple[str, str, bytes, str]
 """Kind, name, contents and their encoding."""
 
 _NAMES: Final = {
-    "signal": [SignalName.REQUEST_GRANT, SignalName.GRANT, SignalName.STEER, "nobody_knows_this", "__temporal_x"],
+    "signal": [SignalName.MAILBOX, SignalName.STEER, "nobody_knows_this", "__temporal_x"],
     # Not `finish_now`, which makes sense whatever comes with it.
     "update": [
         *(UpdateName.DECIDE_PLAN, UpdateName.RAISE_LIMITS, UpdateName.ANSWER, UpdateName.TELL, UpdateName.EDIT_PLAN),

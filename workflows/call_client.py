@@ -9,8 +9,8 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from activities.contracts import ToolCall, ToolResult
 from chargehand.wire import SignalName
-from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import CallReply, CallReport, CallRequest, SubtaskRequest
+from workflows.mailbox.signals import raise_if_cancelled
 from workflows.on_exit import on_exit
 from workflows.rules.policy import acting_hash, success_key
 

@@ -29,6 +29,7 @@ from chargehand.contracts import (
     Usage,
     left_out,
 )
+from workflows.mailbox.contracts import MailboxState
 
 
 class ModelCallsState(Contract):
@@ -109,7 +110,7 @@ class SubtaskState(Contract):
     began_at: datetime
     rounds_begun: int
     corrections: int = left_out(0)
-    grants_asked: int = left_out(0)
+    mailbox: MailboxState = left_out(MailboxState())
     calls_requested: int = left_out(0)
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages that the agent has not read."""
@@ -193,8 +194,7 @@ class SupervisorState(Contract):
     model_calls: ModelCallsState
     holds_report: bool
     """Whether the report's worst case was reserved."""
-    grants_asked: int = left_out(0)
-    waited: timedelta = left_out(timedelta(0))
+    mailbox: MailboxState = left_out(MailboxState())
     limit_usage: LimitUsage = left_out(LimitUsage())
     provenance: ProvenanceState
     progress: ProgressState
@@ -254,32 +254,6 @@ class SubtaskRequest(Message):
     """Where the run before this one stopped."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
-
-
-Turns = Annotated[int, Field(ge=0, le=1_000)]
-"""A number of turns in a message, which anyone with access to the namespace can send."""
-
-
-class GrantRequest(Message):
-    """A child asks its parent for a larger grant."""
-
-    child: Annotated[str, Field(max_length=1_000)]
-    """The child's workflow id."""
-    number: Annotated[int, Field(ge=1, le=10_000)]
-    """1 for the child's first request."""
-    token: Annotated[str, Field(max_length=40)]
-    """Drawn at random for this request; its answer repeats it."""
-    turns: Turns
-    usd: Dollars
-
-
-class Grant(Message):
-    """The answer to a request: by how much the grant grows, at least what was asked or nothing."""
-
-    number: Annotated[int, Field(ge=1, le=10_000)]
-    token: Annotated[str, Field(max_length=40)]
-    turns: Turns
-    usd: Dollars
 
 
 Verdict = Literal[

@@ -15,7 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new
-    from workflows.budget.client import BudgetClient, raise_if_cancelled
     from workflows.budget.estimates import (
         NEXT_ROUND_BYTES,
         fixed_bytes,
@@ -28,8 +27,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, ledger_of
     from workflows.budget.purposes import WORK
     from workflows.call_client import CallClient
-    from workflows.contracts import CallReply, Grant, Steering, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.contracts import CallReply, Steering, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.inbox import Inbox
+    from workflows.mailbox.contracts import Envelope
+    from workflows.mailbox.mailbox import Mailbox
+    from workflows.mailbox.signals import raise_if_cancelled
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
@@ -46,8 +48,11 @@ _TIME_TO_ANSWER: Final = 0.2
 class SubtaskWorkflow:
     """Runs one subtask and always returns an outcome."""
 
-    def __init__(self) -> None:
-        self._budget_client = BudgetClient()
+    @workflow.init
+    def __init__(self, request: SubtaskRequest) -> None:
+        self._mailbox = Mailbox(workflow.info().workflow_id)
+        if request.state is not None:
+            self._mailbox.resume(request.state.mailbox)
         self._call_client = CallClient()
         self._inbox = Inbox()
         self._rounds_begun = 0
@@ -75,7 +80,6 @@ class SubtaskWorkflow:
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
             self._unusable = state.unusable
             self._answered = (state.answered, state.answered_after) if state.answered else None
-            self._budget_client.resume(state.grants_asked, state.waited)
             self._call_client.resume(state.calls_requested)
         model_calls = MeteredModelCalls(
             ledger=ledger_of(state.model_calls) if state else Ledger(Amount(request.turns, request.usd)),
@@ -85,7 +89,7 @@ class SubtaskWorkflow:
             output_caps=request.output_caps,
             effort=request.agent.effort,
             today=self._began_at.date(),
-            budget_client=self._budget_client,
+            mailbox=self._mailbox,
             urgency=request.urgency,
             queue=request.turns_queue,
             priority=workflow.info().priority,
@@ -116,10 +120,10 @@ class SubtaskWorkflow:
             overcharges=model_calls.overcharges,
         )
 
-    @workflow.signal(name=SignalName.GRANT, description="The supervisor's answer to a grant request.")
-    def receive_grant(self, grant: Grant) -> None:
-        """Keep the answer."""
-        self._budget_client.receive(grant)
+    @workflow.signal(name=SignalName.MAILBOX, description="What the session sends: replies, and a person's messages.")
+    def receive(self, envelope: Envelope) -> None:
+        """Settle a reply; anything else is ignored."""
+        self._mailbox.receive(envelope)
 
     @workflow.signal(name=SignalName.CALL_REPLY, description="Whether a tool call may be made.")
     def receive_call_reply(self, reply: CallReply) -> None:
@@ -211,7 +215,7 @@ class SubtaskWorkflow:
             began_at=self._began_at,
             rounds_begun=self._rounds_begun,
             corrections=self._corrections,
-            grants_asked=self._budget_client.asked,
+            mailbox=self._mailbox.state(),
             calls_requested=self._call_client.requested,
             messages=self._inbox.unread,
             messages_read=self._inbox.read,
@@ -274,7 +278,7 @@ class SubtaskWorkflow:
 
     @property
     def _waited(self) -> timedelta:
-        return self._budget_client.waited + self._call_client.waited
+        return self._mailbox.waited(workflow.now()) + self._call_client.waited
 
     @property
     def _is_late(self) -> bool:

@@ -28,9 +28,10 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
     from workflows.admission import Place, list_end
-    from workflows.budget.client import BudgetClient
     from workflows.calls import CallRefused
-    from workflows.contracts import CallReport, CallRequest, Grant, GrantRequest, Steering, SupervisorRequest
+    from workflows.contracts import CallReport, CallRequest, Steering, SupervisorRequest
+    from workflows.mailbox.contracts import Envelope
+    from workflows.mailbox.mailbox import Mailbox
     from workflows.metrics import count_refusal
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.rules.web_ui import details
@@ -38,10 +39,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.session import Session
     from workflows.steering import SteeringRefused
     from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
-    from workflows.steps.children import answer_grant_request
     from workflows.steps.design import design_agents
     from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
+    from workflows.steps.messages import act_on
     from workflows.steps.open import open_session
     from workflows.steps.plan import OPEN_SPAN, invalid_plan, make_plan, validate
     from workflows.steps.report import with_late_messages, write_report
@@ -66,14 +67,14 @@ class SupervisorWorkflow:
         """Whether a decision was received, even if it is not applied yet: another one is refused."""
         self._answered: set[str] = set()
         """Subtasks whose question has received an answer, in the same sense."""
-        self._budget_client = BudgetClient()
+        self._mailbox = Mailbox(workflow.info().workflow_id)
         self._place = Place()
 
     @workflow.run
     async def run(self, request: SupervisorRequest) -> Report:
         """Plan, execute, review, write the report."""
         try:
-            session = self._session = await open_session(request, self._progress, self._budget_client, self._place)
+            session = self._session = await open_session(request, self._progress, self._mailbox, self._place)
             plan = self._progress.plan or await self._plan(session)
             while plan is not None:
                 session.enter("executing")
@@ -278,23 +279,21 @@ class SupervisorWorkflow:
         else:
             note_outcome(self._session, report)
 
-    @workflow.signal(name=SignalName.REQUEST_GRANT, description="A subtask asks for more turns or money.")
-    async def request_grant(self, request: GrantRequest) -> None:
-        """Answer a child's request; there is no child before the session is open."""
-        if self._session is None:
+    @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
+    async def receive(self, envelope: Envelope) -> None:
+        """Settle a reply, or act on anything else; what cannot come from any of these is ignored and counted."""
+        # What comes with the first task of a new run is handled before that has opened the session.
+        await workflow.wait_condition(lambda: not self._is_resuming)
+        is_expected = self._mailbox.receive(envelope)
+        if is_expected and not envelope.is_reply:
+            is_expected = self._session is not None and await act_on(self._session, envelope)
+        if not is_expected:
             self._progress.ignore_message()
-        else:
-            await answer_grant_request(self._session, request)
 
     @workflow.signal(dynamic=True, description="Any other signal does nothing: sessions are steered by updates.")
     def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Show that a signal was ignored, to those who would wait for its effect."""
         self._progress.ignore_unknown(signal)
-
-    @workflow.signal(name=SignalName.GRANT, description="The parent session's answer.")
-    def receive_grant(self, grant: Grant) -> None:
-        """Keep the answer."""
-        self._budget_client.receive(grant)
 
     @workflow.signal(name=SignalName.ADMISSION, description="Whether the tenant's limits let the session begin.")
     def receive_admission(self, admission: Admission) -> None:

@@ -109,7 +109,7 @@ async def test_a_signal_by_hand_changes_nothing(harness: Harness, tab: Tab) -> N
 
     await running.page.open()
     await running.page.act("Send a Signal")
-    await running.page.choose("signal-select", "request_grant")
+    await running.page.choose("signal-select", "mailbox")
     await tab.page.get_by_role("dialog").locator(".cm-content").fill("5")
     await running.page.confirm("Submit")
     running.released.set()

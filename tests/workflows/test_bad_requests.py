@@ -18,7 +18,7 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, plan, subtask
 from tests.workflows.conftest import OpenEnvironment
-from workflows.contracts import GrantRequest
+from workflows.mailbox.contracts import Envelope, GrantRequest
 
 DELEGATED = (
     b'{"goal": "a goal", "delegation": '
@@ -199,8 +199,10 @@ async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
             SessionRequest(goal="What do the documents say?"),
             id=session_id,
             task_queue=opened.chargehand.task_queue,
-            start_signal=SignalName.REQUEST_GRANT,
-            start_signal_args=[GrantRequest(child="nobody", number=1, token="x", turns=1, usd=Decimal(0))],
+            start_signal=SignalName.MAILBOX,
+            start_signal_args=[
+                Envelope(sender="nobody", number=1, token="x", body=GrantRequest(turns=1, usd=Decimal(0)))
+            ],
         )
         result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
 

@@ -136,19 +136,13 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
         status = await session.status()
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         names = {"the parent": session.id, "a child": status.subtasks[0].workflow_id}
-        forged = {
-            "child": names.get(child, child),
-            "number": 1,
-            "token": "x",
-            "turns": turns,
-            "usd": 0.1 if turns else 0,
-        }
+        forged = {"sender": names.get(child, child), "number": 1, "token": "x"}
+        request = forged | {"body": {"kind": "grant_request", "turns": turns, "usd": 0.1 if turns else 0}}
+        grant = forged | {"body": {"kind": "grant", "turns": turns, "usd": 100}}
         for _ in range(2):
-            await handle.signal(SignalName.REQUEST_GRANT, forged)
-            await handle.signal(SignalName.GRANT, {"number": 1, "token": "x", "turns": turns, "usd": 100})
-            await opened.chargehand.client.get_workflow_handle(str(names["a child"])).signal(
-                SignalName.GRANT, {"number": 1, "token": "x", "turns": turns, "usd": 100}
-            )
+            await handle.signal(SignalName.MAILBOX, request)
+            await handle.signal(SignalName.MAILBOX, grant)
+            await opened.chargehand.client.get_workflow_handle(str(names["a child"])).signal(SignalName.MAILBOX, grant)
         after = await session.status()
         held.released.set()
         result = await session.result()

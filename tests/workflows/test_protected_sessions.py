@@ -191,7 +191,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
     session, queue = await _start_held(encrypted, tmp_path)
     keyless = await _connect(client, Encryption(NEW, "new"))
     async with open_environment(keyless, tmp_path, _SINGING, task_queue=queue) as without:
-        await client.get_workflow_handle(session.id).signal(SignalName.REQUEST_GRANT)
+        await client.get_workflow_handle(session.id).signal(SignalName.MAILBOX)
         await until(lambda: _is_failing(client, session))
         assert without.model.calls == []
 
@@ -252,7 +252,7 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     session, queue = await _start_held(storing, tmp_path)
     away = directory.folder.rename(tmp_path / "away")
     async with open_environment(storing, tmp_path, _SINGING, task_queue=queue):
-        await client.get_workflow_handle(session.id).signal(SignalName.REQUEST_GRANT)
+        await client.get_workflow_handle(session.id).signal(SignalName.MAILBOX)
         await until(lambda: _is_failing(client, session))
         away.rename(directory.folder)
         await session.approve()

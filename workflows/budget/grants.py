@@ -24,8 +24,6 @@ class Grants:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
         self._waiting: list[str] = []
-        self._tokens: set[str] = set()
-        """Of the requests that were received."""
         self.lost_spend: list[SpendLine] = []
         """What was charged for children that did not report what they spent."""
         self.closed = 0
@@ -58,13 +56,6 @@ class Grants:
         if child in self._open:
             return False
         self._open[child] = reservation
-        return True
-
-    def accept(self, child: str, token: str) -> bool:
-        """Whether a request can come from a running child, and was not received before."""
-        if child not in self._open or token in self._tokens:
-            return False
-        self._tokens.add(token)
         return True
 
     def enlarge(self, child: str, asked: Amount, sharers: int) -> Amount:

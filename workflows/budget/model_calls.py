@@ -19,11 +19,13 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.budget.client import BudgetClient, raise_if_cancelled
 from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
+from workflows.budget.grant_request import request_grant
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.contracts import ModelCallsState
+from workflows.mailbox.mailbox import Mailbox
+from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_spend
 from workflows.on_exit import on_exit
 from workflows.rules.report_content import merged_spend
@@ -86,8 +88,8 @@ class MeteredModelCalls:
     """How hard the crew or the agent thinks; None for what is usual."""
     today: date
     """What the model is told that it is."""
-    budget_client: BudgetClient | None = None
-    """Asks for a larger grant when the ledger runs short."""
+    mailbox: Mailbox | None = None
+    """By which a parent is asked for a larger grant when the ledger runs short."""
     urgency: Literal["now", "batch"] = "now"
     """Whether the provider may answer within hours."""
     queue: str | None = None
@@ -134,9 +136,8 @@ class MeteredModelCalls:
 
     async def can_pay(self, amount: Amount) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing, and waiting for it."""
-        missing = self.ledger.missing(amount)
-        if missing != Amount() and self.budget_client is not None:
-            self.ledger.grant(await self.budget_client.ask(missing, self.ledger.granted))
+        if self.mailbox is not None:
+            await request_grant(self.mailbox, self.ledger, amount)
         return self.ledger.unspent.covers(amount)
 
     async def take(

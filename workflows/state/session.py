@@ -27,13 +27,14 @@ from chargehand.contracts import (
 from chargehand.listing import WAITING_STATES
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
 from workflows import continue_as_new, options
-from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
+from workflows.budget.grant_request import request_grant
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, was_reset
 from workflows.calls import Calls
 from workflows.contracts import LimitUsage
+from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
@@ -81,8 +82,7 @@ class Session:
     output_reserve: ReportReserve | None
     """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
     model_calls: MeteredModelCalls
-    budget_client: BudgetClient
-    """Asks the parent session for a larger grant, if there is one."""
+    mailbox: Mailbox
     provenance: Provenance
     run: str
     """Identifies the run of the session at the root in the ids of its children."""
@@ -332,10 +332,8 @@ class Session:
 
     async def ask_parent(self, needed: Amount) -> None:
         """Ask the parent session for what is missing of an amount; it may refuse. The root has nobody to ask."""
-        missing = self.ledger.missing(needed)
-        if self.request.delegation is not None and missing != Amount():
-            more = await self.budget_client.ask(missing, self.ledger.granted, lambda: self.clock.work_is_over)
-            self.ledger.grant(more)
+        if self.request.delegation is not None:
+            await request_grant(self.mailbox, self.ledger, needed, lambda: self.clock.work_is_over)
 
     async def wait_for_budget(
         self, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False

@@ -1,4 +1,4 @@
-"""Child workflows: run a subtask as one, turn every end of it into an outcome, and answer its requests for budget."""
+"""Child workflows: run a subtask as one, and turn every end of it into an outcome."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ from chargehand.contracts import (
     Tiers,
     Usage,
 )
-from chargehand.wire import ErrorType, SignalName, WorkflowType
+from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
-from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SubtaskResult
+from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.rules.authority import delegated
 from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
@@ -219,41 +219,6 @@ def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:
     """Return what the outcome of a subtask has as data, though it was split into a session."""
     planned = session.agent(session.progress.planned(subtask).agent)
     return planned.output if planned else None
-
-
-async def answer_grant_request(session: Session, request: GrantRequest) -> None:
-    """Enlarge a running child's grant, or refuse to; a request that none of them can have sent is ignored and counted.
-
-    Running children come before subtasks that have not started: whatever is unspent may be granted. A child waits until
-    others return enough, the limits are raised, or no child is left that could return anything.
-    """
-    if not session.grants.accept(request.child, request.token):
-        session.progress.ignore_message()
-        return
-    asked = Amount(request.turns, request.usd)
-    session.grants.queue(request.child)
-    granted = await _enlarge_in_time(session, request.child, asked)
-    session.grants.dequeue(request.child)
-    session.publish()
-    grant = Grant(number=request.number, token=request.token, turns=granted.turns, usd=granted.usd)
-    # A child that has ended meanwhile needs no answer: its grant comes back with its outcome.
-    with suppress(FailureError):
-        await workflow.get_external_workflow_handle(request.child).signal(SignalName.GRANT, grant)
-
-
-async def _enlarge_in_time(session: Session, child: str, asked: Amount) -> Amount:
-    """Enlarge a grant as soon as there is enough; nothing if there will not be."""
-    granted = Amount()
-    is_hopeless = asked == granted  # only a forged request asks for nothing
-    while granted == Amount() and not is_hopeless:
-        await session.wait_for_budget(asked, lambda: session.grants.is_hopeless(child))
-        if session.clock.work_is_over:
-            break
-        # Of several children that wait for the same amount, the others wait on.
-        is_hopeless = session.grants.is_hopeless(child)
-        unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
-        granted = session.grants.enlarge(child, asked, unfinished)
-    return granted
 
 
 async def _run(

@@ -5,8 +5,8 @@ A run that continues as new loses its running children, so this happens only whe
 
 from temporalio import workflow
 
-from workflows.budget.client import raise_if_cancelled
 from workflows.contracts import SupervisorState
+from workflows.mailbox.signals import raise_if_cancelled
 from workflows.state.session import Session
 
 
@@ -28,8 +28,7 @@ def _state(session: Session) -> SupervisorState:
         deadline_at=session.clock.deadline_at,
         model_calls=session.model_calls.state(),
         holds_report=session.report_reserve.is_held,
-        grants_asked=session.budget_client.asked,
-        waited=session.budget_client.waited,
+        mailbox=session.mailbox.state(),
         limit_usage=session.limit_usage,
         provenance=session.provenance.state(),
         progress=session.progress.snapshot(),

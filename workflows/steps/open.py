@@ -18,12 +18,12 @@ from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.admission import Place
-from workflows.budget.client import BudgetClient
 from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import MeteredModelCalls, ledger_of
 from workflows.contracts import SupervisorRequest, SupervisorState
+from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import narrowed
 from workflows.rules.information_flow import Provenance
 from workflows.state.clock import Clock
@@ -35,9 +35,7 @@ _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(
-    asked: SupervisorRequest, progress: Progress, budget_client: BudgetClient, place: Place
-) -> Session:
+async def open_session(asked: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
@@ -50,7 +48,7 @@ async def open_session(
     if asked.state:
         state = _read(asked.state)
         place.take(state.facts.admission)
-        return _resume(asked.model_copy(update={"state": ""}), state, progress, budget_client)
+        return _resume(asked.model_copy(update={"state": ""}), state, progress, mailbox)
     delegation, now = asked.delegation, workflow.now()
     facts = _within_authority(await _read_facts(asked), delegation)
     place.take(facts.admission)
@@ -77,7 +75,7 @@ async def open_session(
         report_reserve=report_reserve,
         output_reserve=output_reserve,
         model_calls=_model_calls(request, facts, ledger, now.date()),
-        budget_client=budget_client,
+        mailbox=mailbox,
         provenance=Provenance(_goal_reads(asked, facts)),
         run=delegation.run if delegation else _run_name(),
     )
@@ -132,16 +130,14 @@ def _read(state: str) -> SupervisorState:
         raise invalid_input("SessionRequest", ["state: is none that a session hands on"]) from error
 
 
-def _resume(
-    asked: SupervisorRequest, state: SupervisorState, progress: Progress, budget_client: BudgetClient
-) -> Session:
+def _resume(asked: SupervisorRequest, state: SupervisorState, progress: Progress, mailbox: Mailbox) -> Session:
     """Go on where the run before this one stopped."""
     facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
     request = _on_terms(asked, facts)
     clock.start()
     progress.open(ledger, clock)
     progress.resume(state.progress)
-    budget_client.resume(state.grants_asked, state.waited)
+    mailbox.resume(state.mailbox)
     session = Session(
         asked=asked,
         request=request,
@@ -155,7 +151,7 @@ def _resume(
         if request.output_schema is None
         else ReportReserve(ledger, _worst_output(facts, request.documents, request.output_schema)),
         model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
-        budget_client=budget_client,
+        mailbox=mailbox,
         provenance=Provenance(_goal_reads(asked, facts)),
         run=state.run,
         limit_usage=state.limit_usage,

@@ -62,8 +62,7 @@ class UpdateName(StrEnum):
 class SignalName(StrEnum):
     """Signals between a supervisor and what runs below it, or its tenant's ledger."""
 
-    REQUEST_GRANT = "request_grant"
-    GRANT = "receive_grant"
+    MAILBOX = "mailbox"
     REQUEST_CALL = "request_call"
     CALL_REPLY = "receive_call_reply"
     REPORT_CALL = "report_call"

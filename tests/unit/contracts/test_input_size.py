@@ -14,10 +14,11 @@ from chargehand.contracts import Message, PlanDecision, SessionRequest
 from chargehand.converter import data_converter
 from chargehand.strict_json import AmbiguousJson, refuse_excess
 from tests.hostile_payloads import LARGE
-from workflows.contracts import Grant, GrantRequest, SubtaskRequest, SupervisorRequest
+from workflows.contracts import SubtaskRequest, SupervisorRequest
+from workflows.mailbox.contracts import Envelope
 
 CONVERTER = data_converter().payload_converter
-MODELS: list[type[Message]] = [SessionRequest, SupervisorRequest, SubtaskRequest, PlanDecision, GrantRequest, Grant]
+MODELS: list[type[Message]] = [SessionRequest, SupervisorRequest, SubtaskRequest, PlanDecision, Envelope]
 _MOST_CALLS = 200_000
 """Of functions, in C or Python; a request that reaches every limit takes 100,000."""
 

@@ -1,0 +1,14 @@
+"""What arrives in the mailbox of a session, by the kind of message."""
+
+from workflows.mailbox.contracts import Envelope, GrantRequest
+from workflows.state.session import Session
+from workflows.steps.grants import answer_grant_request
+
+
+async def act_on(session: Session, envelope: Envelope) -> bool:
+    """Act on a request or a notice; false if nothing that belongs to this session can have sent it."""
+    match envelope.body:
+        case GrantRequest() as request:
+            return await answer_grant_request(session, envelope, request)
+        case _:
+            return False
