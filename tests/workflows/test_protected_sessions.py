@@ -1,20 +1,13 @@
 """Sessions with encryption and external storage on a real server: what lies there, and what if a key is away."""
 
-import asyncio
-import base64
-import json
 import os
-import signal
-import sys
-import urllib.request
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from google.protobuf import json_format
 from pydantic import BaseModel
-from temporalio.api.common.v1 import Payload, Payloads
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
 from activities.models.failures import ProviderError, ProviderFault
@@ -30,8 +23,7 @@ from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
-from chargehand_cli.codec_server import CodecServer, CodecServerSettings
-from tests.conftest import local_server, temporal_program
+from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
@@ -57,7 +49,7 @@ def _cite(call: ModelCall) -> BaseModel:
     return answer(f"The {CANARY} is here [{source.ref}].", ref=source.ref, quote=source.quote)
 
 
-_SINGING = (
+SINGING = (
     Script()
     .plan(*(subtask(name, instruction=f"{name}: {CANARY}") for name in ("T1", "T2")))
     .work("", lambda call: use(call.tools[0].name), _cite)
@@ -66,7 +58,7 @@ _SINGING = (
 """Puts the canary into everything that a model says."""
 
 
-async def _everything_stored(client: Client, session_id: str) -> str:
+async def everything_stored(client: Client, session_id: str) -> str:
     """All that the server keeps of a session and its subtasks, as somebody without keys reads it."""
     kept: list[str] = []
     for workflow_id in [session_id, *await _children(client, session_id)]:
@@ -90,14 +82,14 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
     client: Client, encrypted: Client, tmp_path: Path
 ) -> None:
     """Goal, plan, instructions, tool output, answers, summaries and errors leave no word in what the server keeps."""
-    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
+    async with open_environment(encrypted, tmp_path, SINGING) as opened:
         for tool in opened.tools.values():
             tool.answer = tool.answer.model_copy(update={"output": {"text": f"a tool read {CANARY}"}})
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}?"))
         result = await session.result()
         trace = await session.trace()
 
-    kept = await _everything_stored(client, session.id)
+    kept = await everything_stored(client, session.id)
 
     assert result.stop_reason == "completed"
     assert CANARY in result.answer
@@ -117,7 +109,7 @@ async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Clien
         with pytest.raises(SessionFailed, match=CANARY):
             await session.result()
 
-    kept = await _everything_stored(client, session.id)
+    kept = await everything_stored(client, session.id)
 
     assert "ProviderRefused" in kept
     assert CANARY not in kept
@@ -125,8 +117,8 @@ async def test_errors_say_nothing_on_the_server(client: Client, encrypted: Clien
 
 async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """What a running model call keeps on the server by heartbeats cannot be read there either."""
-    held = Held(_SINGING)
-    script = _SINGING.on("plan", held)
+    held = Held(SINGING)
+    script = SINGING.on("plan", held)
     async with open_environment(encrypted, tmp_path, script) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         handle = client.get_workflow_handle(session.id)
@@ -148,7 +140,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
 
 async def test_input_in_clear_is_refused_by_name(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """A session that is started without encryption ends at once and says how it is to be started."""
-    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
+    async with open_environment(encrypted, tmp_path, SINGING) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         with pytest.raises(SessionFailed, match=r"is not encrypted.*--codec-endpoint") as refusal:
             await Chargehand(encrypted).session(session.id).result()
@@ -160,7 +152,7 @@ async def test_input_in_clear_can_be_accepted_for_a_time(client: Client, tmp_pat
     """While encryption is being switched on, sessions from before are still carried on, and answered encrypted."""
     willing = await _connect(client, Encryption(OLD, "old", accept_plain=True))
 
-    async with open_environment(willing, tmp_path, _SINGING) as opened:
+    async with open_environment(willing, tmp_path, SINGING) as opened:
         session = await Chargehand(client, opened.chargehand.task_queue).start(SessionRequest(goal="What is it?"))
         result = await Chargehand(willing).session(session.id).result()
 
@@ -174,7 +166,7 @@ async def _is_failing(client: Client, session: Session) -> bool:
 
 async def _start_held(starter: Client, folder: Path) -> tuple[Session, str]:
     """Start a session that waits for approval, and whose worker is gone; return it and its task queue."""
-    async with open_environment(starter, folder, _SINGING) as opened:
+    async with open_environment(starter, folder, SINGING) as opened:
         workflow_id, second = f"held-{uuid4().hex[:8]}", timedelta(seconds=1)
         request = SessionRequest(goal="What is it? " + "x" * 1_000, approval="plan")
         # Failed workflow tasks are repeated after a second instead of ten.
@@ -190,13 +182,13 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
     """A worker without the key changes nothing and pays nothing; with the key the same session goes on to its end."""
     session, queue = await _start_held(encrypted, tmp_path)
     keyless = await _connect(client, Encryption(NEW, "new"))
-    async with open_environment(keyless, tmp_path, _SINGING, task_queue=queue) as without:
+    async with open_environment(keyless, tmp_path, SINGING, task_queue=queue) as without:
         await client.get_workflow_handle(session.id).signal(SignalName.MAILBOX)
         await until(lambda: _is_failing(client, session))
         assert without.model.calls == []
 
     rotated = await _connect(client, Encryption({**OLD, **NEW}, "new"))
-    async with open_environment(rotated, tmp_path, _SINGING, task_queue=queue):
+    async with open_environment(rotated, tmp_path, SINGING, task_queue=queue):
         session = Chargehand(rotated).session(session.id)
         await session.approve()
         result = await session.result()
@@ -206,7 +198,7 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
 
 async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Client, tmp_path: Path) -> None:
     """After a rotation, reports of before are read by whoever has both keys; without the old key it is asked for."""
-    async with open_environment(encrypted, tmp_path, _SINGING) as opened:
+    async with open_environment(encrypted, tmp_path, SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
         before = await session.result()
 
@@ -234,11 +226,11 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
     """With nearly every payload stored elsewhere a session comes out the same, and its history is small."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200, results=True))
-    async with open_environment(storing, tmp_path, _SINGING) as opened:
+    async with open_environment(storing, tmp_path, SINGING) as opened:
         session = await opened.chargehand.start(SessionRequest(goal=f"Where is the {CANARY}? " + "x" * 10_000))
         result = await session.result()
 
-    kept = await _everything_stored(client, session.id)
+    kept = await everything_stored(client, session.id)
 
     assert CANARY in result.answer
     assert "x" * 500 not in kept
@@ -251,7 +243,7 @@ async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Cli
     storing = await _connect(client, storage=Storage(directory, threshold_bytes=200))
     session, queue = await _start_held(storing, tmp_path)
     away = directory.folder.rename(tmp_path / "away")
-    async with open_environment(storing, tmp_path, _SINGING, task_queue=queue):
+    async with open_environment(storing, tmp_path, SINGING, task_queue=queue):
         await client.get_workflow_handle(session.id).signal(SignalName.MAILBOX)
         await until(lambda: _is_failing(client, session))
         away.rename(directory.folder)
@@ -265,7 +257,7 @@ async def test_input_that_is_not_in_the_storage_is_refused(client: Client, tmp_p
     """A session whose input is stored where its worker does not look fails at once and says what is missing."""
     elsewhere = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "a", "default"), 200))
     storing = await _connect(client, storage=Storage(PayloadDirectory(tmp_path / "b", "default"), 200))
-    async with open_environment(storing, tmp_path, _SINGING) as opened:
+    async with open_environment(storing, tmp_path, SINGING) as opened:
         session = await Chargehand(elsewhere, opened.chargehand.task_queue).start(SessionRequest(goal="x" * 1_000))
         with pytest.raises(SessionFailed, match="written to another storage") as refusal:
             await session.result()
@@ -294,79 +286,3 @@ async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
     assert not unneeded.exists()
     assert needed
     assert all(path.exists() for path in needed)
-
-
-async def _temporal(client: Client, *arguments: str) -> tuple[int | None, str]:
-    """Run Temporal's own command line on a server."""
-    process = await asyncio.create_subprocess_exec(
-        temporal_program(),
-        *arguments,
-        "--address",
-        client.service_client.config.target_host,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode, output.decode()
-
-
-async def test_temporals_own_command_line_takes_part(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """With the codec server a session is started and read in clear by `temporal`, and nothing is in clear between."""
-    served = {client.namespace: encrypted.data_converter}
-    workflow_id = f"session-{uuid4().hex[:8]}"
-    async with (
-        CodecServer(CodecServerSettings("a-token-of-tests", served, port=0)) as codec,
-        open_environment(encrypted, tmp_path, _SINGING) as opened,
-    ):
-        endpoint = ("--codec-endpoint", codec.url, "--codec-auth", "Bearer a-token-of-tests")
-        start = ("--type", "Supervisor", "--task-queue", opened.chargehand.task_queue, "--workflow-id", workflow_id)
-        code, said = await _temporal(
-            client, "workflow", "execute", *start, "--input", json.dumps({"goal": f"Find the {CANARY}."}), *endpoint
-        )
-        _, without = await _temporal(client, "workflow", "result", "--workflow-id", workflow_id)
-
-    assert code == 0
-    assert f"The {CANARY} sings" in said
-    assert "binary/encrypted" in without
-    assert CANARY not in without
-    assert CANARY not in await _everything_stored(client, workflow_id)
-
-
-async def test_the_codec_server_is_one_command(tmp_path: Path) -> None:
-    """`chargehand codec-server` serves until it is ended, says where, and does not tell the token it was given."""
-    token = "token-of-the-operator"
-    keys = json.dumps({"one": base64.b64encode(bytes(32)).decode()})
-    settings = {
-        "CHARGEHAND_ENCRYPTION_KEYS": keys,
-        "CHARGEHAND_ENCRYPTION_KEY_ID": "one",
-        "CHARGEHAND_CODEC_TOKEN": token,
-        "CHARGEHAND_STATE_DIR": str(tmp_path),
-        "PATH": os.environ["PATH"],
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "chargehand_cli.main",
-        "codec-server",
-        "--port",
-        "0",
-        env=settings,
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr
-    try:
-        first = (await asyncio.wait_for(process.stderr.readline(), 60)).decode()
-        url = first.split()[3]
-        [sealed] = await data_converter(Encryption({"one": bytes(32)}, "one")).encode(["canary"])
-        body = json_format.MessageToJson(Payloads(payloads=[sealed])).encode()
-        request = urllib.request.Request(f"{url}/{token}/decode", body, {"X-Namespace": "default"})
-        answer = await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=10).read())
-    finally:
-        process.send_signal(signal.SIGINT)
-        rest = (await process.stderr.read()).decode()
-
-    assert await process.wait() == 0
-    assert base64.b64decode(json.loads(answer)["payloads"][0]["data"]) == b'"canary"'
-    assert token not in first + rest

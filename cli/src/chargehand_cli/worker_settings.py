@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from chargehand import ChargehandError
-from chargehand.environment import PREFIX
+from chargehand.environment import COMMAND_SETTINGS, PREFIX
+from chargehand.plugins import installed
 from chargehand_cli.embedded import StateDirectory, WorkerCommand
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.escaping import one_safe_line
 
-_OF_COMMANDS: Final = frozenset(
-    {"CHARGEHAND_CODEC_TOKEN", "CHARGEHAND_CONSOLE_TOKEN", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
-)
 _ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})
 _SECONDS: Final = 60
 
@@ -33,13 +31,14 @@ async def check_settings(worker: WorkerCommand, state: Path) -> None:
         WrongSettings: they are invalid.
     """
     environment = os.environ | worker.environment
-    given = {
-        name: value
-        for name, value in environment.items()
-        if (name.startswith(PREFIX) and name not in _OF_COMMANDS) or name in _ADDRESSES
-    }
-    if given.keys() <= worker.environment.keys():
+    named = {each for each in environment if each.startswith(PREFIX)} | (_ADDRESSES & environment.keys())
+    named -= COMMAND_SETTINGS
+    if (
+        named <= worker.environment.keys()
+        or (named := named - installed().command_variables) <= worker.environment.keys()
+    ):
         return
+    given = {name: environment[name] for name in named}
     facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(given.items())])
     digest = hashlib.sha256(facts.encode()).hexdigest()
     checked = state / "settings.checked"

@@ -15,8 +15,9 @@ _OF_WORKERS: Final = """
     REQUESTS_PER_SECOND ROLES SEARCH SEARXNG_URL SILENCE_SECONDS STATE_DIR STORAGE STORAGE_RESULTS STORAGE_THRESHOLD
     TAPE_RECORD TAPE_REPLAY TASK_QUEUE TENANTS WEBHOOK_HOSTS WEBHOOK_SECRET
 """
-_OF_COMMANDS: Final = "CODEC_TOKEN UI_URL WORKER"
-SETTINGS: Final = frozenset({SETTING, *(f"{PREFIX}{name}" for name in (_OF_WORKERS + _OF_COMMANDS).split())})
+COMMAND_SETTINGS: Final = frozenset({f"{PREFIX}UI_URL", f"{PREFIX}WORKER"})
+"""Variables that commands read, and workers do not, without those of plug-ins."""
+SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for name in _OF_WORKERS.split())})
 """Every variable that a worker or a command reads, without those of plug-ins."""
 
 

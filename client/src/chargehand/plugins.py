@@ -98,6 +98,8 @@ class Plugins:
     crews: list[Path] = field(default_factory=list[Path])
     variables: set[str] = field(default_factory=set[str])
     """The environment variables that plug-ins read."""
+    command_variables: set[str] = field(default_factory=set[str])
+    """Those of them that commands read, and workers do not."""
     problems: list[PluginError] = field(default_factory=list[PluginError])
     """Why some could not be registered."""
 
@@ -136,6 +138,7 @@ class Registry:
     def variables(self, *names: str) -> None:
         """Name environment variables that commands read."""
         self._plugins.variables.update(names)
+        self._plugins.command_variables.update(names)
 
     def hook(self, hook: Hook, target: str) -> None:
         """Have a function called at a point of the core."""

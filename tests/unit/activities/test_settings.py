@@ -68,11 +68,10 @@ def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_every_setting_is_known_to_commands() -> None:
-    """Commands warn of names that are not in the list: it has those of workers, and four that commands read, too."""
+    """Commands warn of names that are not in the list: it has those of workers, and three that commands read, too."""
     read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
 
     assert SETTINGS - read == {
-        "CHARGEHAND_CODEC_TOKEN",
         "CHARGEHAND_PLUGINS",
         "CHARGEHAND_UI_URL",
         "CHARGEHAND_WORKER",
@@ -85,7 +84,7 @@ def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
     environment = {
         "CHARGEHAND_ENCRYPTION_KEY": "",
         "CHARGEHAND_WEATHER": "fine",
-        "CHARGEHAND_CODEC_TOKEN": "t",
+        "CHARGEHAND_UI_URL": "t",
         "CHARGEHAND_STORAGE": "/s",
         "E2B_API_KEY": "k",
         "HOME": "/home/ada",

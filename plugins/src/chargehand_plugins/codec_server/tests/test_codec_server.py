@@ -16,7 +16,7 @@ from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory, Storage
-from chargehand_cli.codec_server import CodecServer, CodecServerSettings
+from chargehand_plugins.codec_server.server import CodecServer, CodecServerSettings
 
 TOKEN = "a-token-of-tests"
 UI = "http://localhost:8233"
