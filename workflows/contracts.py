@@ -32,17 +32,17 @@ from chargehand.contracts import (
 from workflows.mailbox.contracts import MailboxState
 
 
-class ModelCallsState(Contract):
-    """What a workflow that continues as new knows of its ledger and its calls; no call is open then."""
+class SpendingState(Contract):
+    """What a workflow that begins, or continues as new, knows of its ledger and its calls; no call is open then."""
 
     granted_turns: int
     granted_usd: Dollars
-    spent_turns: int
-    spent_usd: Dollars
+    spent_turns: int = left_out(0)
+    spent_usd: Dollars = left_out(Decimal(0))
     spend: tuple[SpendLine, ...] = left_out(())
     wasted: Usage = left_out(Usage())
     overcharges: dict[str, float] = left_out({})
-    turns: int
+    turns: int = left_out(0)
     """Turns taken, which number the next ones."""
 
 
@@ -105,7 +105,7 @@ class ConversationState(Contract):
 class SubtaskState(Contract):
     """A subtask that continues in a new run."""
 
-    model_calls: ModelCallsState
+    spending: SpendingState
     conversation: ConversationState
     began_at: datetime
     rounds_begun: int
@@ -138,29 +138,6 @@ class CallsState(Contract):
     """Calls that act and were made, by hash; true for those that are known to be applied."""
 
 
-class ProgressState(Contract):
-    """What a session has done; see `workflows.state.progress`. No question is open, and no call waits for a person."""
-
-    plan: Plan
-    outcomes: dict[str, Outcome]
-    records: tuple[SubtaskRecord, ...]
-    gaps: tuple[str, ...] = left_out(())
-    contradictions: tuple[Contradiction, ...] = left_out(())
-    routes: tuple[Route, ...] = left_out(())
-    reviews: int = left_out(0)
-    ignored_messages: int = left_out(0)
-    calls: CallsState = left_out(CallsState())
-    steering: SteeringState = left_out(SteeringState())
-    edits: tuple[EditRecord, ...] = left_out(())
-
-
-class ProvenanceState(Contract):
-    """What outcomes and instructions rest on; see `workflows.rules.information_flow`."""
-
-    outcomes: dict[str, frozenset[Capability]] = left_out({})
-    instructions: dict[str, frozenset[Capability]] = left_out({})
-
-
 class LimitUsage(Contract):
     """The most that a session has used so far of each limit that no ledger counts."""
 
@@ -181,21 +158,44 @@ class LimitUsage(Contract):
         )
 
 
+class ProgressState(Contract):
+    """What a session has done; see `workflows.state.progress`. No question is open, and no call waits for a person."""
+
+    plan: Plan
+    outcomes: dict[str, Outcome]
+    records: tuple[SubtaskRecord, ...]
+    gaps: tuple[str, ...] = left_out(())
+    contradictions: tuple[Contradiction, ...] = left_out(())
+    routes: tuple[Route, ...] = left_out(())
+    reviews: int = left_out(0)
+    ignored_messages: int = left_out(0)
+    calls: CallsState = left_out(CallsState())
+    steering: SteeringState = left_out(SteeringState())
+    edits: tuple[EditRecord, ...] = left_out(())
+    children: tuple[str, ...] = left_out(())
+    """Ids of all the child workflows that the session has had."""
+    limit_usage: LimitUsage = left_out(LimitUsage())
+
+
+class ProvenanceState(Contract):
+    """What outcomes and instructions rest on; see `workflows.rules.information_flow`."""
+
+    outcomes: dict[str, frozenset[Capability]] = left_out({})
+    instructions: dict[str, frozenset[Capability]] = left_out({})
+
+
 class SupervisorState(Contract):
     """A session that continues in a new run. It has a plan, and no child is running."""
 
     facts: SessionFacts
     run: str
     was_reset: bool = left_out(False)
-    children: tuple[str, ...]
-    """Ids of all the child workflows that it has had."""
     started_at: datetime
     deadline_at: datetime
-    model_calls: ModelCallsState
+    spending: SpendingState
     holds_report: bool
     """Whether the report's worst case was reserved."""
     mailbox: MailboxState = left_out(MailboxState())
-    limit_usage: LimitUsage = left_out(LimitUsage())
     provenance: ProvenanceState
     progress: ProgressState
 

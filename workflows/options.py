@@ -4,9 +4,10 @@ from datetime import timedelta
 from typing import Final, TypedDict
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, RetryPolicy, WorkflowIDReusePolicy
 
 from activities.model_turn.retry_policy import BILLED_FAILURES
+from chargehand.contracts import SessionRequest
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
@@ -106,6 +107,15 @@ class ChildLimits(TypedDict):
 
     id_reuse_policy: WorkflowIDReusePolicy
     parent_close_policy: workflow.ParentClosePolicy
+
+
+def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
+    """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
+    return Priority(
+        priority_key=request.priority,
+        fairness_key=request.tenant,
+        fairness_weight=None if weight == 1 else weight,  # the server's default, which histories need not repeat
+    )
 
 
 def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:

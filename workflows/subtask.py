@@ -23,11 +23,11 @@ with workflow.unsafe.imports_passed_through():
         usual_cost,
         worst_case,
     )
-    from workflows.budget.ledger import Amount, Ledger
-    from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, ledger_of
+    from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
     from workflows.budget.purposes import WORK
+    from workflows.budget.spending import Spending
     from workflows.call_client import CallClient
-    from workflows.contracts import CallReply, Steering, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.contracts import CallReply, SpendingState, Steering, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.inbox import Inbox
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
@@ -81,8 +81,10 @@ class SubtaskWorkflow:
             self._unusable = state.unusable
             self._answered = (state.answered, state.answered_after) if state.answered else None
             self._call_client.resume(state.calls_requested)
-        model_calls = MeteredModelCalls(
-            ledger=ledger_of(state.model_calls) if state else Ledger(Amount(request.turns, request.usd)),
+        before = state.spending if state else SpendingState(granted_turns=request.turns, granted_usd=request.usd)
+        spending = Spending(before)
+        model_calls = ModelCalls(
+            spending=spending,
             session=request.session,
             crew=request.crew,
             documents=request.documents,
@@ -94,8 +96,6 @@ class SubtaskWorkflow:
             queue=request.turns_queue,
             priority=workflow.info().priority,
         )
-        if state is not None:
-            model_calls.resume(state.model_calls)
         try:
             outcome = await self._work(request, model_calls)
         except (asyncio.CancelledError, ActivityError) as error:
@@ -114,10 +114,10 @@ class SubtaskWorkflow:
             ),
             notes=self._conversation.notes.kept,
             messages_read=self._inbox.read,
-            wasted=model_calls.wasted,
+            wasted=model_calls.spending.wasted,
             rounds=self._rounds_begun,
             waited=self._waited,
-            overcharges=model_calls.overcharges,
+            overcharges=model_calls.spending.overcharges,
         )
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the session sends: replies, and a person's messages.")
@@ -135,7 +135,7 @@ class SubtaskWorkflow:
         """Keep messages for the next turn, and note an interruption."""
         self._inbox.receive(steering.items)
 
-    async def _work(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> Outcome:
+    async def _work(self, request: SubtaskRequest, model_calls: ModelCalls) -> Outcome:
         first = self._rounds_begun + 1
         for number in range(first, request.max_rounds + 1):
             if self._left <= timedelta(0):
@@ -178,9 +178,7 @@ class SubtaskWorkflow:
             self._conversation.add(Round(correction=_complaint(result)))
         return self._unfinished("out_of_rounds", "It had no answer after its last round.")
 
-    async def _make_room(
-        self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, first: bool, last: bool
-    ) -> None:
+    async def _make_room(self, request: SubtaskRequest, model_calls: ModelCalls, *, first: bool, last: bool) -> None:
         """Begin a long conversation anew, and continue a long run in a new one."""
         if not last and self._is_long(request):
             await self._compact(request, model_calls)
@@ -205,12 +203,12 @@ class SubtaskWorkflow:
         self._conversation.add(Round(answer=text, provider_items=result.provider_items))
         self._corrections = 0
 
-    def _continue_as_new(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
+    def _continue_as_new(self, request: SubtaskRequest, model_calls: ModelCalls) -> None:
         """Go on in a new run, between two rounds: no call is open then, and no request for a larger grant."""
         raise_if_cancelled()
         answered, answered_after = self._answered or (None, ())
         state = SubtaskState(
-            model_calls=model_calls.state(),
+            spending=model_calls.spending.state(),
             conversation=self._conversation.state(),
             began_at=self._began_at,
             rounds_begun=self._rounds_begun,
@@ -226,7 +224,7 @@ class SubtaskWorkflow:
         )
         workflow.continue_as_new(request.model_copy(update={"state": state}))
 
-    async def _take(self, request: SubtaskRequest, model_calls: MeteredModelCalls, task: WorkTask) -> TurnResult:
+    async def _take(self, request: SubtaskRequest, model_calls: ModelCalls, task: WorkTask) -> TurnResult:
         return await model_calls.take(
             task,
             agent=request.agent.name,
@@ -244,7 +242,7 @@ class SubtaskWorkflow:
         task = self._conversation.task()
         return self._conversation.is_long(task, self._input_tokens(request, task))
 
-    async def _compact(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> None:
+    async def _compact(self, request: SubtaskRequest, model_calls: ModelCalls) -> None:
         """Have the agent sum up its conversation, and begin a new one with that; by rule if no model does it."""
         try:
             result = await self._take(request, model_calls, self._conversation.compact_task())
@@ -253,9 +251,9 @@ class SubtaskWorkflow:
         else:
             self._conversation.begin_anew(result.answer_as(CompactAnswer))
 
-    async def _task(self, request: SubtaskRequest, model_calls: MeteredModelCalls, *, last: bool) -> WorkTask:
+    async def _task(self, request: SubtaskRequest, model_calls: ModelCalls, *, last: bool) -> WorkTask:
         task = self._conversation.task()
-        model, input_tokens = model_calls.proven(request.model), self._input_tokens(request, task)
+        model, input_tokens = model_calls.spending.with_overcharge(request.model), self._input_tokens(request, task)
         likely = likely_input(model, input_tokens, self._conversation.counted)
         this_turn = worst_case(model, likely, WORK.least_output)
         next_turn = usual_cost(model, input_tokens, self._conversation.counted, NEXT_ROUND_BYTES)
@@ -300,12 +298,12 @@ class SubtaskWorkflow:
             return out_of_time(notes, read)
         return unfinished(notes, read, reason) or Failure(reason=reason, message=message)
 
-    def _spend(self, request: SubtaskRequest, model_calls: MeteredModelCalls) -> tuple[SpendLine, ...]:
+    def _spend(self, request: SubtaskRequest, model_calls: ModelCalls) -> tuple[SpendLine, ...]:
         made = self._conversation.tool_calls
         if not made:
-            return merged_spend(model_calls.spend)
+            return merged_spend(model_calls.spending.lines)
         tools = SpendLine(agent=request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=made))
-        return merged_spend([*model_calls.spend, tools])
+        return merged_spend([*model_calls.spending.lines, tools])
 
 
 def _require_parent() -> None:

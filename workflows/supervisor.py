@@ -49,6 +49,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.review import review
     from workflows.steps.route import route
     from workflows.steps.steering import check_interruption, check_message, interrupt, pass_on, tell
+    from workflows.steps.visibility import enter, list_state, publish
+    from workflows.steps.waits import within_time
     from workflows.webhook import announce_end
 
 
@@ -77,22 +79,22 @@ class SupervisorWorkflow:
             session = self._session = await open_session(request, self._progress, self._mailbox, self._place)
             plan = self._progress.plan or await self._plan(session)
             while plan is not None:
-                session.enter("executing")
+                enter(session, "executing")
                 await execute(session)
-                plan = await session.clock.limit(review(session)) or session.plan_left
-            session.enter("synthesising")
+                plan = await within_time(session.clock, review(session)) or session.plan_left
+            enter(session, "synthesising")
             report = await write_report(session)
             await workflow.wait_condition(workflow.all_handlers_finished)
             report = with_late_messages(session, report)
-            session.enter("finished")
-            session.list_state(report)
+            enter(session, "finished")
+            list_state(session, report)
             await self._place.leave(session.close_ledger())
             await announce_end(session, stop_reason=report.stop_reason)
         except (asyncio.CancelledError, Exception) as error:
             self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
             await self._finish_handlers()
             if self._session is not None:
-                self._session.list_state()
+                list_state(self._session)
             else:
                 list_end(self._progress.state)
             if workflow.in_workflow():
@@ -157,6 +159,7 @@ class SupervisorWorkflow:
         self._refuse_problems(raised)
         await self._place.enlarge(raised.budget_usd)
         self._open.raise_limits(raised)
+        publish(self._open)
         return self._progress.status()
 
     @raise_limits.validator
@@ -316,7 +319,7 @@ class SupervisorWorkflow:
         return self._session is None and workflow.info().continued_run_id is not None
 
     def _refuse_problems(self, raised: RaisedLimits) -> None:
-        problems = self._open.problems_with(raised)
+        problems = self._open.problems_with(raised, workflow.info().execution_timeout)
         if problems:
             raise _refusal(join_problems(problems))
 
@@ -351,10 +354,10 @@ class SupervisorWorkflow:
 
     async def _plan(self, session: Session) -> Plan | None:
         """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
-        plan = await session.clock.limit(_route_or_plan(session))
+        plan = await within_time(session.clock, _route_or_plan(session))
         if plan is not None and session.request.approval == "plan":
-            session.enter("awaiting_approval")
-            plan = await session.clock.limit(self._approval())
+            enter(session, "awaiting_approval")
+            plan = await within_time(session.clock, self._approval())
         return plan
 
     async def _approval(self) -> Plan | None:

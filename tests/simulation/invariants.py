@@ -21,7 +21,7 @@ from chargehand_worker.in_memory.executions import Execution, Task
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import MeteredModelCalls
+from workflows.budget.model_calls import ModelCalls
 from workflows.contracts import SubtaskRequest, SubtaskResult
 from workflows.state.session import Session
 
@@ -64,7 +64,7 @@ def books_of(execution: Execution) -> Books | None:
     while coroutine is not None:
         frame = getattr(coroutine, "cr_frame", None)
         for value in frame.f_locals.values() if frame else ():
-            if isinstance(value, MeteredModelCalls):
+            if isinstance(value, ModelCalls):
                 return Books(value.ledger, None)
         coroutine = getattr(coroutine, "cr_await", None)
     return None

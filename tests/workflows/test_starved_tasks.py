@@ -10,7 +10,7 @@ from chargehand.contracts import SessionState
 from tests.scripted_model import Script, answer, report, topics
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import GOAL
-from workflows.state.session import Session
+from workflows.state.progress import Progress
 
 pytestmark = pytest.mark.slow
 
@@ -27,20 +27,20 @@ class _Starvation(logging.Handler):
         self._state = state
         self.given_up = threading.Event()
         self.times = 0
-        self._enter = Session.enter
+        self._enter = Progress.enter
 
     def emit(self, record: logging.LogRecord) -> None:
         """Note what the SDK does."""
         if _GIVES_UP in record.getMessage():
             self.given_up.set()
 
-    def enter(self, session: Session, state: SessionState) -> None:
+    def enter(self, progress: Progress, state: SessionState) -> None:
         """Enter a state as ever, later."""
         if state == self._state:
             self.times += 1
             if self.times == 1:
                 self.given_up.wait(30)
-        self._enter(session, state)
+        self._enter(progress, state)
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def starvation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Starve the task that enters a state."""
     starvation = _Starvation(request.param)
 
-    def enter(session: Session, state: SessionState) -> None:
-        starvation.enter(session, state)
+    def enter(progress: Progress, state: SessionState) -> None:
+        starvation.enter(progress, state)
 
-    monkeypatch.setattr(Session, "enter", enter)
+    monkeypatch.setattr(Progress, "enter", enter)
     _SDK.addHandler(starvation)
     yield starvation
     _SDK.removeHandler(starvation)

@@ -15,6 +15,7 @@ from chargehand.contracts import JsonSchema, round_up_dollars
 from workflows.budget.ledger import Amount
 from workflows.budget.purposes import OUTPUT, OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
 from workflows.rules.plan_validation import least_turns
+from workflows.rules.report_content import sections_for
 
 CATALOG_BYTES: Final = 12_000
 """The most that a prompt says about the session's documents, if there are any and it may name them."""
@@ -151,10 +152,12 @@ def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least
     return worst_case(model, likely_input(model, bound, None), output)
 
 
-def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0) -> Amount:
-    """Estimate the worst case of the turn that writes the report from so many bytes of outcomes."""
+def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0, words: int = 0) -> Amount:
+    """Estimate the worst case of the turns that write a report of so many words from so many bytes of outcomes."""
     shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
-    return worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
+    turn = worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
+    turns = 1 + sections_for(words)
+    return Amount(turns, turn.usd * turns)
 
 
 def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amount:

@@ -116,7 +116,7 @@ class ReportReserve:
 
     def __init__(self, ledger: Ledger, worst: Amount) -> None:
         self._ledger = ledger
-        self._worst = worst
+        self.worst = worst
         self._reservation: Reservation | None = None
 
     @property
@@ -127,12 +127,12 @@ class ReportReserve:
     @property
     def is_payable(self) -> bool:
         """Whether the report is reserved for, or could be."""
-        return self.is_held or self._ledger.unspent.covers(self._worst)
+        return self.is_held or self._ledger.unspent.covers(self.worst)
 
     def hold(self) -> bool:
         """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""
         if self._reservation is None:
-            self._reservation = self._ledger.reserve(self._worst)
+            self._reservation = self._ledger.reserve(self.worst)
         return self._reservation is not None
 
     def grow(self, needed: Amount) -> None:

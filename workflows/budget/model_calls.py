@@ -1,11 +1,11 @@
 """Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from temporalio import workflow
 from temporalio.common import Priority
@@ -23,12 +23,11 @@ from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
 from workflows.budget.grant_request import request_grant
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
-from workflows.contracts import ModelCallsState
+from workflows.budget.spending import Spending
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_spend
 from workflows.on_exit import on_exit
-from workflows.rules.report_content import merged_spend
 
 _REASONS: Final[dict[str, FailureReason]] = {
     ErrorType.PROVIDER_UNAVAILABLE: "provider_unavailable",
@@ -41,11 +40,6 @@ def was_reset() -> bool:
     """Whether this run continues from the middle of another one, after an operator's `workflow reset`."""
     info = workflow.info()
     return info.run_id != info.original_execution_run_id
-
-
-def ledger_of(state: ModelCallsState) -> Ledger:
-    """Open the ledger of a workflow that continues."""
-    return Ledger(Amount(state.granted_turns, state.granted_usd), Amount(state.spent_turns, state.spent_usd))
 
 
 class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
@@ -66,18 +60,11 @@ class TurnLost(Exception):  # noqa: N818  # as above
         self.error_type = error_type
 
 
-class Mark(NamedTuple):
-    """What had been spent at some time."""
-
-    lines: int
-    wasted: Usage
-
-
-@dataclass(kw_only=True)
-class MeteredModelCalls:
+@dataclass(frozen=True, kw_only=True)
+class ModelCalls:
     """The model calls of one workflow, paid from its ledger."""
 
-    ledger: Ledger
+    spending: Spending
     session: str
     """Id of the workflow that `crew` and `documents` were opened for."""
     crew: str
@@ -96,43 +83,11 @@ class MeteredModelCalls:
     """Task queue of the turns, if it is not the workflow's own."""
     priority: Priority = Priority.default
     """Priority of the turns; workers learn the tenant from it."""
-    spend: list[SpendLine] = field(default_factory=list[SpendLine], init=False)
-    wasted: Usage = field(default_factory=Usage, init=False)
-    """Part of `spend` for turns that gave nothing."""
-    overcharges: dict[str, float] = field(default_factory=dict[str, float], init=False)
-    """How many times a reservation a call was seen to cost, by the name of its model; only what is above 1."""
-    _turns: int = field(default=0, init=False)
 
-    def state(self) -> ModelCallsState:
-        """Return what a new run continues with."""
-        return ModelCallsState(
-            granted_turns=self.ledger.granted.turns,
-            granted_usd=self.ledger.granted.usd,
-            spent_turns=self.ledger.spent.turns,
-            spent_usd=self.ledger.spent.usd,
-            spend=merged_spend(self.spend),
-            wasted=self.wasted,
-            overcharges=self.overcharges,
-            turns=self._turns,
-        )
-
-    def resume(self, state: ModelCallsState) -> None:
-        """Go on where the run before this one stopped."""
-        self.spend, self.wasted, self._turns = list(state.spend), state.wasted, state.turns
-        self.learn(state.overcharges)
-
-    def use_crew(self, reference: str) -> None:
-        """Take further turns with another version of the crew."""
-        self.crew = reference
-
-    def proven(self, model: ModelCard) -> ModelCard:
-        """Have a model reserved at what it has proven to cost."""
-        return model.model_copy(update={"overcharge": max(model.overcharge, self.overcharges.get(model.name, 1.0))})
-
-    def learn(self, overcharges: Mapping[str, float]) -> None:
-        """Take over what another workflow of the session has seen models cost."""
-        for name, factor in overcharges.items():
-            self.overcharges[name] = max(factor, self.overcharges.get(name, 1.0))
+    @property
+    def ledger(self) -> Ledger:
+        """Of the workflow."""
+        return self.spending.ledger
 
     async def can_pay(self, amount: Amount) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing, and waiting for it."""
@@ -193,7 +148,7 @@ class MeteredModelCalls:
             urgency=self.urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, self.proven(model), task, outputs)
+        turn = _Turn(request, self.spending.with_overcharge(model), task, outputs)
         result = await self._take(turn, until)
         if result.stop != "truncated" or not turn.prepare_repetition():
             return result
@@ -203,8 +158,7 @@ class MeteredModelCalls:
             return result
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
-        self._turns += 1
-        turn.change(step=f"turn-{self._turns}")
+        turn.change(step=f"turn-{self.spending.begin_turn()}")
         # What a repeated call has not settled was never answered: nothing better than its worst case is known.
         with on_exit(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
@@ -229,18 +183,6 @@ class MeteredModelCalls:
             f"The worker was lost {options.MAX_LOST_WORKERS} times in the middle of this call.",
             ErrorType.ATTEMPT_LOST,
         )
-
-    def waste_last(self) -> None:
-        """Count the latest turn as wasted after all."""
-        self.wasted += self.spend[-1].usage
-
-    def mark(self) -> "Mark":
-        """Remember what is spent, for `waste_since`."""
-        return Mark(len(self.spend), self.wasted)
-
-    def waste_since(self, mark: "Mark") -> None:
-        """Count everything as wasted that was spent after a mark."""
-        self.wasted = sum((line.usage for line in self.spend[mark.lines :]), mark.wasted)
 
     async def _reserve(self, turn: "_Turn") -> Reservation:
         turn.change(max_output_tokens=turn.outputs.least)
@@ -308,7 +250,7 @@ class MeteredModelCalls:
         if result.usage_known:
             above = max(usage.cost_usd - worst, Decimal(0))
             usage = usage.model_copy(update={"charged_above_reservation_usd": above})
-            self._prove(turn.model, usage.cost_usd, worst)
+            self.spending.prove(turn.model, usage.cost_usd, worst)
         else:
             unknown = ("cost_usd", "possibly_billed_twice_usd", "possibly_billed_twice_at_most_usd")
             usage = usage.model_copy(update=dict.fromkeys(unknown, worst))
@@ -325,19 +267,13 @@ class MeteredModelCalls:
             turn.count(paid.turns)
             self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
 
-    def _prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
-        if cost > worst > 0:
-            self.overcharges[model.name] = model.overcharge * float(cost / worst)
-
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)
 
     def _record(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
-        self.ledger.settle(reservation, Amount(usage.turns, usage.cost_usd))
-        if wasted:
-            self.wasted += usage
         agent, purpose = turn.request.agent, turn.request.task.kind
-        self.spend.append(SpendLine(agent=agent, model=model, purpose=purpose, usage=usage))
+        line = SpendLine(agent=agent, model=model, purpose=purpose, usage=usage)
+        self.spending.settle(reservation, line, wasted=wasted)
         count_spend(usage, model, self.priority.fairness_key)
 
 

@@ -1,10 +1,14 @@
-"""The plan as a graph: ready subtasks, cycles and the critical path."""
+"""The plan as a graph: ready and skipped subtasks, cycles and the critical path."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
+from typing import Final
 
-from chargehand.contracts import Plan, Subtask
+from chargehand.contracts import Failure, Outcome, Plan, Subtask
+
+USABLE: Final = frozenset({"success", "partial"})
+"""Kinds of outcomes that others can build on."""
 
 
 def ready(planned: Iterable[Subtask], started: Collection[str], ended: Collection[str]) -> list[Subtask]:
@@ -14,6 +18,14 @@ def ready(planned: Iterable[Subtask], started: Collection[str], ended: Collectio
         for subtask in planned
         if subtask.id not in started and all(needed in ended for needed in subtask.depends_on)
     ]
+
+
+def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
+    """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
+    failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
+    if not failed:
+        return None
+    return Failure(reason="skipped", message=f"It requires {', '.join(failed)}, which failed.")
 
 
 def cycle(dependencies: Mapping[str, Iterable[str]]) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
-from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Subtask, Success, Tier
-from workflows.rules.report_content import USABLE
+from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Success, Tier
+from workflows.rules.graph import USABLE
 
 
 @dataclass(frozen=True)
@@ -265,14 +265,6 @@ def best_of(outcomes: Sequence[Outcome]) -> Outcome:
         return outcomes[-1]
     surest = max(reversed(answers), key=lambda outcome: (outcome.kind in USABLE, outcome.confidence))
     return accepted(surest)
-
-
-def skip_reason(subtask: Subtask, outcomes: Mapping[str, Outcome]) -> Failure | None:
-    """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
-    failed = [needed for needed in subtask.required if outcomes[needed].kind not in USABLE]
-    if not failed:
-        return None
-    return Failure(reason="skipped", message=f"It requires {', '.join(failed)}, which failed.")
 
 
 def _why(outcome: Outcome, attempts: Attempts, means: Means) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Final, cast, get_args
 
 from pydantic_core import to_json
@@ -32,11 +33,13 @@ from chargehand.contracts import (
 )
 from workflows.rules.citation_checks import Evidence
 from workflows.rules.citations import cited_numbers, number_more_refs, number_refs, replace_citations
-from workflows.rules.graph import critical_path
+from workflows.rules.graph import USABLE, critical_path
 
 _SEVERITIES: Final = get_args(Severity)
-USABLE: Final = frozenset({"success", "partial"})
-"""Kinds of outcomes that others can build on."""
+_LONG_REPORT: Final = 3_000
+"""A report of so many words is written by section."""
+_SECTION_WORDS: Final = 1_000
+_MOST_SECTIONS: Final = 20
 _GOAL_CHARACTERS: Final = 20_000
 _NOTES_CHARACTERS: Final = 12_000
 """Of what an earlier attempt noted, in the goal of a nested session."""
@@ -44,6 +47,11 @@ _REPORT_BYTES: Final = 1_000_000
 """Half of what Temporal takes: every client can read a report, without any storage."""
 _REPORT_STEPS: Final = ((100_000, 2_000), (20_000, 1_000), (5_000, 500), (2_000, 200), (500, 100))
 """The longest text and the longest list that are left, until the report fits."""
+
+
+def sections_for(words: int) -> int:
+    """Compute how many sections a report has at most; 0 for one that is written in one piece."""
+    return min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS) if words >= _LONG_REPORT else 0
 
 
 def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:

@@ -21,7 +21,7 @@ from chargehand.contracts import (
 from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
 from workflows.calls import Calls
-from workflows.contracts import ProgressState
+from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 from workflows.state.clock import Clock
 from workflows.steering import Steering
@@ -52,6 +52,9 @@ class Progress:
         """What a person tells the agents."""
         self.begun: set[str] = set()
         """Subtasks that were started, skipped or expanded, by their id."""
+        self.children: set[str] = set()
+        """Ids of the child workflows that were started, in earlier runs too."""
+        self.limit_usage = LimitUsage()
         self.edits: list[EditRecord] = []
         """What people changed in the plan while it was carried out."""
         self.gaps: list[str] = []
@@ -67,6 +70,8 @@ class Progress:
         self.unknown_signals: dict[str, None] = {}
         """Names of signals that mean nothing to a session."""
         self._records: dict[str, SubtaskRecord] = {}
+        self._outcomes_before = 0
+        """Outcomes that earlier runs have handed on."""
 
     def snapshot(self) -> ProgressState:
         """Return what a new run continues with."""
@@ -84,6 +89,8 @@ class Progress:
             calls=self.calls.state(),
             steering=self.steering.state(),
             edits=tuple(self.edits),
+            children=tuple(sorted(self.children)),
+            limit_usage=self.limit_usage,
         )
 
     def resume(self, before: ProgressState) -> None:
@@ -96,6 +103,8 @@ class Progress:
         self.calls.resume(before.calls)
         self.steering.resume(before.steering)
         self.begun, self.edits = set(before.outcomes), [*before.edits]
+        self.children, self.limit_usage = set(before.children), before.limit_usage
+        self._outcomes_before = len(before.outcomes)
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:
@@ -106,6 +115,27 @@ class Progress:
     def subtasks(self) -> Sequence[Subtask]:
         """The subtasks of the plan; none before there is one."""
         return self.plan.subtasks if self.plan else ()
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether this run has an outcome that earlier runs did not have."""
+        return len(self.outcomes) > self._outcomes_before
+
+    @property
+    def outcome_bytes(self) -> int:
+        """Size of the outcomes, as the writer of a report reads them."""
+        outcomes = [given.outcome for given in self.inputs()]
+        findings = [finding for outcome in outcomes for finding in outcome.findings]
+        texts = (outcome.content for outcome in outcomes)
+        claims = (finding.claim + finding.quote for finding in findings)
+        return sum(len(text.encode()) for text in (*texts, *claims))
+
+    @property
+    def state_after_waiting(self) -> SessionState:
+        """The state in which the session goes on once a person has decided: another may have to."""
+        if self.questions:
+            return "awaiting_answer"
+        return "awaiting_call_approval" if self.calls.pending else "executing"
 
     def set_goal(self, goal: str) -> None:
         """Show the goal in the status from now on."""
@@ -171,6 +201,16 @@ class Progress:
             }
         )
 
+    def record_child(self, child: str) -> bool:
+        """Note that a child workflow of this id is started; False if one was before, in whichever run."""
+        is_new = child not in self.children
+        self.children.add(child)
+        return is_new
+
+    def count_use(self, use: LimitUsage) -> None:
+        """Note how far limits were used that no ledger counts."""
+        self.limit_usage = self.limit_usage.at_least(use)
+
     def record_waste(self, subtask_id: str, usage: Usage) -> None:
         """Record what a subtask spent on attempts that were not used."""
         self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
@@ -190,7 +230,7 @@ class Progress:
         self.answers[subtask_id] = text
 
     def close_question(self, subtask_id: str) -> str | None:
-        """Close a question; returns its answer, or None if nobody gave one."""
+        """Close a question; returns its answer, or None if there is none."""
         del self.questions[subtask_id]
         return self.answers.pop(subtask_id, None)
 

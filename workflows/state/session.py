@@ -1,99 +1,88 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, TypeVar
-
-from temporalio import workflow
-from temporalio.common import Priority, SearchAttributeUpdate, TypedSearchAttributes
+from typing import Final
 
 from activities.contracts import AgentCard, CrewCard, InputOutcome, ModelCard, SessionFacts
-from activities.model_turn.contracts import TurnResult
-from activities.turn_kinds.protocol import TurnAnswer
-from activities.turn_kinds.registry import Task
-from chargehand.contracts import (
-    Authority,
-    Plan,
-    RaisedLimits,
-    Report,
-    Route,
-    SessionRequest,
-    SessionState,
-    Subtask,
-    Tier,
+from chargehand.contracts import Authority, Outcome, Plan, RaisedLimits, SessionRequest, SessionState, Subtask, Tier
+from workflows import options
+from workflows.budget.estimates import (
+    early_turn,
+    fixed_bytes,
+    least_of_agent,
+    least_workable,
+    usual_of_agent,
+    worst_output,
+    worst_report,
 )
-from chargehand.listing import WAITING_STATES
-from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
-from workflows import continue_as_new, options
-from workflows.budget.estimates import fixed_bytes, input_bound, least_of_agent, least_workable
-from workflows.budget.grant_request import request_grant
 from workflows.budget.grants import Grants, ReportReserve
-from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import CannotPay, MeteredModelCalls, TurnLost, was_reset
+from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.budget.spending import Spending
 from workflows.calls import Calls
-from workflows.contracts import LimitUsage
+from workflows.contracts import SupervisorState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance
+from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.report_content import sections_for
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.progress import Progress
 
-_PUBLISHED: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
-"""States that are written into the memo; the others can be told from what the session does."""
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
-
-_Answer = TypeVar("_Answer", bound=TurnAnswer)
-
-
-def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
-    """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
-    return Priority(
-        priority_key=request.priority,
-        fairness_key=request.tenant,
-        fairness_weight=None if weight == 1 else weight,  # the server's default, which histories need not repeat
-    )
-
-
-def _without_stop_reason(listed: TypedSearchAttributes) -> list[SearchAttributeUpdate[Any]]:
-    """Remove what the last run of a cron came to, with whose attributes the server starts the next one."""
-    return [STOP_REASON.value_unset()] if STOP_REASON in listed else []
+_NESTED_SHARE: Final = 4
+"""How many times the least a nested session is granted at first."""
+_MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
+"""The most of the outcomes that the report's turn is reserved for."""
 
 
 @dataclass
 class Session:
     """What the steps of a session share."""
 
-    asked: SessionRequest
+    id: str
+    run: str
+    """Identifies the run of the session at the root in the ids of its children."""
+    original: SessionRequest
     """The request as it was written."""
-    request: SessionRequest
-    """The request on the crew's terms."""
     facts: SessionFacts
     progress: Progress
     clock: Clock
-    ledger: Ledger
-    grants: Grants
-    report_reserve: ReportReserve
-    output_reserve: ReportReserve | None
-    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
-    model_calls: MeteredModelCalls
+    spending: Spending
     mailbox: Mailbox
-    provenance: Provenance
-    run: str
-    """Identifies the run of the session at the root in the ids of its children."""
-    limit_usage: LimitUsage = field(default_factory=LimitUsage)
-    children: set[str] = field(default_factory=set[str])
-    """Ids of the child workflows that it has started, in earlier runs too."""
-    resumed_with: int = 0
-    """Outcomes that earlier runs have handed on."""
-    was_reset_before: bool = False
-    """Whether one of the earlier runs went on from the middle of another one."""
-    _memo: Memo = field(default_factory=Memo, init=False)
+    was_reset: bool
+    """Whether an operator has reset this session, so that children may exist that it does not know."""
+    request: SessionRequest = field(init=False)
+    """The request on the crew's terms, with the documents of the session that it follows."""
+    grants: Grants = field(init=False)
+    report_reserve: ReportReserve = field(init=False)
+    output_reserve: ReportReserve | None = field(default=None, init=False)
+    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
+    provenance: Provenance = field(init=False)
+    memo: Memo = field(default_factory=Memo, init=False)
+
+    def __post_init__(self) -> None:
+        """Settle the request, and measure what its report needs."""
+        original, facts, earlier = self.original, self.facts, self.facts.earlier
+        documents = (*original.documents, *(earlier.documents if earlier else ()))
+        self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
+        self.grants = Grants(self.ledger)
+        own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)
+        self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
+        if self.request.output_schema is not None:
+            self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, self.request.output_schema))
+        above = original.delegation.goal_reads if original.delegation else ()
+        self.provenance = Provenance((*above, *(earlier.reads if earlier else ())))
+
+    @property
+    def ledger(self) -> Ledger:
+        """Turns and dollars of the session."""
+        return self.spending.ledger
 
     @property
     def calls(self) -> Calls:
@@ -114,7 +103,7 @@ class Session:
     @property
     def thread(self) -> str:
         """Id of the first of the sessions that follow each other up to this one."""
-        return self.facts.earlier.thread[0].session if self.facts.earlier else workflow.info().workflow_id
+        return self.facts.earlier.thread[0].session if self.facts.earlier else self.id
 
     @property
     def earlier(self) -> tuple[InputOutcome, ...]:
@@ -124,7 +113,7 @@ class Session:
     @property
     def root(self) -> str:
         """Id of the session at the root of the tree."""
-        return self.request.delegation.session if self.request.delegation else workflow.info().workflow_id
+        return self.request.delegation.session if self.request.delegation else self.id
 
     @property
     def depth(self) -> int:
@@ -138,26 +127,12 @@ class Session:
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
 
     @property
-    def priority(self) -> Priority:
-        """Where the session's work stands in a backlog, whoever started it and however."""
-        return priority_of(self.request, self.facts.weight)
+    def may_continue_as_new(self) -> bool:
+        """Whether a new run could go on from here, once no child is running.
 
-    @property
-    def was_reset(self) -> bool:
-        """Whether an operator has reset this session, so that children may exist that it does not know."""
-        return self.was_reset_before or was_reset()
-
-    @property
-    def must_continue_as_new(self) -> bool:
-        """Whether a new run has to go on, as soon as no child is running.
-
-        Without storage for large payloads, the ceiling of turns keeps histories short. The next run of a cron would
-        start with what this one hands on.
+        Without storage for large payloads, the ceiling of turns keeps histories short.
         """
-        has_moved = len(self.progress.outcomes) > self.resumed_with
-        return (
-            has_moved and self.facts.stores_payloads and continue_as_new.is_due() and not workflow.info().cron_schedule
-        )
+        return self.progress.has_moved and self.facts.stores_payloads
 
     @property
     def plan_left(self) -> Plan | None:
@@ -176,23 +151,38 @@ class Session:
         """Whether a subtask may be a nested session: it and its subtasks must fit within the depth limit."""
         return self.depth + 2 <= self.request.limits.max_depth
 
+    @property
+    def report_words(self) -> int:
+        """About how long the report is to be; 0 if it is as long as it needs to be."""
+        plan = self.progress.plan
+        return self.request.length_words or (plan.length_words if plan else None) or 0
+
+    @property
+    def is_long_report(self) -> bool:
+        """Whether the report is to be written by section."""
+        return sections_for(self.report_words) > 0
+
     def agent(self, name: str) -> AgentCard | None:
         """Find an agent of the crew; None for a nested session."""
         return next((agent for agent in self.facts.crew.agents if agent.name == name), None)
 
     def model(self, tier: Tier) -> ModelCard:
         """Find the model of a tier, priced at what it has proven to cost."""
-        return self.model_calls.proven(self.facts.models[tier])
+        return self.spending.with_overcharge(self.facts.models[tier])
 
     def model_of(self, agent: AgentCard) -> ModelCard:
         """Find the model that an agent uses, priced at what it has proven to cost."""
-        return self.model_calls.proven(self.facts.model_of(agent))
+        return self.spending.with_overcharge(self.facts.model_of(agent))
 
     def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
         """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
         if subtask.tier is None or agent.name in self.request.tiers.agents:
             return agent
         return agent.model_copy(update={"tier": subtask.tier, "model": None})
+
+    def use_crew(self, crew: CrewCard) -> None:
+        """Go on with another version of the crew, which has more agents."""
+        self.facts = self.facts.model_copy(update={"crew": crew})
 
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
@@ -201,18 +191,39 @@ class Session:
             return least_workable(self.facts, self.request.documents)
         return least_of_agent(card, self.model_of(card), self.request.documents)
 
-    def count_use(self, use: LimitUsage) -> None:
-        """Note how far limits were used that no ledger counts."""
-        self.limit_usage = self.limit_usage.at_least(use)
+    def least_start(self, subtask: Subtask) -> Amount:
+        """Estimate the least with which a subtask can start; a template has to be expanded before."""
+        least = self.least_grant(subtask.agent)
+        return least + self.expansion_turn if subtask.for_each else least
 
-    def record_child(self, child: str) -> bool:
-        """Note that a child workflow of this id is started; False if one was before, in whichever run."""
-        is_new = child not in self.children
-        self.children.add(child)
-        return is_new
+    @property
+    def expansion_turn(self) -> Amount:
+        """The worst case of the turn that expands a template."""
+        return early_turn(self.model(self.facts.crew.tier), fixed_bytes(self.facts.crew, ()))
+
+    def reserve(self, subtask: Subtask, not_started: int) -> Reservation | None:
+        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
+        least, agent = self.least_grant(subtask.agent), self.agent(subtask.agent)
+        if agent is None:
+            usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
+        else:
+            model = self.model_of(self.card_for(subtask, agent))
+            usual = usual_of_agent(agent, model, self.request.documents, self.facts.output_caps)
+        return self.grants.reserve(least, usual, not_started)
+
+    def reserve_report(self) -> None:
+        """Set aside for the report what the present outcomes need."""
+        size = min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
+        fixed = fixed_bytes(self.facts.crew, self.request.documents)
+        self.report_reserve.grow(worst_report(self.model(self.facts.crew.tier), fixed, size, self.report_words))
+
+    def end(self, subtask: Subtask, outcome: Outcome, at: datetime) -> None:
+        """Record the outcome of a subtask, and what the report needs to read it."""
+        self.progress.end(subtask.id, outcome, at)
+        self.reserve_report()
 
     def stop_if_overcharged(self) -> None:
-        """Start nothing more once providers charged more than the budget, unless somebody can raise it.
+        """Start nothing more once providers charged more than the budget, unless a person can raise it.
 
         A nested session asks its parent instead, before its next turn.
         """
@@ -234,124 +245,8 @@ class Session:
                 reserve.release()
         return self.ledger.spent.usd + self.ledger.reserved.usd
 
-    def enter(self, state: SessionState) -> None:
-        """Change to another state."""
-        self.progress.enter(state)
-        # A task without commands could be merged with the update waited for.
-        self.publish(always=state in WAITING_STATES)
-        if state in WAITING_STATES:
-            self.list_state()
-
-    def list_state(self, report: Report | None = None) -> None:
-        """Have the server list the session's state and cost, if the state has changed since.
-
-        Called with the commands that follow a change, so that it takes no workflow task of its own, and a state that
-        leads to no command is not listed at all.
-        """
-        if not self.facts.is_listed:
-            return
-        listed, state = workflow.info().typed_search_attributes, self.progress.state
-        if listed.get(STATE) == state:
-            return
-        usd, turns = self.ledger.spent.usd, self.ledger.spent.turns
-        if report is not None:
-            usd, turns = report.usage.cost_usd, report.usage.turns
-        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
-            [
-                *change_of(listed, STATE, state),
-                *change_of(listed, CREW, self.facts.crew.name),
-                *change_of(listed, TENANT, self.request.tenant),
-                *change_of(listed, THREAD, self.thread),
-                *change_of(listed, DOLLARS, float(usd)),
-                *change_of(listed, TURNS, turns),
-                *(change_of(listed, STOP_REASON, report.stop_reason) if report else _without_stop_reason(listed)),
-            ]
-        )
-
-    def resume(self) -> None:
-        """Leave a state in which the session waits for a person, unless another question is open."""
-        waiting: SessionState = "awaiting_call_approval" if self.calls.pending else "executing"
-        self.enter("awaiting_answer" if self.progress.questions else waiting)
-
-    def use_crew(self, crew: CrewCard) -> None:
-        """Go on with another version of the crew, which has more agents."""
-        self.facts = self.facts.model_copy(update={"crew": crew})
-        self.model_calls.use_crew(crew.reference)
-
-    def add_route(self, route: Route) -> None:
-        """Record how an agent got its work; the memo shows it to whoever reads the history."""
-        self.progress.add_route(route)
-        workflow.upsert_memo({"routes": [each.model_dump() for each in self.progress.routes]})
-
-    def publish(self, *, always: bool = False) -> None:
-        """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
-        if self.progress.state not in _PUBLISHED:
-            return
-        changed = self._memo.changed(self.progress)
-        if always:
-            changed["state"] = self.progress.state
-        if changed:
-            workflow.upsert_memo(changed)
-
-    async def take_turn(self, task: Task, *, tier: Tier | None = None, until: datetime | None = None) -> TurnResult:
-        """Take one of the supervisor's own turns; `tier` replaces the crew's own.
-
-        Raises:
-            CannotPay: the ledger does not cover it.
-            TurnLost: it failed for good.
-        """
-        crew = self.facts.crew
-        tier = tier or crew.tier
-        self.list_state()
-        result = await self.model_calls.take(
-            task,
-            agent=SUPERVISOR,
-            tier=tier,
-            model=self.model(tier),
-            input_tokens=input_bound(task, fixed_bytes(crew, self.request.documents)),
-            # The clock's own alarm comes first.
-            until=lambda: until or self.clock.report_starts_at + options.LEAST_REPORT_TIME,
-        )
-        self.stop_if_overcharged()
-        return result
-
-    async def try_turn(
-        self,
-        task: Task,
-        answer: type[_Answer],
-        *,
-        tier: Tier | None = None,
-        until: datetime | None = None,
-    ) -> _Answer | None:
-        """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
-        try:
-            result = await self.take_turn(task, tier=tier, until=until)
-        except (CannotPay, TurnLost):
-            return None
-        return result.answer_as(answer)
-
-    async def ask_parent(self, needed: Amount) -> None:
-        """Ask the parent session for what is missing of an amount; it may refuse. The root has nobody to ask."""
-        if self.request.delegation is not None:
-            await request_grant(self.mailbox, self.ledger, needed, lambda: self.clock.work_is_over)
-
-    async def wait_for_budget(
-        self, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
-    ) -> None:
-        """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due."""
-
-        def is_there() -> bool:
-            return self.ledger.unspent.covers(needed)
-
-        await self.ask_parent(needed)
-        await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_hopeless())
-        if self.request.limits.on_limit == "pause" and not is_there() and not self.clock.work_is_over:
-            self.enter("paused")
-            await workflow.wait_condition(lambda: is_there() or self.clock.work_is_over or is_moot())
-            self.resume()
-
-    def problems_with(self, raised: RaisedLimits) -> list[str]:
-        """List why limits cannot be raised to these values."""
+    def problems_with(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> list[str]:
+        """List why limits cannot be raised to these values in a session that the server ends after some time."""
         ceilings = self.facts.ceilings
         present = {
             "max_turns": self.ledger.granted.turns,
@@ -365,11 +260,10 @@ class Session:
                 problems.append(f"{name}: {wanted} is not more than the present {now}")
             elif wanted is not None and wanted > ceiling:
                 problems.append(f"{name}: {wanted} is above this installation's ceiling of {ceiling}")
-        execution = workflow.info().execution_timeout
-        if raised.deadline is not None and execution is not None and raised.deadline > execution - options.REPORT_TIME:
-            problems.append(
-                f"deadline: {raised.deadline} is beyond the {execution} after which the server ends this session"
-            )
+        most = None if execution_timeout is None else execution_timeout - options.REPORT_TIME
+        if raised.deadline is not None and most is not None and raised.deadline > most:
+            end = f"the {execution_timeout} after which the server ends this session"
+            problems.append(f"deadline: {raised.deadline} is beyond {end}")
         return problems
 
     def raise_limits(self, raised: RaisedLimits) -> None:
@@ -377,4 +271,18 @@ class Session:
         self.ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted))
         if raised.deadline is not None:
             self.clock.extend(raised.deadline)
-        self.publish()
+
+    def state(self) -> SupervisorState:
+        """Return what a new run continues with."""
+        return SupervisorState(
+            facts=self.facts,
+            run=self.run,
+            was_reset=self.was_reset,
+            started_at=self.clock.started_at,
+            deadline_at=self.clock.deadline_at,
+            spending=self.spending.state(),
+            holds_report=self.report_reserve.is_held,
+            mailbox=self.mailbox.state(),
+            provenance=self.provenance.state(),
+            progress=self.progress.snapshot(),
+        )

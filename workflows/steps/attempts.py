@@ -13,13 +13,13 @@ from activities.contracts import InputOutcome, Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
-from workflows.budget.estimates import usual_of_agent
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.on_exit import on_exit
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
+from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted, known_already
 from workflows.rules.plan_validation import SUPERVISOR
@@ -42,17 +42,18 @@ from workflows.rules.recovery import (
     next_action,
     question_of,
 )
-from workflows.rules.report_content import USABLE, input_for, usage_of
+from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
 from workflows.steering import Delivery
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 from workflows.steps.route import around_backlog, is_unapproved
+from workflows.steps.turns import try_turn
+from workflows.steps.visibility import enter, publish, resume
+from workflows.steps.waits import wait_for_budget
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
-_NESTED_SHARE: Final = 4
-"""How many times the least a nested session is granted at first."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +69,6 @@ class _Try:
 
 
 _Tried = list[tuple[_Try, Ended]]
-
-
-def reserve(session: Session, subtask: Subtask, not_started: int) -> Reservation | None:
-    """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-    least, agent = session.least_grant(subtask.agent), session.agent(subtask.agent)
-    if agent is None:
-        usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
-    else:
-        facts, documents = session.facts, session.request.documents
-        own = session.model_of(session.card_for(subtask, agent))
-        usual = usual_of_agent(agent, own, documents, facts.output_caps)
-    return session.grants.reserve(least, usual, not_started)
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
@@ -115,10 +104,10 @@ async def _attempt_until_decided(
 
 async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | None:
     """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
-    reservation = reserve(session, subtask, 1)
+    reservation = session.reserve(subtask, 1)
     if reservation is None:
-        await session.wait_for_budget(session.least_grant(subtask.agent), lambda: session.grants.all_wait)
-        reservation = reserve(session, subtask, 1)
+        await wait_for_budget(session, session.least_grant(subtask.agent), lambda: session.grants.all_wait)
+        reservation = session.reserve(subtask, 1)
     return reservation
 
 
@@ -141,7 +130,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
     is_granted = session.grants.open(child, reservation)
-    session.publish()
+    publish(session)
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
         inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
@@ -157,7 +146,7 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
         read = ended.messages_read
     own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
     depth = max(ended.depth, session.depth + 1)
-    session.count_use(LimitUsage(rounds=ended.rounds, depth=depth, longest_attempt=own_time))
+    session.progress.count_use(LimitUsage(rounds=ended.rounds, depth=depth, longest_attempt=own_time))
     if not is_granted:
         session.grants.release(reservation)
     else:
@@ -199,7 +188,7 @@ async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[
         action = next_action(ended.outcome, attempts, means)
         if not has_waited and lacks_budget(action, ended.outcome, attempts, means):
             has_waited = True
-            await session.wait_for_budget(_needed(session, latest.subtask), lambda: session.grants.all_wait)
+            await wait_for_budget(session, _needed(session, latest.subtask), lambda: session.grants.all_wait)
             continue
         attempts = attempts.after(action)
         if isinstance(action, GiveUp):
@@ -288,7 +277,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
         )
 
     task = fitted([input_for(subtask, outcome)], reading, DECISION_TOKENS)
-    draft = await session.try_turn(task, RefineAnswer)
+    draft = await try_turn(session, task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
     return draft.instruction.strip()[:4_000]
@@ -301,7 +290,7 @@ async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
     if left <= timedelta(0):
         return None
     session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=now + left))
-    session.enter("awaiting_answer")
+    enter(session, "awaiting_answer")
     try:
         with suppress(TimeoutError):
             await workflow.wait_condition(
@@ -322,7 +311,7 @@ def _close_question(session: Session, subtask: Subtask) -> str | None:
     """Go on; returns the answer, if there is one."""
     answer = session.progress.close_question(subtask.id)
     if session.progress.state == "awaiting_answer":
-        session.resume()
+        resume(session)
     return answer
 
 
@@ -342,7 +331,7 @@ async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
 def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:
     """Charge all attempts to the chosen outcome, and record as wasted what those cost that it does not come from."""
     outcomes = [ended.outcome for _, ended in tried]
-    session.count_use(LimitUsage(attempts=len(tried)))
+    session.progress.count_use(LimitUsage(attempts=len(tried)))
     if chosen is None:
         chosen = best_of(outcomes) if outcomes else Failure(reason="cancelled", message="It was asked to stop.")
     used = next((ended for _, ended in reversed(tried) if _comes_from(chosen, ended.outcome)), None)

@@ -14,6 +14,7 @@ from workflows import options
 from workflows.calls import Pending
 from workflows.contracts import CallReply, CallReport, CallRequest
 from workflows.state.session import Session
+from workflows.steps.visibility import enter, publish, resume
 
 
 async def answer_call_request(session: Session, request: CallRequest) -> None:
@@ -51,8 +52,8 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
         return pending.reply is not None or session.work_is_over
 
     if session.progress.state == "executing":
-        session.enter("awaiting_call_approval")
-    session.publish()
+        enter(session, "awaiting_call_approval")
+    publish(session)
     if not is_over() and left > timedelta(0):
         with suppress(TimeoutError):
             await workflow.wait_condition(
@@ -60,8 +61,8 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
             )
     reply = pending.reply or session.calls.expire(pending)
     if session.progress.state == "awaiting_call_approval":
-        session.resume()
-    session.publish()
+        resume(session)
+    publish(session)
     return reply
 
 

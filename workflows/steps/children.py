@@ -44,7 +44,7 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.state.session import Session
 from workflows.steering import Delivery
-from workflows.steps.writer import is_long, length_words
+from workflows.steps.visibility import list_state
 
 _RECALLABLE_BYTES: Final = 800_000
 """Of outcomes in full: with a long conversation they still fit into one payload."""
@@ -89,7 +89,9 @@ async def run_subtask(
 ) -> Ended:
     """Run a subtask by an agent as a child workflow, the end of `way`; `notes` are those of earlier attempts."""
     limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
-    is_final = plan is not None and (plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not is_long(session)))
+    is_final = plan is not None and (
+        plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
+    )
     request = SubtaskRequest(
         session=session.root,
         goal=session.request.goal,
@@ -103,7 +105,7 @@ async def run_subtask(
         inputs=tuple(inputs),
         recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
         final_instruction=plan.final_instruction if is_final and plan else "",
-        length_words=length_words(session) if is_final else 0,
+        length_words=session.report_words if is_final else 0,
         notes=notes,
         messages=session.progress.steering.messages_for(subtask.id),
         turns=grant.turns,
@@ -125,7 +127,7 @@ async def run_subtask(
     )
     if isinstance(result, Failure):
         return Ended(result)
-    session.model_calls.learn(result.overcharges)
+    session.spending.learn(result.overcharges)
     return Ended(
         with_quotes(result.outcome),
         result.wasted,
@@ -182,7 +184,7 @@ async def run_nested_session(
             session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
         ),
         crew_changes=session.facts.crew.nested is not None,
-        overcharges=session.model_calls.overcharges,
+        overcharges=session.spending.overcharges,
         crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
     crew = session.facts.crew.nested or session.request.crew
@@ -232,8 +234,8 @@ async def _run(
     text: str,
 ) -> _Result | Failure:
     child = way.workflow_id
-    is_repeated = not session.record_child(child)
-    session.list_state()
+    is_repeated = not session.progress.record_child(child)
+    list_state(session)
     try:
         handle = await workflow.start_child_workflow(
             workflow_type,
@@ -242,7 +244,7 @@ async def _run(
             result_type=result_type,
             static_summary=f"{subtask.id} {subtask.agent}: {_short(text)}",
             static_details=None if _short(text) == text else text,
-            priority=session.priority,
+            priority=options.priority_of(session.request, session.facts.weight),
             **options.child(),
         )
         way.start()

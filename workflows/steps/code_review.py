@@ -11,7 +11,7 @@ from activities.code_review.contracts import CodeReview, CodeReviewRequest, Foun
 from activities.contracts import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from workflows import options
-from workflows.rules.report_content import USABLE
+from workflows.rules.graph import USABLE
 from workflows.state.session import Session
 from workflows.steps.writer import Draft
 

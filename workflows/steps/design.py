@@ -12,6 +12,7 @@ from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.state.session import Session
+from workflows.steps.turns import take_turn
 
 _ATTEMPTS: Final = 2
 
@@ -28,7 +29,7 @@ async def design_agents(session: Session) -> None:
     for _ in range(_ATTEMPTS):
         task = DesignTask(goal=session.request.goal, tools=crew.custom_tools, most=crew.most_custom, problems=problems)
         try:
-            answer = (await session.take_turn(task)).answer_as(DesignAnswer)
+            answer = (await take_turn(session, task)).answer_as(DesignAnswer)
         except (CannotPay, TurnLost) as error:
             problems = (str(error),)
             break
@@ -41,7 +42,7 @@ async def design_agents(session: Session) -> None:
         if added.crew is not None:
             session.use_crew(added.crew)
             return
-        session.model_calls.waste_last()
+        session.spending.waste_last()
         problems = added.problems
     session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
 
@@ -49,7 +50,7 @@ async def design_agents(session: Session) -> None:
 async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
     asked = AddAgentsRequest(
         session=workflow.info().workflow_id,
-        request=session.asked.model_copy(update={"documents": ()}),
+        request=session.original.model_copy(update={"documents": ()}),
         crew=session.facts.crew.reference,
         agents=tuple(drafts),
     )

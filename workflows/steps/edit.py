@@ -9,7 +9,7 @@ from workflows.rules.plan_edits import edited
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import validate
-from workflows.steps.writer import reserve_report
+from workflows.steps.visibility import publish
 
 _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""
@@ -41,7 +41,7 @@ def edit_plan(session: Session, edit: PlanEdit) -> Plan:
     plan, records = check_edit(session, edit)
     if len(plan.subtasks) > 1:
         session.report_reserve.hold()
-        reserve_report(session)
+        session.reserve_report()
     session.progress.edit(plan, records)
-    session.publish()
+    publish(session)
     return plan

@@ -6,17 +6,16 @@ from collections.abc import Coroutine
 from temporalio import workflow
 
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
-from workflows import options
-from workflows.budget.ledger import Amount
+from workflows import continue_as_new, options
 from workflows.contracts import LimitUsage
+from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_lost_grant
-from workflows.rules.graph import ready
-from workflows.rules.recovery import skip_reason
+from workflows.rules.graph import ready, skip_reason
 from workflows.state.session import Session
-from workflows.steps.attempts import attempt, reserve
-from workflows.steps.continuation import continue_as_new
-from workflows.steps.expand import expand, least_expansion
-from workflows.steps.writer import is_long, reserve_report
+from workflows.steps.attempts import attempt
+from workflows.steps.expand import expand
+from workflows.steps.visibility import publish
+from workflows.steps.waits import wait_for_budget
 
 _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 """What runs; a template that was expanded ends without an outcome."""
@@ -24,7 +23,7 @@ _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 
 async def execute(session: Session) -> None:
     """Run the plan to its end, or until the report is due."""
-    if len(session.progress.subtasks) == 1 and not is_long(session):
+    if len(session.progress.subtasks) == 1 and not session.is_long_report:
         session.report_reserve.release()
     running: _Running = {}
     try:
@@ -37,16 +36,33 @@ async def execute(session: Session) -> None:
 
 async def _run_until_done(session: Session, running: _Running) -> None:
     while not session.clock.work_is_over:
-        if not session.must_continue_as_new:
+        if not _must_continue_as_new(session):
             _start_ready(session, running)
         if running:
             await _wait_for_change(session, running)
             _collect(session, running)
-        elif session.must_continue_as_new:
-            await continue_as_new(session)
+        elif _must_continue_as_new(session):
+            await _continue_as_new(session)
         elif not await _wait_for_budget(session):
             return
     session.clock.interrupt()
+
+
+def _must_continue_as_new(session: Session) -> bool:
+    """Whether a new run has to go on, as soon as no child is running; that of a cron would start with its state."""
+    return session.may_continue_as_new and continue_as_new.is_due() and not workflow.info().cron_schedule
+
+
+async def _continue_as_new(session: Session) -> None:
+    """Continue in a new run as soon as every message is answered; returns only if the work is over before.
+
+    A run that continues as new loses its running children, so this happens only when there are none.
+    """
+    await workflow.wait_condition(lambda: workflow.all_handlers_finished() or session.clock.work_is_over)
+    raise_if_cancelled()
+    if not session.clock.work_is_over:
+        request = session.original.model_copy(update={"state": session.state().model_dump_json()})
+        workflow.continue_as_new(request)
 
 
 def _start_ready(session: Session, running: _Running) -> None:
@@ -61,20 +77,16 @@ def _start_ready(session: Session, running: _Running) -> None:
                 break  # running subtasks finish first and return what they do not need
             session.progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
-    session.count_use(LimitUsage(parallel=len(running)))
-    session.publish()
+    session.progress.count_use(LimitUsage(parallel=len(running)))
+    publish(session)
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
     """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
     if subtask.for_each:
-        return expand(session, subtask) if session.ledger.unspent.covers(_least(session, subtask)) else None
-    reservation = reserve(session, subtask, not_started)
+        return expand(session, subtask) if session.ledger.unspent.covers(session.least_start(subtask)) else None
+    reservation = session.reserve(subtask, not_started)
     return None if reservation is None else attempt(session, subtask, reservation)
-
-
-def _least(session: Session, subtask: Subtask) -> Amount:
-    return least_expansion(session, subtask) if subtask.for_each else session.least_grant(subtask.agent)
 
 
 async def _wait_for_change(session: Session, running: _Running) -> None:
@@ -97,12 +109,12 @@ async def _wait_for_budget(session: Session) -> bool:
     if not blocked:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
         return len(outcomes) < len(planned)
-    needed = _least(session, blocked[0])
-    await session.wait_for_budget(needed, lambda: True, lambda: session.progress.plan is not plan)
+    needed = session.least_start(blocked[0])
+    await wait_for_budget(session, needed, lambda: True, lambda: session.progress.plan is not plan)
     if session.clock.work_is_over or session.ledger.unspent.covers(needed) or session.progress.plan is not plan:
         return True
     for subtask in blocked:
-        needed = _least(session, subtask)
+        needed = session.least_start(subtask)
         if not session.ledger.unspent.covers(needed):
             reason: FailureReason = "out_of_turns" if session.ledger.unspent.turns < needed.turns else "out_of_budget"
             _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
@@ -118,9 +130,8 @@ def _collect(session: Session, running: _Running) -> None:
 
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
-    session.progress.end(subtask.id, outcome, workflow.now())
-    reserve_report(session)
-    session.publish()
+    session.end(subtask, outcome, workflow.now())
+    publish(session)
 
 
 async def _stop(session: Session, running: _Running) -> None:

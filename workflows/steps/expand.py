@@ -9,27 +9,24 @@ from activities.contracts import InputOutcome
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
-from workflows.budget.estimates import early_turn, fixed_bytes
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.expansion import expanded, item_ids
+from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.report_content import USABLE
 from workflows.state.session import Session
 from workflows.steps.plan import validate
+from workflows.steps.turns import take_turn
+from workflows.steps.visibility import publish
+from workflows.steps.waits import ask_parent
 
 MOST_ITEMS: Final = 50
 """Subtasks that one template may become."""
 _NO_ROOM: Final = "The limits left no room for its subtasks."
 _ATTEMPTS: Final = 2
 """The first expansion, and one more after its errors were named."""
-
-
-def least_expansion(session: Session, template: Subtask) -> Amount:
-    """Estimate the least that is of use to a template: the turn that expands it, and the least of one subtask."""
-    return _own_turn(session) + session.least_grant(template.agent)
 
 
 async def expand(session: Session, template: Subtask) -> Outcome | None:
@@ -58,7 +55,7 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
         elif not (room := await _paid(session, template, len(answer.instructions))):
             refusal = Failure(reason="out_of_budget", message=_NO_ROOM)
         elif errors := _adopt(session, template, answer, room):
-            session.model_calls.waste_last()
+            session.spending.waste_last()
             rejected.append(RejectedPlan(plan=answer.model_dump_json(exclude={"kind"}), errors=errors))
         else:
             return None
@@ -82,7 +79,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
         CannotPay: the ledger does not cover it, or no subtask after it.
         TurnLost: it failed for good.
     """
-    most = MOST_ITEMS if _may_grow(session) else _room(session, template, _own_turn(session))
+    most = MOST_ITEMS if _may_grow(session) else _room(session, template, session.expansion_turn)
     if not most:
         raise CannotPay("out_of_budget")
 
@@ -98,7 +95,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
         )
 
     found = session.progress.inputs([template.for_each or ""])
-    result = await session.take_turn(fitted(found, reading, DECISION_TOKENS))
+    result = await take_turn(session, fitted(found, reading, DECISION_TOKENS))
     answer = result.answer_as(ExpandAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
@@ -106,7 +103,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
 async def _paid(session: Session, template: Subtask, wanted: int) -> int:
     """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
     least = session.least_grant(template.agent)
-    await session.ask_parent(sum([least] * min(wanted, MOST_ITEMS), _of_waiting(session, template)))
+    await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), _of_waiting(session, template)))
     if session.request.limits.on_limit == "pause":
         return MOST_ITEMS
     return _room(session, template, Amount())
@@ -128,7 +125,7 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     session.progress.adopt(larger)
     left_out = [*answer.instructions[room:], *answer.omitted][:MOST_ITEMS]
     session.progress.add_gaps(f"{template.id}: the limits left no room for: {item[:200]}" for item in left_out)
-    session.publish()
+    publish(session)
     return ()
 
 
@@ -148,10 +145,6 @@ def _of_waiting(session: Session, template: Subtask) -> Amount:
     """Estimate the least that the other subtasks take which wait for their inputs."""
     waiting = {record.id for record in session.progress.records if record.state == "waiting"} - {template.id}
     return sum((session.least_grant(each.agent) for each in session.progress.subtasks if each.id in waiting), Amount())
-
-
-def _own_turn(session: Session) -> Amount:
-    return early_turn(session.model(session.facts.crew.tier), fixed_bytes(session.facts.crew, ()))
 
 
 def _skipped(message: str) -> Failure:

@@ -8,6 +8,7 @@ from chargehand.contracts import Grade, Source
 from workflows.rules.inputs import DECISION_TOKENS, beginning
 from workflows.rules.report_content import checked_citations, only_cited
 from workflows.state.session import Session
+from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material
 
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
@@ -29,11 +30,11 @@ async def grade(session: Session, draft: Draft, material: Material) -> tuple[Dra
         problems = [f"It does not meet the criterion “{each.criterion}”: {each.reason}" for each in _unmet(grades)]
         if not problems or session.ledger.unspent.turns < _LEAST_TURNS:
             break
-        before = session.model_calls.mark()
+        before = session.spending.mark()
         revised = await draft.rewrite(session, material, problems)
         regraded = None if revised is None else await _grades(session, revised, material.sources)
         if revised is None or regraded is None or len(_unmet(regraded)) >= len(problems):
-            session.model_calls.waste_since(before)
+            session.spending.waste_since(before)
             break
         draft, grades = revised, regraded
     session.progress.add_gaps(f"A criterion is not met: {each.criterion[:_LONGEST_GAP]}" for each in _unmet(grades))
@@ -53,7 +54,7 @@ async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> 
         gaps=tuple(draft.text.gaps),
         sources=_shortened(cited),
     )
-    found = await session.try_turn(task, GradeAnswer, until=session.clock.deadline_at)
+    found = await try_turn(session, task, GradeAnswer, until=session.clock.deadline_at)
     by_number = {each.criterion: each for each in found.grades} if found else {}
     if not any(number in by_number for number in range(1, len(criteria) + 1)):
         return None

@@ -4,6 +4,8 @@ from workflows.budget.ledger import Amount
 from workflows.mailbox.contracts import Envelope, Grant, GrantRequest
 from workflows.mailbox.signals import answer
 from workflows.state.session import Session
+from workflows.steps.visibility import publish
+from workflows.steps.waits import wait_for_budget
 
 
 async def answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> bool:
@@ -18,7 +20,7 @@ async def answer_grant_request(session: Session, envelope: Envelope, request: Gr
     session.grants.queue(child)
     granted = await _enlarge_in_time(session, child, Amount(request.turns, request.usd))
     session.grants.dequeue(child)
-    session.publish()
+    publish(session)
     # A child that has ended meanwhile needs no reply: its grant comes back with its outcome.
     await answer(session.mailbox, envelope, Grant(turns=granted.turns, usd=granted.usd))
     return True
@@ -29,7 +31,7 @@ async def _enlarge_in_time(session: Session, child: str, missing: Amount) -> Amo
     granted = Amount()
     is_hopeless = missing == granted  # only a forged request asks for nothing
     while granted == Amount() and not is_hopeless:
-        await session.wait_for_budget(missing, lambda: session.grants.is_hopeless(child))
+        await wait_for_budget(session, missing, lambda: session.grants.is_hopeless(child))
         if session.clock.work_is_over:
             break
         # Of several children that wait for the same amount, the others wait on.

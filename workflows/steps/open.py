@@ -1,7 +1,5 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
-from collections.abc import Sequence
-from datetime import date
 from decimal import ROUND_UP, Decimal
 from typing import Final
 
@@ -12,78 +10,74 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 from activities.contracts import OpenSessionRequest, SessionFacts
 from activities.session_facts import SessionActivities
 from activities.tenant_contracts import LEDGER_PREFIX
-from chargehand.contracts import Capability, Delegation, JsonSchema, SessionRequest
+from chargehand.contracts import Delegation, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.admission import Place
-from workflows.budget.estimates import fixed_bytes, least_workable, worst_output, worst_report
-from workflows.budget.grants import Grants, ReportReserve
-from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import MeteredModelCalls, ledger_of
-from workflows.contracts import SupervisorRequest, SupervisorState
+from workflows.budget.estimates import least_workable
+from workflows.budget.ledger import Amount
+from workflows.budget.model_calls import was_reset
+from workflows.budget.spending import Spending
+from workflows.contracts import SpendingState, SupervisorRequest, SupervisorState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import narrowed
-from workflows.rules.information_flow import Provenance
 from workflows.state.clock import Clock
 from workflows.state.progress import Progress
-from workflows.state.session import Session, priority_of
-from workflows.steps.writer import reserve_report
+from workflows.state.session import Session
+from workflows.steps.visibility import publish
+from workflows.steps.waits import start_alarm
 
 _LONGEST_ID: Final = 175
 """Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
-async def open_session(asked: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
+async def open_session(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
 
     Raises:
         ApplicationError: `InvalidInput`, `LimitTooSmall` or `TenantLimit`.
     """
-    _check(asked)
-    progress.set_goal(asked.goal)
-    if not asked.state and asked.delegation is None:
-        _show_in_lists(asked)
-    if asked.state:
-        state = _read(asked.state)
-        place.take(state.facts.admission)
-        return _resume(asked.model_copy(update={"state": ""}), state, progress, mailbox)
-    delegation, now = asked.delegation, workflow.now()
-    facts = _within_authority(await _read_facts(asked), delegation)
+    _check(written)
+    progress.set_goal(written.goal)
+    if written.state:
+        return _resume(written, progress, mailbox, place)
+    delegation = written.delegation
+    if delegation is None:
+        _show_in_lists(written)
+    facts = _within_authority(await _read_facts(written), delegation)
     place.take(facts.admission)
-    request = _on_terms(asked, facts)
-    limits = request.limits
     progress.add_gaps(facts.unread)
-    ledger = Ledger(Amount(limits.max_turns, limits.budget_usd))
-    report_reserve, output_reserve = _reserve_report(ledger, facts, request)
+    session = _new_session(written, facts, progress, mailbox)
+    _hold_report(session)
     if facts.admission is not None:
-        await place.wait(facts, asked, progress, lambda: _is_limited(asked))
-        now = workflow.now()
+        queued_at = workflow.now()
+        await place.wait(facts, written, progress, lambda: _is_limited(written))
+        session.clock.delay(workflow.now() - queued_at)
+    start_alarm(session.clock)
+    progress.open(session.ledger, session.clock)
+    session.reserve_report()
+    if delegation is not None:
+        session.spending.learn(delegation.overcharges)
+    publish(session)
+    return session
+
+
+def _new_session(written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox) -> Session:
+    delegation, limits, now = written.delegation, facts.terms.limits, workflow.now()
     deadline_at = now + limits.deadline
-    clock = Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at)
-    clock.start()
-    progress.open(ledger, clock)
-    session = Session(
-        asked=asked,
-        request=request,
+    return Session(
+        id=workflow.info().workflow_id,
+        run=delegation.run if delegation else _run_name(),
+        original=written,
         facts=facts,
         progress=progress,
-        clock=clock,
-        ledger=ledger,
-        grants=Grants(ledger),
-        report_reserve=report_reserve,
-        output_reserve=output_reserve,
-        model_calls=_model_calls(request, facts, ledger, now.date()),
+        clock=Clock(now, min(deadline_at, delegation.deadline_at) if delegation else deadline_at),
+        spending=Spending(SpendingState(granted_turns=limits.max_turns, granted_usd=limits.budget_usd)),
         mailbox=mailbox,
-        provenance=Provenance(_goal_reads(asked, facts)),
-        run=delegation.run if delegation else _run_name(),
+        was_reset=was_reset(),
     )
-    reserve_report(session)
-    if delegation is not None:
-        session.model_calls.learn(delegation.overcharges)
-    session.publish()
-    return session
 
 
 def _show_in_lists(asked: SessionRequest) -> None:
@@ -92,20 +86,6 @@ def _show_in_lists(asked: SessionRequest) -> None:
     missing = {name: text for name, text in listing_memo(asked).items() if name not in present}
     if missing:
         workflow.upsert_memo(missing)
-
-
-def _on_terms(asked: SessionRequest, facts: SessionFacts) -> SessionRequest:
-    """Settle a request by its crew's terms, with the documents of the session that it follows."""
-    earlier = facts.earlier.documents if facts.earlier else ()
-    return asked.model_copy(update={**dict(facts.terms), "documents": (*asked.documents, *earlier)})
-
-
-def _goal_reads(asked: SessionRequest, facts: SessionFacts) -> tuple[Capability, ...]:
-    """List what kinds of text a session begins with: in its goal, or in the report of the session that it follows."""
-    return (
-        *(asked.delegation.goal_reads if asked.delegation else ()),
-        *(facts.earlier.reads if facts.earlier else ()),
-    )
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
@@ -130,58 +110,32 @@ def _read(state: str) -> SupervisorState:
         raise invalid_input("SessionRequest", ["state: is none that a session hands on"]) from error
 
 
-def _resume(asked: SupervisorRequest, state: SupervisorState, progress: Progress, mailbox: Mailbox) -> Session:
+def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
     """Go on where the run before this one stopped."""
-    facts, ledger, clock = state.facts, ledger_of(state.model_calls), Clock(state.started_at, state.deadline_at)
-    request = _on_terms(asked, facts)
-    clock.start()
-    progress.open(ledger, clock)
+    state = _read(written.state)
+    place.take(state.facts.admission)
+    session = Session(
+        id=workflow.info().workflow_id,
+        run=state.run,
+        original=written.model_copy(update={"state": ""}),
+        facts=state.facts,
+        progress=progress,
+        clock=Clock(state.started_at, state.deadline_at),
+        spending=Spending(state.spending),
+        mailbox=mailbox,
+        was_reset=state.was_reset or was_reset(),
+    )
+    start_alarm(session.clock)
+    progress.open(session.ledger, session.clock)
     progress.resume(state.progress)
     mailbox.resume(state.mailbox)
-    session = Session(
-        asked=asked,
-        request=request,
-        facts=facts,
-        progress=progress,
-        clock=clock,
-        ledger=ledger,
-        grants=Grants(ledger),
-        report_reserve=ReportReserve(ledger, _worst_report(facts, request.documents)),
-        output_reserve=None
-        if request.output_schema is None
-        else ReportReserve(ledger, _worst_output(facts, request.documents, request.output_schema)),
-        model_calls=_model_calls(request, facts, ledger, state.started_at.date()),
-        mailbox=mailbox,
-        provenance=Provenance(_goal_reads(asked, facts)),
-        run=state.run,
-        limit_usage=state.limit_usage,
-        children=set(state.children),
-        resumed_with=len(state.progress.outcomes),
-        was_reset_before=state.was_reset,
-    )
-    session.model_calls.resume(state.model_calls)
     session.provenance.resume(state.provenance)
     if session.output_reserve:
         session.output_reserve.hold()
     if state.holds_report:
         session.report_reserve.hold()
-        reserve_report(session)
+        session.reserve_report()
     return session
-
-
-def _model_calls(request: SessionRequest, facts: SessionFacts, ledger: Ledger, today: date) -> MeteredModelCalls:
-    return MeteredModelCalls(
-        ledger=ledger,
-        session=workflow.info().workflow_id,
-        crew=facts.crew.reference,
-        documents=request.documents,
-        output_caps=facts.output_caps,
-        effort=facts.crew.effort,
-        today=today,
-        urgency=request.urgency,
-        queue=facts.turns_queue,
-        priority=priority_of(request, facts.weight),
-    )
 
 
 def _run_name() -> str:
@@ -205,16 +159,17 @@ def _check(request: SupervisorRequest) -> None:
         raise invalid_input("id", [f"workflow id: {problem}"])
 
 
-def _reserve_report(
-    ledger: Ledger, facts: SessionFacts, request: SessionRequest
-) -> tuple[ReportReserve, ReportReserve | None]:
-    least = least_workable(facts, request.documents)
-    report, output = ReportReserve(ledger, _worst_report(facts, request.documents)), None
-    if request.output_schema is not None:
-        worst = _worst_output(facts, request.documents, request.output_schema)
-        least += Amount(worst.turns, worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
-        output = ReportReserve(ledger, worst)
-    if not ledger.granted.covers(least) or not all(reserve.hold() for reserve in (report, output) if reserve):
+def _hold_report(session: Session) -> None:
+    """Set aside the report and its output.
+
+    Raises:
+        ApplicationError: `LimitTooSmall`: the limits do not pay for them and the least of a plan.
+    """
+    least, output = least_workable(session.facts, session.request.documents), session.output_reserve
+    if output is not None:
+        least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
+    reserves = (session.report_reserve, output)
+    if not session.ledger.granted.covers(least) or not all(reserve.hold() for reserve in reserves if reserve):
         also = ", the report and its output" if output else " and the report"
         raise ApplicationError(
             f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
@@ -222,15 +177,6 @@ def _reserve_report(
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
-    return report, output
-
-
-def _worst_report(facts: SessionFacts, documents: Sequence[str]) -> Amount:
-    return worst_report(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents))
-
-
-def _worst_output(facts: SessionFacts, documents: Sequence[str], schema: JsonSchema) -> Amount:
-    return worst_output(facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents), schema)
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:
@@ -261,7 +207,7 @@ async def _facts_by_activity(opening: OpenSessionRequest, activity_id: str = "op
             opening,
             activity_id=activity_id,
             summary="look up crew, models and ceilings; index documents",
-            priority=priority_of(request),
+            priority=options.priority_of(request),
             **options.open_session(request.limits.deadline, has_documents=bool(request.documents)),
         )
     except ActivityError as error:

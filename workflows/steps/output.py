@@ -14,6 +14,7 @@ from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.budget.purposes import OUTPUT
 from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.state.session import Session
+from workflows.steps.turns import take_turn
 from workflows.steps.writer import Material
 
 _ATTEMPTS: Final = 3
@@ -57,7 +58,7 @@ async def fill_output(
         task = fitted(material.outcomes, reading, DECISION_TOKENS)
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-            result = await session.take_turn(_payable(session, task), until=until)
+            result = await take_turn(session, _payable(session, task), until=until)
         except CannotPay:
             return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])
         except TurnLost as error:

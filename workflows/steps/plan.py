@@ -21,6 +21,8 @@ from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import known_already
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
 from workflows.state.session import Session
+from workflows.steps.turns import take_turn
+from workflows.steps.waits import ask_parent
 
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""
@@ -52,13 +54,13 @@ async def make_plan(session: Session) -> Plan:
         if isinstance(draft, RejectedPlan):
             rejected.append(draft)
             continue
-        await session.ask_parent(_least(session, draft))
+        await ask_parent(session, _least(session, draft))
         try:
             plan = session.progress.adopt(validate(session, draft))
             session.progress.add_gaps(_omitted(session, draft))
             return plan
         except InvalidPlan as error:
-            session.model_calls.waste_last()
+            session.spending.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
     return session.progress.adopt(_undivided(session, rejected[-1].errors))
 
@@ -127,7 +129,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         is_approved_by_person=session.request.approval == "plan",
         rejected=tuple(rejected),
     )
-    result = await session.take_turn(task)
+    result = await take_turn(session, task)
     if result.stop == "refused":
         raise ApplicationError(
             "The model declined to plan this request.", type=ErrorType.PROVIDER_REFUSED, non_retryable=True

@@ -11,9 +11,9 @@ from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason
 from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.inputs import fitted_task
 from workflows.rules.report_content import (
-    USABLE,
     artifacts_of,
     bounded,
     brain_of,
@@ -37,6 +37,7 @@ from workflows.steps.output import fill_output
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
+from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material, material_of, uncited_problems
 
 
@@ -60,12 +61,12 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _checked(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
     lost_spend = session.grants.lost_spend
-    own_and_lost = [*session.model_calls.spend, *lost_spend]
+    own_and_lost = [*session.spending.lines, *lost_spend]
     spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
     report = Report(
         session=workflow.info().workflow_id,
-        follows=session.asked.follows or "",
+        follows=session.original.follows or "",
         thread=session.facts.earlier.thread if session.facts.earlier else (),
         goal=session.request.goal,
         answer=answer,
@@ -87,7 +88,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         usage=usage_of(spend),
         spend=spend,
         reserved_usd=ledger.reserved.usd,
-        wasted=wasted_of(progress.records, lost_spend) + session.model_calls.wasted,
+        wasted=wasted_of(progress.records, lost_spend) + session.spending.wasted,
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
@@ -200,12 +201,12 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
         outcomes=(),
     )
     task = fitted_task(task, material.outcomes, material.numbering)
-    critique = await session.try_turn(task, CritiqueAnswer, until=session.clock.deadline_at)
+    critique = await try_turn(session, task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 
 
 def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
-    limits, use, clock = session.request.limits, session.limit_usage, session.clock
+    limits, use, clock = session.request.limits, session.progress.limit_usage, session.clock
     spent, granted = session.ledger.spent, session.ledger.granted
     uses: tuple[tuple[str, float, float], ...] = (
         ("max_turns", spent.turns, granted.turns),

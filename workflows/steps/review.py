@@ -10,12 +10,13 @@ from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted, known_already
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.report_content import USABLE
 from workflows.state.session import Session
 from workflows.steps.plan import most_subtasks, validate
+from workflows.steps.turns import try_turn
 
 _MOST_DECISIONS: Final = 3
 """Contradictions that a judge is asked about in one session; more are stated as they are."""
@@ -38,7 +39,7 @@ async def review(session: Session) -> Plan | None:
         return ReviewTask(goal=goal, outcomes=outcomes, max_subtasks=most, may_nest=may_nest)
 
     read = (*known_already(session.earlier), *outcomes)
-    found = await session.try_turn(fitted(read, reading, REVIEW_TOKENS), ReviewAnswer)
+    found = await try_turn(session, fitted(read, reading, REVIEW_TOKENS), ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
@@ -60,7 +61,7 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
     task = fitted(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
-    decision = await session.try_turn(task, JudgeAnswer, until=session.clock.deadline_at)
+    decision = await try_turn(session, task, JudgeAnswer, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
 

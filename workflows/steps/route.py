@@ -19,6 +19,8 @@ from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.routing import plan_by_model, plan_by_rule, plan_for_agent, rule_for
 from workflows.state.session import Session
 from workflows.steps.plan import validate
+from workflows.steps.turns import take_turn
+from workflows.steps.visibility import add_route
 
 _MOST_ROUTES: Final = 2
 _REASON_CHARACTERS: Final = 300
@@ -61,7 +63,7 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
     waits = f"the oldest task of queue {queue} waits {age.total_seconds():.0f} s"
     if slow.tier is not None:
         reason = f"{waits}; tier {slow.tier} instead of {agent.tier}"
-        session.add_route(Route(by="load", subtask=subtask.id, agent=agent.name, reason=reason))
+        add_route(session, Route(by="load", subtask=subtask.id, agent=agent.name, reason=reason))
         return subtask, slow.tier
     backup = slow.agent or ""
     planned, able = session.progress.planned(subtask), capabilities_of(backup, session.facts.crew)
@@ -71,7 +73,7 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
     elif is_unapproved(session, able, planned):
         against = f"it reaches out, and the plan was approved with {agent.name}"
     reason = f"{waits}, but {against}" if against else f"{waits}; instead of {agent.name}"
-    session.add_route(Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=not against))
+    add_route(session, Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=not against))
     return (subtask if against else subtask.model_copy(update={"agent": backup})), None
 
 
@@ -83,7 +85,7 @@ def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtas
 
 async def _by_model(session: Session) -> Plan | None:
     try:
-        result = await session.take_turn(RouteTask(goal=session.request.goal), tier=Tier.SMALL)
+        result = await take_turn(session, RouteTask(goal=session.request.goal), tier=Tier.SMALL)
     except (CannotPay, TurnLost) as error:
         return _by_fallback(session, f"no model named a route: {error}")
     answer = result.answer_as(RouteAnswer)
@@ -98,7 +100,7 @@ async def _by_model(session: Session) -> Plan | None:
         return plan
     else:
         problem = "the router's first route was not usable"
-    session.model_calls.waste_last()
+    session.spending.waste_last()
     return _by_fallback(session, problem)
 
 
@@ -112,14 +114,14 @@ def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
             _drop(session, kept[-1], error)
             continue
         for draft in drafts[_MOST_ROUTES:]:
-            session.add_route(_route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))
+            add_route(session, _route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))
         return _adopt(session, plan, [_route(draft, draft.reason) for draft in kept])
     return None
 
 
 def _drop(session: Session, draft: RouteDraft, error: InvalidPlan | ValidationError) -> None:
     problems = error.errors if isinstance(error, InvalidPlan) else describe_problems(error, Plan)
-    session.add_route(_route(draft, f"dropped: {problems[0]}", used=False))
+    add_route(session, _route(draft, f"dropped: {problems[0]}", used=False))
 
 
 def _route(draft: RouteDraft, reason: str, *, used: bool = True) -> Route:
@@ -141,10 +143,10 @@ def _adopt(session: Session, plan: Plan, routes: list[Route]) -> Plan | None:
     except InvalidPlan as error:
         reason = f"dropped: {error.errors[0]}"[:_REASON_CHARACTERS]
         for each in routes:
-            session.add_route(each.model_copy(update={"reason": reason, "used": False}))
+            add_route(session, each.model_copy(update={"reason": reason, "used": False}))
         return None if routes[0].by == "fallback" else _by_fallback(session, reason)
     for each in routes:
-        session.add_route(each)
+        add_route(session, each)
     return adopted
 
 

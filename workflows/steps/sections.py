@@ -10,15 +10,14 @@ from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.rules.citation_checks import by_words_quoted
 from workflows.rules.inputs import fitted_task
+from workflows.rules.report_content import sections_for
 from workflows.state.session import Session
+from workflows.steps.turns import try_turn
 from workflows.steps.writer import (
     Draft,
     Material,
     final_instruction,
-    is_long,
-    length_words,
     named,
-    sections_for,
     write,
 )
 
@@ -66,16 +65,16 @@ class _SectionedDraft(Draft):
 
 async def write_by_section(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> Draft | None:
     """Write a long report by section; None if none is asked for, there is no time, or it cannot be outlined."""
-    words = length_words(session)
-    if not is_long(session) or session.clock.was_interrupted:
+    words = session.report_words
+    if not session.is_long_report or session.clock.was_interrupted:
         return None
     session.report_reserve.release()
     # One turn is kept for the report in one piece, should the outline fail.
     most = min(sections_for(words), session.ledger.unspent.turns - 1)
-    before = session.model_calls.mark()
+    before = session.spending.mark()
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:
-        session.model_calls.waste_since(before)
+        session.spending.waste_since(before)
         session.progress.add_gaps(["The limits or the outline left no room for a report by section; it is shorter."])
         return None
     headings = tuple(_line(each.heading) for each in outline.sections[:most])
@@ -92,7 +91,7 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     )
     parts = [_Part(section, words, text) for (section, words), text in zip(planned, texts, strict=True) if text]
     if not parts:
-        session.model_calls.waste_since(before)
+        session.spending.waste_since(before)
         return None
     lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
     gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]
@@ -111,7 +110,7 @@ async def _outline(
         outcomes=(),
     )
     task = fitted_task(task, outcomes, material.numbering)
-    return await session.try_turn(task, OutlineAnswer, until=session.clock.deadline_at)
+    return await try_turn(session, task, OutlineAnswer, until=session.clock.deadline_at)
 
 
 def _joined(outline: OutlineAnswer, parts: tuple[_Part, ...]) -> Draft:

@@ -13,11 +13,13 @@ from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
+from workflows.rules.graph import USABLE
 from workflows.rules.inputs import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
-from workflows.rules.report_content import USABLE, draft_from, numbered_sources
+from workflows.rules.report_content import draft_from, numbered_sources
 from workflows.state.session import Session
 from workflows.steps.review import judge
 from workflows.steps.sections import write_by_section
+from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material, write
 
 _LONG_TOKENS: Final = 2_000
@@ -47,11 +49,11 @@ async def reduce(session: Session, material: Material) -> Draft | None:
     outcomes = material.outcomes
     while len(outcomes) > 1 and is_too_long(session, material, outcomes) and not session.clock.was_interrupted:
         groups = [outcomes[start : start + _GROUP_OUTCOMES] for start in range(0, len(outcomes), _GROUP_OUTCOMES)]
-        before = session.model_calls.mark()
+        before = session.spending.mark()
         parts = await asyncio.gather(*(_summarise(session, material, group) for group in groups))
         summaries = [part for part in parts if part is not None]
         if len(summaries) < len(groups):
-            session.model_calls.waste_since(before)
+            session.spending.waste_since(before)
             break
         outcomes = summaries
     return await _write(session, material, outcomes)
@@ -126,7 +128,7 @@ async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -
 
 async def _shorten(session: Session, given: InputOutcome) -> tuple[str, InputOutcome]:
     task = CompressTask(instruction=given.instruction, content=given.outcome.content, most_words=_SHORT_WORDS)
-    draft = await session.try_turn(task, CompressAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
+    draft = await try_turn(session, task, CompressAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
     shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) >= len(given.outcome.content):
         return given.id, given
@@ -139,7 +141,7 @@ async def _summarise(session: Session, material: Material, group: Sequence[Input
         return group[0]
     task = SynthesisTask(goal=session.request.goal, final_instruction=_PART, is_part=True, outcomes=())
     task = fitted_task(task, group, material.numbering)
-    draft = await session.try_turn(task, SynthesisAnswer, until=session.clock.deadline_at)
+    draft = await try_turn(session, task, SynthesisAnswer, until=session.clock.deadline_at)
     if draft is None:
         return None
     numbering = material.numbering

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Final
 
 from temporalio import workflow
@@ -11,24 +10,18 @@ from activities.contracts import ContradictionDraft, InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options
-from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case, worst_report
-from workflows.budget.ledger import Amount
+from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case
 from workflows.budget.purposes import REPORT
 from workflows.rules.citation_checks import uncited
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
-from workflows.rules.inputs import WRITER_TOKENS, Numbering, fitted_task
+from workflows.rules.inputs import Numbering, fitted_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.state.session import Session
+from workflows.steps.turns import try_turn
 
-LONG_WORDS: Final = 3_000
-"""A report of so many words is written by section."""
-_SECTION_WORDS: Final = 1_000
-_MOST_SECTIONS: Final = 20
 _UNCITED: Final = (
     "It has no citation; cite what it rests on, leave it out if it rests on nothing, and keep it if it states nothing"
 )
-_MOST_BYTES: Final = 4 * WRITER_TOKENS
-"""The most of the outcomes that is reserved for."""
 
 
 @dataclass(frozen=True)
@@ -87,41 +80,11 @@ def material_of(
     return Material(outcomes, stop_reason, Numbering(numbered_sources(known), quotations_of(known)), earlier)
 
 
-def length_words(session: Session) -> int:
-    """Return about how long the report is to be; 0 if it is as long as it needs to be."""
-    plan = session.progress.plan
-    return session.request.length_words or (plan.length_words if plan else None) or 0
-
-
 def final_instruction(session: Session) -> str:
     """Return how the report is to be written, with what the user has written to all since it was planned."""
     plan, told = session.progress.plan, session.progress.steering.for_all
     planned = plan.final_instruction if plan else ""
     return f"{planned}\nThe user has written since, to all: {told}".strip() if told else planned
-
-
-def is_long(session: Session) -> bool:
-    """Whether the report is to be written by section."""
-    return length_words(session) >= LONG_WORDS
-
-
-def sections_for(words: int) -> int:
-    """Compute how many sections a long report has at most."""
-    return min(ceil(words / _SECTION_WORDS), _MOST_SECTIONS)
-
-
-def reserve_report(session: Session) -> None:
-    """Set aside for the report what the present outcomes need."""
-    outcomes = (given.outcome for given in session.progress.inputs())
-    size = sum(
-        len(outcome.content.encode())
-        + sum(len(finding.claim.encode()) + len(finding.quote.encode()) for finding in outcome.findings)
-        for outcome in outcomes
-    )
-    fixed = fixed_bytes(session.facts.crew, session.request.documents)
-    worst = worst_report(session.model(session.facts.crew.tier), fixed, min(size, _MOST_BYTES))
-    turns = 1 + sections_for(length_words(session)) if is_long(session) else 1
-    session.report_reserve.grow(Amount(turns, worst.usd * turns))
 
 
 async def write(
@@ -139,7 +102,7 @@ async def write(
         goal=session.request.goal,
         criteria=session.request.criteria,
         final_instruction=final_instruction(session),
-        length_words=length_words(session) if words is None else words,
+        length_words=session.report_words if words is None else words,
         section=section,
         outcomes=(),
         stopped_because="" if material.stop_reason == "completed" else material.stop_reason.replace("_", " "),
@@ -150,7 +113,7 @@ async def write(
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
     task = payable_task(session, task, (*material.earlier, *outcomes), material)
-    draft = await session.try_turn(task, SynthesisAnswer, until=until)
+    draft = await try_turn(session, task, SynthesisAnswer, until=until)
     if draft is None:
         return None
     answer = number_more_refs(draft.answer, material.numbering.numbers)

@@ -25,6 +25,7 @@ from chargehand.contracts import (
     Usage,
 )
 from tests.unit.strategies import contracts
+from workflows.rules.graph import skip_reason
 from workflows.rules.recovery import (
     HOPELESS,
     TABLE,
@@ -43,7 +44,6 @@ from workflows.rules.recovery import (
     best_of,
     has_answer,
     next_action,
-    skip_reason,
 )
 
 ALL = Means(max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=True)

@@ -1,0 +1,76 @@
+"""What the steps of a session wait for: the time of its report, and turns and dollars."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import TypeVar
+
+from temporalio import workflow
+
+from workflows.budget.grant_request import request_grant
+from workflows.budget.ledger import Amount
+from workflows.state.clock import Clock
+from workflows.state.session import Session
+from workflows.steps.visibility import enter, resume
+
+_Result = TypeVar("_Result")
+
+
+def start_alarm(clock: Clock) -> None:
+    """Start the durable timer that ends the work."""
+    asyncio.create_task(_ring_when_report_is_due(clock))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
+
+
+async def within_time(clock: Clock, step: Coroutine[object, object, _Result]) -> _Result | None:
+    """Run a step; cancel it and return None if the report is due first."""
+    task = asyncio.create_task(step)
+    try:
+        await workflow.wait_condition(lambda: task.done() or clock.is_report_due)
+    except asyncio.CancelledError:
+        await _cancel(task)
+        raise
+    if task.done():
+        return task.result()
+    clock.interrupt()
+    await _cancel(task)
+    return None
+
+
+async def ask_parent(session: Session, needed: Amount) -> None:
+    """Ask the parent session for what is missing of an amount; it may refuse. The root has no parent."""
+    if session.request.delegation is not None:
+        await request_grant(session.mailbox, session.ledger, needed, lambda: session.clock.work_is_over)
+
+
+async def wait_for_budget(
+    session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
+) -> None:
+    """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due."""
+
+    def is_there() -> bool:
+        return session.ledger.unspent.covers(needed)
+
+    await ask_parent(session, needed)
+    await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_hopeless())
+    if session.request.limits.on_limit == "pause" and not is_there() and not session.clock.work_is_over:
+        enter(session, "paused")
+        await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_moot())
+        resume(session)
+
+
+async def _ring_when_report_is_due(clock: Clock) -> None:
+    while not clock.is_finish_requested and (left := clock.report_starts_at - workflow.now()) > timedelta(0):
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: clock.is_finish_requested, timeout=left, timeout_summary="until the report"
+            )
+    clock.ring()
+
+
+async def _cancel(task: "asyncio.Task[_Result]") -> None:
+    """Cancel a step and wait until the ledger has booked what it was about to pay."""
+    task.cancel()
+    await workflow.wait([task])
+    if not task.cancelled():
+        task.exception()
