@@ -11,7 +11,7 @@ import pytest
 from chargehand.contracts import Artifact, Claim, Report, Source, SubtaskRecord
 from chargehand_cli.enclosures import Enclosures, enclose_pictures
 from chargehand_cli.rendering.page import report_page
-from chargehand_cli.rendering.pdf import pdf
+from chargehand_plugins.report_formats.pdf import pdf
 from tests.browser.chromium import Tab
 from tests.unit.cli.reports import at, report, trace
 

@@ -94,6 +94,7 @@ class Plugins:
     settings: list[Extension] = field(default_factory=list[Extension])
     verbs: list[Extension] = field(default_factory=list[Extension])
     """By the heading of `chargehand --help`."""
+    report_formats: list[Extension] = field(default_factory=list[Extension])
     hooks: dict[Hook, list[Extension]] = field(default_factory=dict[Hook, list[Extension]])
     crews: list[Path] = field(default_factory=list[Path])
     variables: set[str] = field(default_factory=set[str])
@@ -134,6 +135,13 @@ class Registry:
     def verbs(self, heading: str, target: str) -> None:
         """Add the commands of a Typer app under a heading of `chargehand --help`."""
         self._plugins.verbs.append(Extension(self.plugin, target, heading))
+
+    def report_format(self, name: str, target: str) -> None:
+        """Add a format of `chargehand report`: a function of the page as HTML, the `Report` and its `Enclosures`.
+
+        It returns the file's bytes. For a session without a report, which has a page alone, it may return None.
+        """
+        self._plugins.report_formats.append(Extension(self.plugin, target, name))
 
     def variables(self, *names: str) -> None:
         """Name environment variables that commands read."""

@@ -88,6 +88,20 @@ def test_a_verb_of_a_plugin_that_is_missing_names_its_extra(
     assert "`chargehand console` is not installed: pip install 'chargehand[console]'." in capsys.readouterr().err
 
 
+def test_a_format_that_is_not_installed_is_named(
+    capsys: pytest.CaptureFixture[str], install: Callable[..., None]
+) -> None:
+    """Before anything is connected: one of a shipped plug-in by its extra, another with those that there are."""
+    install()
+
+    codes = [execute(["report", "any", "--to", f"launch.{ending}"]) for ending in ("docx", "odt")]
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert codes == [Exit.BAD_INPUT, Exit.BAD_INPUT]
+    assert "The format docx is not installed: pip install 'chargehand[docx]'." in said
+    assert "'odt' is not a format of reports: add --format html|md|json." in said
+
+
 def _listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
     """Read the verbs and the headings of the help."""
     listed = capsys.readouterr().out.partition("\n\nRun:\n")[2]

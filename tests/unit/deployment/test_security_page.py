@@ -15,7 +15,11 @@ def test_every_risk_has_a_control_and_a_test() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
     tables = [each for each in re.split(r"^## ", text, flags=re.MULTILINE) if "| control | test |" in each]
     rows = re.findall(r"^\| (\S.*?) \| \S.* \| (.+) \|$", "\n".join(tables), re.MULTILINE)
-    tested = {risk: re.findall(r"`((?:plugins/src/[^`]+/)?tests/[^`]+)`", tests) for risk, tests in rows if tests not in {"test", "---"}}
+    tested = {
+        risk: re.findall(r"`((?:plugins/src/[^`]+/)?tests/[^`]+)`", tests)
+        for risk, tests in rows
+        if tests not in {"test", "---"}
+    }
 
     assert [risk[:5] for risk in tested if re.match(r"(LLM|ASI)\d", risk)] == [
         f"{name}{number:02}" for name in ("LLM", "ASI") for number in range(1, 11)

@@ -2,14 +2,16 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
 from chargehand import ChargehandError, NotReachable, SessionEnded, SessionNotFound
+from chargehand.errors import MissingExtra
+from chargehand.plugins import installed
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, say
@@ -17,21 +19,16 @@ from chargehand_cli.verb import FILES, SessionId, verb
 
 if TYPE_CHECKING:
     from chargehand import Report, Status
+    from chargehand_cli.enclosures import Enclosures
 
 app = typer.Typer()
 
 
-class Format(StrEnum):
-    """The formats of a report."""
-
-    HTML = "html"
-    MD = "md"
-    JSON = "json"
-    DOCX = "docx"
-    PDF = "pdf"
-
-
-_PAGES: Final = (Format.HTML, Format.PDF)
+Write = Callable[[str, "Report | None", "Enclosures"], bytes | None]
+"""Writes a page, and the report that it shows, in another format; None if it needs a report and there is none."""
+_OWN_FORMATS: Final = ("html", "md", "json")
+_EXTRAS: Final = ("docx", "pdf")
+"""Formats of a plug-in that comes with Chargehand, each with an extra of its name."""
 _PATIENCE_SECONDS: Final = 5
 """For the answer of a worker, of which there may be none."""
 
@@ -42,22 +39,24 @@ async def report(
     session: SessionId,
     *,
     form: Annotated[
-        Format | None, typer.Option("--format", help="Default: the ending of --to, or html. docx and pdf are extras.")
+        str | None,
+        typer.Option("--format", metavar="FORMAT", help="html, md, json, or one of a plug-in.", show_default="as FILE"),
     ] = None,
     to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; - is standard output. Default: SESSION.FORMAT.")
     ] = None,
 ) -> Exit:
-    """Write a session's report to a file, as HTML, Markdown, JSON, DOCX or PDF.
+    """Write a session's report to a file, as HTML, Markdown or JSON.
 
-    Does not wait: for a session without a report, the page of html and pdf says how far it has come.
+    Does not wait: for a session without a report, the page says how far it has come.
     """
     form = form or _format_of(to)
+    write = _writer(form)
     standing = await _standing(connection, session)
     if standing is None:
-        content, code = await _write_report(connection, session, form)
+        content, code = await _write_report(connection, session, form, write)
     else:
-        content, code = await _write_standing(connection, standing, form)
+        content, code = await _write_standing(connection, standing, form, write)
     if to == Path("-"):
         await asyncio.to_thread(sys.stdout.buffer.write, content)
         return code
@@ -72,34 +71,48 @@ async def report(
     return code
 
 
-def _format_of(to: Path | None) -> Format:
+def _format_of(to: Path | None) -> str:
     if to is None or to == Path("-"):
-        return Format.HTML
+        return "html"
     ending = to.suffix.lower().removeprefix(".")
-    try:
-        return Format({"htm": "html", "markdown": "md"}.get(ending, ending))
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{to} does not end like one of the formats: add --format {'|'.join(Format)}."
-        ) from error
+    return {"htm": "html", "markdown": "md"}.get(ending, ending)
 
 
-async def _write_report(connection: Connection, session_id: str, form: Format) -> tuple[bytes, Exit]:
+def _writer(form: str) -> Write | None:
+    """Find what writes a format; None for those of the core.
+
+    Raises:
+        MissingExtra: the plug-in that comes with Chargehand for it is not installed.
+        BadParameter: there is no such format.
+    """
+    if form in _OWN_FORMATS:
+        return None
+    added = {each.name: each for each in installed().report_formats}
+    if form in added:
+        return added[form].load_function()
+    if form in _EXTRAS:
+        raise MissingExtra(f"The format {form}", form)
+    raise typer.BadParameter(
+        f"'{form}' is not a format of reports: add --format {'|'.join((*_OWN_FORMATS, *added))}.",
+        param_hint="--format, or the ending of --to",
+    )
+
+
+async def _write_report(connection: Connection, session_id: str, form: str, write: Write | None) -> tuple[bytes, Exit]:
     from chargehand_cli.rendering.text import report_markdown
     from chargehand_cli.session_files import find_enclosures, open_report
 
     found = await open_report(connection, session_id)
-    match form:
-        case Format.JSON:
-            content = (found.model_dump_json(indent=2) + "\n").encode()
-        case Format.MD:
-            content = report_markdown(found).encode()
-        case Format.DOCX:
-            from chargehand_cli.rendering.docx import docx
-
-            content = await asyncio.to_thread(docx, found, await find_enclosures(connection, found))
-        case _:
-            content = await _print(await _page_of(connection, found), form)
+    if form == "json":
+        content = (found.model_dump_json(indent=2) + "\n").encode()
+    elif form == "md":
+        content = report_markdown(found).encode()
+    else:
+        page = await _page_of(connection, found)
+        content = page.encode()
+        if write:
+            content = await asyncio.to_thread(write, page, found, await find_enclosures(connection, found))
+            assert content is not None, "there is a report"
     return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
 
 
@@ -119,25 +132,31 @@ async def _page_of(connection: Connection, found: "Report") -> str:
     return report_page(found, trace, await find_enclosures(connection, found))
 
 
-async def _write_standing(connection: Connection, standing: "_Standing", form: Format) -> tuple[bytes, Exit]:
+async def _write_standing(
+    connection: Connection, standing: "_Standing", form: str, write: Write | None
+) -> tuple[bytes, Exit]:
     """Write how far a session without a report has come.
 
     Raises:
         BadRequest: the format is for reports only.
     """
+    from chargehand_cli.enclosures import Enclosures
+    from chargehand_cli.live_session import user_action
+    from chargehand_cli.rendering.unfinished import unfinished_page
+
     status, problem = standing.status, standing.problem
-    if form not in _PAGES:
+    content = None
+    if form not in ("json", "md"):
+        trace = await connection.session(status.session).trace()
+        page = unfinished_page(status, trace, problem=problem, action=user_action(status))
+        content = await asyncio.to_thread(write, page, None, Enclosures()) if write else page.encode()
+    if content is None:
         reason = problem or f"{status.state.replace('_', ' ')}."
         raise BadRequest(
             f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )
-    from chargehand_cli.live_session import user_action
-    from chargehand_cli.rendering.unfinished import unfinished_page
-
-    trace = await connection.session(status.session).trace()
-    page = unfinished_page(status, trace, problem=problem, action=user_action(status))
     say(f"Session '{status.session}' has no report; its page shows how far it has come.")
-    return await _print(page, form), Exit.PARTIAL if standing.is_open else Exit.FAILED
+    return content, Exit.PARTIAL if standing.is_open else Exit.FAILED
 
 
 class _Standing(NamedTuple):
@@ -180,11 +199,3 @@ async def _standing(connection: Connection, session_id: str) -> _Standing | None
     return _Standing(
         Status(session=session_id, goal=goal, state="executing"), "no worker answers for it.", is_open=True
     )
-
-
-async def _print(page: str, form: Format) -> bytes:
-    if form is Format.HTML:
-        return page.encode()
-    from chargehand_cli.rendering.pdf import pdf
-
-    return await asyncio.to_thread(pdf, page)

@@ -6,7 +6,6 @@ from typing import Any, Final, cast
 from unicodedata import bidirectional
 
 from chargehand import ChargehandError
-from chargehand.errors import MissingExtra
 from chargehand_cli.rendering.page import report_style
 
 _COLOUR: Final = re.compile(r"(?<=\s)--([\w-]+): (#\w+)")
@@ -21,18 +20,15 @@ class PangoMissing(ChargehandError):  # noqa: N818  # reads as a statement: `exc
     """Pango, which sets the text of a PDF, is not installed."""
 
 
-def pdf(page: str) -> bytes:
-    """Print a page of this package's in its light colours.
+def pdf(page: str, *_: object) -> bytes:
+    """Print the page of a report, or of an unfinished session, in its light colours.
 
     Raises:
-        MissingExtra: WeasyPrint is not installed.
-        PangoMissing: the system's libraries are not.
+        PangoMissing: the libraries of the system that WeasyPrint needs are not installed.
     """
     try:
         weasyprint = cast("Any", import_module("weasyprint"))  # it has no types
         urls = cast("Any", import_module("weasyprint.urls"))
-    except ImportError as error:
-        raise MissingExtra("The PDF writer", "pdf") from error
     except OSError as error:
         raise PangoMissing(
             "PDFs need the system's library Pango. Debian and Ubuntu: apt install libpangoft2-1.0-0; macOS: brew "

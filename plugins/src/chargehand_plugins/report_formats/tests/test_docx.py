@@ -7,7 +7,7 @@ from docx import Document
 
 from chargehand import Artifact
 from chargehand_cli.enclosures import Enclosures
-from chargehand_cli.rendering.docx import docx
+from chargehand_plugins.report_formats.docx import docx
 from tests.security.hostile_reports import HOSTILE, hostile_report
 from tests.unit.cli.reports import report
 
@@ -40,7 +40,9 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
     made = Artifact(uri="artifact:1/c.png", name="c.png", media_type="image/png", bytes=70, title="Chart")
     pictures = {made.uri: f"data:image/png;base64,{b64encode(_PIXEL).decode()}"}
 
-    read = Document(io.BytesIO(docx(report(answer=_ANSWER, artifacts=(made,)), Enclosures(pictures))))
+    written = docx("", report(answer=_ANSWER, artifacts=(made,)), Enclosures(pictures))
+    assert written
+    read = Document(io.BytesIO(written))
 
     written = [((each.style.name if each.style else None) or "", each.text) for each in read.paragraphs]
     tested = next(each for each in read.paragraphs if each.text.startswith("They are"))
@@ -69,7 +71,8 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
 
 def test_hostile_text_is_text_in_a_document() -> None:
     """Whatever strangers wrote, nothing in the document leads or loads from elsewhere."""
-    written = docx(hostile_report("\n\n".join(HOSTILE)), Enclosures())
+    written = docx("", hostile_report("\n\n".join(HOSTILE)), Enclosures())
+    assert written
 
     read = Document(io.BytesIO(written))
     outside = [each.target_ref for each in read.part.rels.values() if each.is_external]

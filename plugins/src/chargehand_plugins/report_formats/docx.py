@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import docx as word
 from markdown_it.token import Token
 
 from chargehand import Artifact, Report
-from chargehand.errors import MissingExtra
 from chargehand_cli.enclosures import Enclosures
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.figures import moment
@@ -25,17 +25,11 @@ _DEEPEST_LIST: Final = 3
 _INCHES: Final = 6
 
 
-def docx(report: Report, enclosures: Enclosures) -> bytes:
-    """Write the answer, its gaps, sources and pictures as a Word document.
-
-    Raises:
-        MissingExtra: python-docx is not installed.
-    """
-    try:
-        from docx import Document
-    except ImportError as error:
-        raise MissingExtra("The Word writer", "docx") from error
-    document = Document()
+def docx(_: str, report: Report | None, enclosures: Enclosures) -> bytes | None:
+    """Write the answer, its gaps, sources and pictures as a Word document; None without a report."""
+    if report is None:
+        return None
+    document = word.Document()
     properties = document.core_properties
     properties.title, properties.author = safe_text(report.goal)[:255], "Chargehand"
     document.add_heading(safe_text(report.goal), 0)
