@@ -28,7 +28,7 @@ from activities.tenant_contracts import (
 from chargehand.contracts import SessionRequest, Step, TenantLimits, TypedByPeople
 from chargehand.contracts.base import Dollars, Name
 from chargehand.converter import describe_problems, join_problems
-from chargehand.trace_reader import read_trace
+from chargehand.history.tree import read_trace
 from chargehand.visibility import OPEN, describe, is_open, list_executions
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 

@@ -20,7 +20,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.contracts import Step, Trace, Usage
 from chargehand.converter import data_converter
-from chargehand.trace_reader import read_trace
+from chargehand.history.tree import read_trace
 from tests.waiting import until
 
 _ONCE = RetryPolicy(maximum_attempts=1)

@@ -8,7 +8,7 @@ from temporalio.client import Client, WorkflowExecution
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.trace_reader import read_trace
+from chargehand.history.tree import read_trace
 from tests.scripted_model import COST, Held, Script, Turn, answer, subtask, use
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment

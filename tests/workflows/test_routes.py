@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from activities.turn_kinds.route import RouteAnswer, RouteDraft
 from chargehand.contracts import Limits, Route, SessionRequest
-from chargehand.trace_reader import read_trace
+from chargehand.history.tree import read_trace
 from chargehand.wire import ActivityType
 from tests.scripted_model import Script, answer, refuse, subtask
 from tests.waiting import until_state

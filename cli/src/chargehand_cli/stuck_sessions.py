@@ -134,7 +134,7 @@ def _problems(connection: Connection, described: "DescribeWorkflowExecutionRespo
 
 
 def _activity_problem(connection: Connection, name: str, activity: "PendingActivityInfo") -> str:
-    from chargehand.history import error_of
+    from chargehand.history.steps import error_of
 
     activity_id = one_safe_line(activity.activity_id)
     what = f"{name}: {activity.activity_type.name} '{activity_id}'"

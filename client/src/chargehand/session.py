@@ -36,13 +36,14 @@ from chargehand.contracts import (
     VerificationRequest,
 )
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
-from chargehand.follow import follow
+from chargehand.history.follow import follow
+from chargehand.history.status import with_running
+from chargehand.history.tree import read_trace
 from chargehand.interface import Supervisor, Verification
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
-from chargehand.trace_reader import read_trace
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
 
 _T = TypeVar("_T")
@@ -151,8 +152,15 @@ class Session:
         return request.model_copy(update={**same, "follows": self.id})
 
     async def status(self) -> Status:
-        """Return state, plan, spend, open questions and waiting tool calls."""
-        return await self._answer(self._handle.query(Supervisor.status))
+        """Return state, plan, open questions, waiting tool calls, and what was spent, by running subtasks too.
+
+        Costs one history for each workflow that runs below the session, beside the worker's answer; `follow()` says
+        the same as it happens.
+        """
+        with translated(self.id):
+            return await with_running(
+                self._client, self.id, lambda: self._answer(self._handle.query(Supervisor.status))
+            )
 
     async def plan(self) -> Plan | None:
         """Return the plan; None until there is one."""

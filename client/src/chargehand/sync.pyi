@@ -73,7 +73,11 @@ class Session:
         """Have a request follow this session; its crew and tenant are this session's unless it names others."""
 
     def status(self) -> Status:
-        """Return state, plan, spend, open questions and waiting tool calls."""
+        """Return state, plan, open questions, waiting tool calls, and what was spent, by running subtasks too.
+
+        Costs one history for each workflow that runs below the session, beside the worker's answer; `follow()` says
+        the same as it happens.
+        """
 
     def plan(self) -> Plan | None:
         """Return the plan; None until there is one."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import ContinueAsNewInitiator, TaskQueueType, WorkflowExecutionStatus
+from temporalio.api.enums.v1 import TaskQueueType, WorkflowExecutionStatus
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
@@ -19,8 +19,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkflowExecutionResponse,
     ListWorkflowExecutionsRequest,
 )
-from temporalio.client import Client, WorkflowHandle, WorkflowHistory
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client, WorkflowHandle
 
 from chargehand.errors import SessionNotFound
 from chargehand.wire import WorkflowType
@@ -76,42 +75,6 @@ async def describe_session(client: Client, session_id: str) -> WorkflowExecution
     if found.type.name != WorkflowType.SUPERVISOR:
         raise SessionNotFound(session_id)
     return found
-
-
-async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:
-    """Fetch the histories of the runs of a workflow that continued as new, the first first.
-
-    Args:
-        client: connected to the server.
-        workflow_id: of all the runs.
-        run_id: of the first one; by default the newest run is looked up, and those before it.
-
-    Raises:
-        RPCError: the server does not answer or has no such run.
-    """
-    found = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
-    while run_id is None and (before := _continues(found[0])):
-        try:
-            found.insert(0, await client.get_workflow_handle(workflow_id, run_id=before).fetch_history())
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            break  # the namespace no longer retains it
-    while run_id is not None and (after := _continues_in(found[-1])):
-        found.append(await client.get_workflow_handle(workflow_id, run_id=after).fetch_history())
-    return found
-
-
-def _continues(history: WorkflowHistory) -> str:
-    """Return the run that this one continues; each run of a cron is a session of its own."""
-    started = history.events[0].workflow_execution_started_event_attributes
-    is_continued = started.initiator == ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
-    return started.continued_execution_run_id if is_continued else ""
-
-
-def _continues_in(history: WorkflowHistory) -> str:
-    """Return the run in which this one continues."""
-    return history.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
 
 async def result_of(handle: WorkflowHandle[Any, T]) -> T:

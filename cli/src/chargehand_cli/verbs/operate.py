@@ -149,7 +149,7 @@ async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> Async
     """Fetch the histories of a workflow and of everything below it."""
     from temporalio.service import RPCError, RPCStatusCode
 
-    from chargehand.visibility import histories
+    from chargehand.history.runs import histories
 
     try:
         runs = await histories(client, workflow_id, run_id)

@@ -50,7 +50,7 @@ class PlanEvent(_Event):
 
 
 class SubtaskEvent(_Event):
-    """A subtask started, ended or was skipped."""
+    """A subtask started, ended or was skipped, or the report uses more of it than its last attempt."""
 
     kind: Literal["subtask"] = "subtask"
     """Tells events apart."""
@@ -119,18 +119,21 @@ class ToolEvent(_Event):
 
 
 class SpendEvent(_Event):
-    """A model call was paid. What calls without an answer may have cost is only in the report."""
+    """Model calls were charged: one call, or the calls without an answer of a subtask or session that has ended.
+
+    All of them together are the cost of the session.
+    """
 
     kind: Literal["spend"] = "spend"
     """Tells events apart."""
     agent: str
     """The agent, or `supervisor`."""
     purpose: str
-    """What it was for, such as `plan`, `work` or `synthesis`."""
+    """What the call was for, such as `plan`, `work` or `synthesis`; `lost` for calls without an answer."""
     model: str
-    """The model that answered."""
+    """The model that answered; empty if none did."""
     usage: Usage
-    """What this call cost."""
+    """What was charged."""
 
 
 class QuestionEvent(_Event):

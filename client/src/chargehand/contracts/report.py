@@ -316,11 +316,11 @@ class Status(Contract):
     unknown_signals: tuple[str, ...] = left_out(())
     """Names of ignored signals that mean nothing to a session: it is steered by updates."""
     turns: int = 0
-    """LLM calls so far; those of a nested session count when it has ended."""
+    """LLM calls so far. Those of running subtasks are included, except in the bare answer of the query."""
     max_turns: int = 0
     """LLM calls allowed."""
     spent_usd: Dollars = Decimal(0)
-    """US dollars spent so far."""
+    """US dollars spent so far; of running subtasks as for `turns`."""
     reserved_usd: Dollars = Decimal(0)
     """US dollars reserved for running calls and for the report."""
     budget_usd: Dollars = Decimal(0)

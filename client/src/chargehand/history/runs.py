@@ -1,22 +1,22 @@
-"""Reads the history of a workflow's run as it grows, however often the server is away."""
+"""Reads the histories of a workflow's runs from the server: whole, or as they grow, however often it is away."""
 
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime, timedelta
-from typing import Final, Literal
+from datetime import timedelta
+from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import TimeoutType
-from temporalio.api.failure.v1 import Failure
+from temporalio.api.enums.v1 import ContinueAsNewInitiator
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import (
     GetWorkflowExecutionHistoryRequest,
     GetWorkflowExecutionHistoryResponse,
 )
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.visibility import describe
 
 _LONG_POLL: Final = timedelta(seconds=40)
 """The server answers after 20 seconds if nothing happens."""
@@ -27,16 +27,6 @@ _QUIET_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 5.0
 _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
 """Answers that another attempt would not change."""
-
-State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
-_END_STATES: Final[dict[str, State]] = {
-    "completed": "completed",
-    "failed": "failed",
-    "timed_out": "timed_out",
-    "canceled": "cancelled",
-    "terminated": "terminated",
-}
-"""State after an event, by the end of the event's name."""
 
 
 async def growing_history(client: Client, workflow_id: str, run_id: str) -> AsyncGenerator[HistoryEvent]:
@@ -79,22 +69,51 @@ async def _ask(client: Client, workflow_id: str, run_id: str, page: bytes) -> Ge
     return await client.workflow_service.get_workflow_execution_history(asked, timeout=_LONG_POLL)
 
 
-def end_state(kind: str, prefix: str) -> State | None:
-    """Return the state after an event of this kind; None if it ends nothing."""
-    return _END_STATES.get(kind.removeprefix(f"{prefix}_").removesuffix("_event_attributes"))
+async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:
+    """Fetch the histories of the runs of a workflow that continued as new, the first first.
+
+    Args:
+        client: connected to the server.
+        workflow_id: of all the runs.
+        run_id: of the first one; by default the newest run is looked up, and those before it.
+
+    Raises:
+        RPCError: the server does not answer or has no such run.
+    """
+    read = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
+    while run_id is None and (before := _continues(read[0].events[0])):
+        try:
+            read.insert(0, await client.get_workflow_handle(workflow_id, run_id=before).fetch_history())
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            break  # the namespace no longer retains it
+    while run_id is not None and (after := _continues_in(read[-1].events[-1])):
+        read.append(await client.get_workflow_handle(workflow_id, run_id=after).fetch_history())
+    return read
 
 
-def error_of(failure: Failure) -> str:
-    """Name a failure by its type; its message may contain user text, and is left out."""
-    innermost = failure
-    while innermost.HasField("cause") and not innermost.HasField("application_failure_info"):
-        innermost = innermost.cause
-    if innermost.HasField("timeout_failure_info"):
-        name = TimeoutType.Name(innermost.timeout_failure_info.timeout_type)
-        return "".join(word.capitalize() for word in name.removeprefix("TIMEOUT_TYPE_").split("_")) + "Timeout"
-    return innermost.application_failure_info.type
+async def run_before(client: Client, workflow_id: str, run_id: str) -> str:
+    """Return the run that a run continues; empty if there is none, or the namespace no longer retains it."""
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    before = _continues(await anext(handle.fetch_history_events(page_size=1)))
+    if before:
+        try:
+            await describe(client, workflow_id, before)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return ""
+    return before
 
 
-def time_of(stamp: Timestamp) -> datetime | None:
-    """Read a time; None if it is not set."""
-    return stamp.ToDatetime(UTC) if stamp.seconds else None
+def _continues(first: HistoryEvent) -> str:
+    """Return the run that this one continues; each run of a cron is a session of its own."""
+    started = first.workflow_execution_started_event_attributes
+    is_continued = started.initiator == ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW
+    return started.continued_execution_run_id if is_continued else ""
+
+
+def _continues_in(last: HistoryEvent) -> str:
+    """Return the run in which this one continues."""
+    return last.workflow_execution_continued_as_new_event_attributes.new_execution_run_id

@@ -1,0 +1,148 @@
+"""Model turns and tool calls of one workflow, as its history tells them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+
+from chargehand.contracts import Event, SpendEvent, ToolEvent, TurnEvent, Usage
+from chargehand.contracts.calls import call_title
+from chargehand.history.records import ReportText, ToolRequest, ToolResult, Turn
+from chargehand.history.steps import SUPERVISOR, Draft, Scope, Written, end_state, kind_of
+from chargehand.wire import ErrorType
+
+Outputs = list[Event | Written]
+
+_WRITING: Final = "synthesis"
+"""The purpose of the turn that writes the whole report."""
+_REPORTING: Final = frozenset({_WRITING, "section", "summary", "outline", "critique", "compress", "grade", "output"})
+"""Purposes of turns that a supervisor takes once its plan is carried out."""
+_UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE_TOO_SMALL})
+"""Errors of turns that did not reach their model."""
+
+
+@dataclass
+class Activities:
+    """The activities of one workflow."""
+
+    scope: Scope
+    paid: Usage = field(default_factory=Usage, init=False)
+    """What its turns have cost so far."""
+    writing: set[str] = field(default_factory=set[str], init=False)
+    """Turns under way that write the report."""
+    _open: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
+    """Those under way, by the event that scheduled them."""
+    _turns: set[str] = field(default_factory=set[str], init=False)
+    """Turns that are counted."""
+
+    def begin_run(self) -> None:
+        """Forget what another run had under way: the ids of events begin anew."""
+        self._open.clear()
+
+    async def read(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime, *, is_idle: bool) -> Outputs:
+        """Project an event of an activity; `is_idle` if no child runs."""
+        if kind == "activity_task_scheduled":
+            return await self._schedule(event, attributes, at, is_idle=is_idle)
+        draft = self._open.get(attributes.scheduled_event_id)
+        if draft is None:
+            return []
+        if kind == "activity_task_started":
+            draft.started_at, draft.attempts, draft.worker = at, attributes.attempt, attributes.identity
+        state = end_state(kind, "activity_task")
+        if state is None:
+            return []
+        del self._open[attributes.scheduled_event_id]
+        draft.end(state, at, attributes)
+        payloads = attributes.result.payloads if state == "completed" else ()
+        match draft.kind:
+            case "tool":
+                return await self._end_tool(draft, event, payloads, at)
+            case "turn":
+                return await self._end_turn(draft, event, payloads, at)
+            case _:
+                return []
+
+    async def _schedule(self, event: HistoryEvent, attributes: Any, at: datetime, *, is_idle: bool) -> Outputs:
+        type_name = attributes.activity_type.name
+        name = await self.scope.decoder.summary(event) or type_name
+        draft = self._open[event.event_id] = self.scope.add(attributes.activity_id, kind_of(type_name), name)
+        if draft.kind == "tool":
+            draft.tool = name.partition(": ")[0]
+            if self.scope.has_contents:
+                request = await self.scope.decoder.read(attributes.input.payloads, ToolRequest)
+                draft.arguments = self.scope.recorded(request.call.arguments if request else None, event)
+            return [self._tool_event(draft, "started", at)]
+        if draft.kind != "turn":
+            return []
+        agent, _, draft.purpose = name.partition(": ")
+        if draft.purpose == _WRITING and not self.scope.subtask:
+            self.writing.add(draft.activity_id)
+        is_over = agent == SUPERVISOR and draft.purpose in _REPORTING and self.scope.state == "executing"
+        entered = self.scope.enter("synthesising", at) if is_over and is_idle else []
+        return [*entered, self._turn_event(draft, "started", at)]
+
+    def _turn_event(self, draft: Draft, state: Any, at: datetime) -> TurnEvent:
+        about = {**_ended(draft), "agent": _agent(draft), "purpose": draft.purpose, "model": draft.model}
+        return TurnEvent(turn=draft.activity_id, state=state, **about, **self.scope.about(at))
+
+    def _tool_event(self, draft: Draft, state: Any, at: datetime, *, ok: bool = True) -> ToolEvent:
+        about = {**_ended(draft), "tool": draft.tool, "title": draft.name, "ok": ok}
+        return ToolEvent(call=draft.activity_id, state=state, **about, **self.scope.about(at))
+
+    async def _end_tool(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
+        result = await self.scope.decoder.read(payloads, ToolResult)
+        if draft.state == "completed":
+            draft.usage = Usage(tool_calls=1)
+            draft.result = self.scope.recorded(result.whole if result else None, event)
+        return [self._tool_event(draft, draft.state, at, ok=result is None or result.ok)]
+
+    async def _end_turn(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
+        self.writing.discard(draft.activity_id)
+        turn = await self.scope.decoder.read(payloads, Turn) or Turn()
+        draft.model, draft.usage = turn.model, self._count(draft, turn.usage)
+        outputs: Outputs = [self._turn_event(draft, draft.state, at)]
+        if draft.usage != Usage():
+            self.paid += draft.usage
+            about = {"agent": _agent(draft), "purpose": draft.purpose, "model": turn.model, "usage": draft.usage}
+            outputs.append(SpendEvent(**about, **self.scope.about(at)))
+        if turn.model:
+            draft.name = f"{draft.name} ({turn.model})"
+        outputs += self._used(draft, turn, event, at)
+        if draft.purpose == _WRITING and not self.scope.subtask and turn.stop == "answer":
+            outputs.append(Written(at, ReportText.model_validate(turn.answer or {}).answer))
+        return outputs
+
+    def _count(self, draft: Draft, usage: Usage) -> Usage:
+        """Count a turn once, however often its call is repeated, and only if it has reached its model."""
+        name = draft.activity_id.partition(".")[0]
+        is_counted = name not in self._turns and draft.error not in _UNCHARGED
+        if is_counted:
+            self._turns.add(name)
+        return usage.model_copy(update={"turns": int(is_counted)})
+
+    def _used(self, asked_by: Draft, turn: Turn, event: HistoryEvent, at: datetime) -> Outputs:
+        """Add the tools that were used before a turn ended."""
+        outputs: Outputs = []
+        for used in turn.used:
+            call = turn.tool_calls[used.position]
+            id_ = f"{asked_by.activity_id}/{used.position + 1}.{call.tool}"
+            draft = self.scope.add(id_, "tool", call_title(call.tool, call.arguments))
+            draft.tool, draft.state, draft.worker = call.tool, "completed", asked_by.worker
+            draft.started_at, draft.ended_at, draft.usage = used.began_at, used.ended_at, Usage(tool_calls=1)
+            draft.arguments = self.scope.recorded(call.arguments, event)
+            draft.result = self.scope.recorded(used.result.whole, event)
+            ended = self._tool_event(draft, "completed", at, ok=used.result.ok)
+            outputs += [self._tool_event(draft, "started", at), ended]
+        return outputs
+
+
+def _agent(draft: Draft) -> str:
+    """Return the agent of a turn, which a session may have borrowed from its crew."""
+    return draft.name.partition(": ")[0]
+
+
+def _ended(draft: Draft) -> dict[str, Any]:
+    return {"attempts": draft.attempts, "error": draft.error}

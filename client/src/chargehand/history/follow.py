@@ -1,0 +1,262 @@
+"""Follows a session: the events of its workflow and of all those below it, as they happen.
+
+The histories are the log of events, so that following costs them nothing. The events of a workflow come in the order of
+its history; those of a child come after the event that starts it, and before the one that ends it. A cursor says how
+far each history was given. Only text that is still being written comes from elsewhere, the heartbeats of its turn.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import Event, LiveText, TextEvent, TurnEvent
+from chargehand.history.cursor import Cursor, Position, TextPosition, read_cursor
+from chargehand.history.projection import Change, Child, Projection
+from chargehand.history.records import Decoder, Heartbeat
+from chargehand.history.runs import growing_history, run_before
+from chargehand.history.steps import Draft, Scope, Written
+from chargehand.visibility import describe
+
+_WAITING: Final = 100
+"""Events that wait for a slow consumer; nothing more is read meanwhile."""
+_LIVE_SECONDS: Final = 0.5
+"""How often text that is being written is read."""
+_LIVE_SHARE: Final = 25
+"""How much longer than the server's answer takes it is left alone: many followers of a busy server ask less often."""
+_EVERYTHING: Final = (sys.maxsize, 0, 0)
+"""What was given of a child that ended before a cursor."""
+
+
+@dataclass(eq=False)
+class _Branch:
+    """One workflow that is followed."""
+
+    projection: Projection
+    position: Position
+    done: tuple[int, int, int]
+    """The position from which it is followed: what came before was given already."""
+    runs: list[str]
+    """Ids of its runs, in order, as far as they are read."""
+    above: tuple[Position, int] | None = None
+    """The position of the workflow that has started it, and its number there."""
+    pending: dict[int, Child] = field(default_factory=dict[int, Child])
+    """Children that had started before that position, and not ended."""
+    tasks: "dict[int, asyncio.Task[None]]" = field(default_factory=dict[int, "asyncio.Task[None]"])
+
+    @property
+    def workflow_id(self) -> str:
+        return self.projection.scope.draft.id
+
+    @property
+    def is_root(self) -> bool:
+        return self.above is None
+
+
+@dataclass(frozen=True)
+class _Item:
+    """An event on its way to the consumer."""
+
+    output: Event | Written
+    branch: _Branch
+    at: tuple[int, int, int]
+    ended: Child | None = None
+    """The child that has ended with it."""
+
+
+@dataclass(frozen=True)
+class _Live:
+    """Text that a turn is writing."""
+
+    turn: str
+    text: LiveText
+
+
+async def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
+    """Yield the events of a session after a cursor, and then those that come, up to its end.
+
+    Raises:
+        ChargehandError: the cursor is none of this session.
+        RPCError: the server does not answer the first time, or has no such session.
+    """
+    follower = _Follower(client, session_id)
+    try:
+        async for event in follower.events(None if after is None else read_cursor(after)):
+            yield event
+    finally:
+        await follower.close()
+
+
+class _Follower:
+    def __init__(self, client: Client, session_id: str) -> None:
+        self._client = client
+        self._decoder = Decoder(client.data_converter)
+        self._session = session_id
+        self._queue = asyncio.Queue[_Item | _Live | Exception | None](_WAITING)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_writing = asyncio.Event()
+        self._text = TextPosition()
+        self._over: set[str] = set()
+        """Turns of the session itself that have ended."""
+
+    async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
+        """Yield the events of the session after a cursor, up to its end."""
+        root = await self._root(cursor)
+        self._spawn(self._follow_to_the_end(root))
+        self._spawn(self._read_live(root))
+        while (item := await self._queue.get()) is not None:
+            if isinstance(item, Exception):
+                raise item
+            event = self._live_event(item) if isinstance(item, _Live) else self._event(item)
+            if event is None:
+                continue
+            run, position = root.runs[root.position.run], root.position.model_copy(update={"run": 0})
+            yield event.model_copy(update={"cursor": str(Cursor(run=run, position=position, text=self._text))})
+
+    async def close(self) -> None:
+        """Stop reading."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _root(self, cursor: Cursor | None) -> _Branch:
+        """Find the first run of the session, and the position in its runs from which to go on."""
+        if cursor is None:
+            info = (await describe(self._client, self._session)).workflow_execution_info
+            runs = [info.execution.run_id]
+        else:
+            self._text, runs = cursor.text.model_copy(), [cursor.run]
+        while before := await run_before(self._client, self._session, runs[0]):
+            runs.insert(0, before)
+        position = cursor.position if cursor else Position()
+        if cursor:
+            position.run = len(runs) - 1
+        return self._branch(Draft.of(self._session), position, runs[0])
+
+    def _branch(self, draft: Draft, position: Position, run: str, subtask: str = "") -> _Branch:
+        projection = Projection(Scope(self._decoder, self._session, draft, subtask))
+        return _Branch(projection, position, (position.run, position.event, position.outputs), [run])
+
+    def _spawn(self, reading: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        async def read() -> None:
+            try:
+                await reading
+            except Exception as error:  # noqa: BLE001  # raised again by the consumer
+                await self._queue.put(error)
+
+        task = asyncio.create_task(read())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _follow_to_the_end(self, root: _Branch) -> None:
+        await self._follow(root)
+        await self._queue.put(None)
+
+    async def _follow(self, branch: _Branch) -> None:
+        """Read the runs of a workflow, one after the other."""
+        number, run_id = 0, branch.runs[0]
+        while run_id:
+            run_id = await self._follow_run(branch, number, run_id)
+            number += 1
+            branch.runs.append(run_id)
+
+    async def _follow_run(self, branch: _Branch, number: int, run_id: str) -> str:
+        """Read a run to its end; returns the one in which it continues."""
+        continued_as = ""
+        try:
+            async for event in growing_history(self._client, branch.workflow_id, run_id):
+                change = await branch.projection.read(event)
+                here = (number, event.event_id)
+                if change.started is not None:
+                    branch.pending[change.started.number] = change.started
+                if change.ended is not None:
+                    await self._end_child(branch, change.ended)
+                await self._give(branch, change, here)
+                if here >= branch.done[:2]:
+                    self._catch_up(branch)
+                continued_as = change.continued_as
+        except RPCError as error:
+            # The namespace no longer retains a child.
+            if error.status is not RPCStatusCode.NOT_FOUND or branch.is_root:
+                raise
+        return continued_as
+
+    async def _give(self, branch: _Branch, change: Change, here: tuple[int, int]) -> None:
+        for count, output in enumerate((branch.projection.settle(), *change.outputs)):
+            if output is not None and (*here, count) > branch.done:
+                await self._queue.put(_Item(output, branch, (*here, count), change.ended))
+
+    async def _end_child(self, branch: _Branch, child: Child) -> None:
+        """Read a child to its end; one that ended before the cursor only if its parent does not know what it cost."""
+        pending = branch.pending.pop(child.number, None)
+        if pending is not None and child.cost is None:
+            self._follow_child(branch, child, _EVERYTHING)
+        if (task := branch.tasks.pop(child.number, None)) is not None:
+            await task
+
+    def _catch_up(self, branch: _Branch) -> None:
+        """Follow the children that run by now, and the text that is being written."""
+        for child in branch.pending.values():
+            self._follow_child(branch, child)
+        branch.pending.clear()
+        if branch.is_root:
+            self._is_writing.set() if branch.projection.activities.writing else self._is_writing.clear()
+
+    def _follow_child(self, branch: _Branch, child: Child, done: tuple[int, int, int] | None = None) -> None:
+        position = branch.position.children.get(child.number) or Position()
+        below = self._branch(replace(child.draft, started_at=None), position, child.run, child.subtask)
+        below.above, below.done = (branch.position, child.number), done or below.done
+        child.projection = below.projection
+        branch.tasks[child.number] = self._spawn(self._follow(below))
+
+    def _event(self, item: _Item) -> Event | None:
+        """Take an event from the queue, and note that it is given."""
+        position = item.branch.position
+        position.run, position.event, position.outputs = item.at
+        if item.branch.above is not None:
+            parent, number = item.branch.above
+            parent.children[number] = position
+        if item.ended is not None:
+            position.children.pop(item.ended.number, None)
+        output = item.output
+        if isinstance(output, Written):
+            return self._text_event(LiveText(text=output.text), output.at)
+        if isinstance(output, TurnEvent) and output.state != "started" and not output.subtask:
+            self._over.add(output.turn)
+        return output
+
+    def _live_event(self, item: _Live) -> Event | None:
+        return None if item.turn in self._over else self._text_event(item.text, datetime.now(UTC))
+
+    def _text_event(self, text: LiveText, at: datetime) -> Event | None:
+        new = self._text.advance(text)
+        if not new:
+            return None
+        offset = self._text.length - len(new)
+        return TextEvent(session=self._session, at=at, draft=self._text.draft, offset=offset, text=new)
+
+    async def _read_live(self, root: _Branch) -> None:
+        """Read the text that is being written while a turn writes the report."""
+        while True:
+            await self._is_writing.wait()
+            asked_at = time.monotonic()
+            try:
+                await self._read_heartbeats(root)
+            except RPCError:
+                await asyncio.sleep(_LIVE_SECONDS)
+            await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * (time.monotonic() - asked_at)))
+
+    async def _read_heartbeats(self, root: _Branch) -> None:
+        description = await describe(self._client, self._session)
+        for activity in description.pending_activities:
+            if activity.activity_id in root.projection.activities.writing:
+                heartbeat = await self._decoder.read(activity.heartbeat_details.payloads, Heartbeat)
+                if heartbeat is not None and heartbeat.live is not None:
+                    await self._queue.put(_Live(activity.activity_id, heartbeat.live))

@@ -1,0 +1,266 @@
+"""Projects the history of one workflow of a session to typed events and steps, purely.
+
+A projection reads a history from its beginning, always to the same events, so that a follower that goes on in the
+middle knows what it would know had it read everything.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+
+from chargehand.contracts import (
+    EndEvent,
+    Event,
+    PlanEvent,
+    PlannedSubtask,
+    Route,
+    SessionState,
+    SpendEvent,
+    SubtaskEvent,
+    Usage,
+)
+from chargehand.history.activities import Activities
+from chargehand.history.records import RUNNING, Ending, SessionResult, SubtaskResult
+from chargehand.history.requests import Requests
+from chargehand.history.steps import Draft, Scope, State, Written, agent_of, end_state, kind_of, time_of
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_RESULTS: Final[Mapping[str, type[SubtaskResult | SessionResult]]] = {
+    "session": SessionResult,
+    "subtask": SubtaskResult,
+}
+
+
+@dataclass
+class Child:
+    """A workflow that another one has started, as the history of that one describes it."""
+
+    draft: Draft
+    number: int
+    """Id of the event that initiated it."""
+    subtask: str
+    """Path of the subtask that it does."""
+    title: str
+    attempt: int
+    run: str = ""
+    """Its first run; empty until it has started."""
+    how: Ending = RUNNING
+    """Whether it runs, or how it ended."""
+    cost: Usage | None = None
+    """What it cost, if it has ended with a result."""
+    projection: "Projection | None" = None
+    """Its own history, if that is read."""
+
+    @property
+    def is_work(self) -> bool:
+        """Whether it is a part of the session's work."""
+        return self.draft.kind in _RESULTS
+
+    @property
+    def spent(self) -> Usage:
+        """What it has cost so far, as far as histories that are read tell."""
+        return (self.projection.spent if self.projection else self.cost) or Usage()
+
+
+@dataclass
+class Change:
+    """What one event of a history comes to."""
+
+    outputs: Sequence[Event | Written] = ()
+    started: Child | None = None
+    ended: Child | None = None
+    continued_as: str = ""
+    """The run in which the workflow goes on."""
+
+
+@dataclass
+class Projection:
+    """One workflow, as far as its history is read."""
+
+    scope: Scope
+    children: list[Child] = field(default_factory=list[Child], init=False)
+    """Those that have started."""
+    activities: Activities = field(init=False)
+    requests: Requests = field(init=False)
+    result: SubtaskResult | SessionResult | None = field(default=None, init=False)
+    _open: dict[int, Child] = field(default_factory=dict[int, Child], init=False)
+    """Children that have not ended, by the event that initiated them."""
+    _attempts: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    """By subtask."""
+    _told: dict[str, Ending] = field(default_factory=dict[str, Ending], init=False)
+    """How subtasks do, by the latest event of each."""
+    _routes: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.activities, self.requests = Activities(self.scope), Requests(self.scope)
+
+    @property
+    def spent(self) -> Usage:
+        """What the workflow and all below it have cost so far: all their `SpendEvent`s, added up."""
+        own = self.activities.paid + self.scope.draft.usage
+        return sum((child.spent for child in self.children if child.is_work), own)
+
+    def settle(self) -> SpendEvent | None:
+        """Charge what an ended workflow has reported beyond the calls that were answered; all below it is read."""
+        draft = self.scope.draft
+        if self.result is None or draft.ended_at is None:
+            return None
+        unanswered = _beyond(self.result.ending.usage, self.spent)
+        if not unanswered.turns and not unanswered.cost_usd:
+            return None
+        draft.usage = unanswered
+        about = self.scope.about(draft.ended_at)
+        return SpendEvent(agent=draft.agent, purpose="lost", model="", usage=unanswered, **about)
+
+    async def read(self, event: HistoryEvent) -> Change:
+        """Project the next event of the history."""
+        attribute = event.WhichOneof("attributes") or ""
+        attributes: Any = getattr(event, attribute, None)
+        kind = attribute.removesuffix("_event_attributes")
+        at = time_of(event.event_time) or _NEVER
+        if kind.startswith("activity_task"):
+            return Change(await self.activities.read(event, kind, attributes, at, is_idle=not self._open))
+        if "child_workflow" in kind:
+            return await self._child(event, kind, attributes, at)
+        if kind == "workflow_execution_continued_as_new":
+            return Change(continued_as=attributes.new_execution_run_id)
+        return Change(await self._own(event, kind, attributes, at))
+
+    async def _own(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Sequence[Event | Written]:
+        """Project an event of the workflow itself."""
+        outputs: Sequence[Event | Written] = ()
+        match kind:
+            case "workflow_execution_started":
+                outputs = await self._begin(event, attributes, at)
+            case "workflow_properties_modified":
+                outputs = await self._memo(attributes.upserted_memo.fields, at)
+            case "workflow_execution_signaled" | "signal_external_workflow_execution_initiated":
+                await self.requests.read_signal(kind, attributes, at)
+            case "workflow_task_started":
+                self.scope.draft.started_at = self.scope.draft.started_at or at
+            case "workflow_task_completed":
+                self.scope.draft.worker = attributes.identity
+            case _ if state := end_state(kind, "workflow_execution"):
+                outputs = await self._end(state, attributes, at)
+            case _:
+                pass
+        return outputs
+
+    async def _begin(self, event: HistoryEvent, attributes: Any, at: datetime) -> list[Event]:
+        scope = self.scope
+        self.activities.begin_run()
+        self._open.clear()
+        scope.run = attributes.original_execution_run_id
+        scope.first_run = scope.first_run or scope.run
+        scope.draft.attempts = max(1, attributes.attempt)
+        if scope.draft.started_at is None:  # a run that continues another has no summary
+            scope.draft.kind = kind_of(attributes.workflow_type.name)
+            scope.draft.name = await scope.decoder.summary(event) or attributes.workflow_type.name
+        return scope.enter("planning", at) if scope.draft.kind == "session" and scope.state is None else []
+
+    async def _child(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Change:
+        if kind == "start_child_workflow_execution_initiated":
+            await self._initiate(event, attributes)
+            return Change()
+        child = self._open.get(getattr(attributes, "initiated_event_id", 0))
+        if child is None:
+            return Change()
+        if kind == "child_workflow_execution_started":
+            child.run, child.draft.started_at = attributes.workflow_execution.run_id, at
+            self.children.append(child)
+            return self._changed(child, at, child.how, started=child)
+        if kind == "start_child_workflow_execution_failed":
+            del self._open[child.number]
+            return self._changed(child, at, Ending("failure", "duplicate"))
+        state = end_state(kind, "child_workflow_execution")
+        if state is None:
+            return Change()
+        del self._open[child.number]
+        child.draft.end(state, at, attributes)
+        child.how = Ending("failure" if state == "failed" else "success" if state == "completed" else state)
+        if child.is_work and state == "completed":
+            result = await self.scope.decoder.read(attributes.result.payloads, _RESULTS[child.draft.kind])
+            child.how, child.cost = (result.ending, result.ending.usage) if result else (child.how, None)
+        return self._changed(child, at, child.how, ended=child)
+
+    async def _initiate(self, event: HistoryEvent, attributes: Any) -> None:
+        workflow_id, type_name = attributes.workflow_id, attributes.workflow_type.name
+        name = await self.scope.decoder.summary(event) or type_name
+        draft = Draft(workflow_id, self.scope.draft.id, kind_of(type_name), name, agent_of(workflow_id))
+        draft.task_hash = workflow_id.rpartition("/")[2].partition("-")[0]
+        first, _, title = name.partition(": ")
+        draft.subtask = first.partition(" ")[0]
+        attempt = self._attempts[draft.subtask] = self._attempts.get(draft.subtask, 0) + 1
+        path = self.scope.about(_NEVER, draft.subtask)["subtask"]
+        self._open[event.event_id] = Child(draft, event.event_id, path, title, attempt)
+
+    def _changed(
+        self, child: Child, at: datetime, how: Ending, *, started: Child | None = None, ended: Child | None = None
+    ) -> Change:
+        if not child.is_work:
+            return Change()
+        draft = child.draft
+        self._told[draft.subtask] = how
+        agent = draft.name.partition(": ")[0].partition(" ")[2]
+        about = {**how._asdict(), **self.scope.about(at, draft.subtask)}
+        event = SubtaskEvent(agent=agent, title=child.title, attempt=child.attempt, workflow_id=draft.id, **about)
+        return Change([event], started, ended)
+
+    async def _memo(self, fields: Mapping[str, Payload], at: datetime) -> list[Event]:
+        events: list[Event] = []
+        decoder, draft = self.scope.decoder, self.scope.draft
+        if (routes := await decoder.field(fields, "routes", list[Route])) is not None:
+            self._route(routes, at)
+        plan = await decoder.field(fields, "plan", tuple[PlannedSubtask, ...])
+        if plan is not None and plan != draft.plan:
+            draft.plan = plan
+            events.append(PlanEvent(subtasks=plan, **self.scope.about(at)))
+        if (state := await decoder.field(fields, "state", SessionState)) is not None:
+            events += self.scope.enter(state, at)
+        return [*events, *await self.requests.read_memo(fields, at)]
+
+    def _route(self, routes: Sequence[Route], at: datetime) -> None:
+        """Add the routes of a memo, which repeats those before: how agents got their work without a plan."""
+        for number, route in enumerate(routes[self._routes :], start=self._routes + 1):
+            name = f"{route.subtask} " if route.subtask else ""
+            name += f"by {route.by}: {route.agent}{'' if route.used else ', not used'} ({route.reason})"
+            draft = self.scope.add(f"route-{number}", "route", name)
+            draft.started_at = draft.ended_at = at
+            draft.state, draft.route, self._routes = "completed", route, number
+
+    async def _end(self, state: State, attributes: Any, at: datetime) -> list[Event | Written]:
+        scope = self.scope
+        scope.draft.end(state, at, attributes)
+        kind = _RESULTS.get(scope.draft.kind)
+        if state == "completed" and kind is not None:
+            self.result = await scope.decoder.read(attributes.result.payloads, kind)
+        report = self.result if isinstance(self.result, SessionResult) else None
+        outputs: list[Event | Written] = [*self._corrections(report, at)] if report else []
+        if scope.subtask:
+            return outputs
+        end: Any = {"state": state, **scope.about(at)}
+        if state != "completed":
+            entered: SessionState = "cancelled" if state == "cancelled" else "failed"
+            return [*scope.enter(entered, at), EndEvent(error=scope.draft.error, **end)]
+        if report is not None:
+            outputs.append(Written(at, report.answer))
+        reason = report.stop_reason if report else None
+        return [*outputs, *scope.enter("finished", at), EndEvent(stop_reason=reason, **end)]
+
+    def _corrections(self, report: SessionResult, at: datetime) -> Iterable[SubtaskEvent]:
+        """Say what the report says of subtasks that were skipped, or of which more than the last attempt was used."""
+        for record in report.subtasks:
+            how = Ending(record.state, str(record.reason), record.confidence)
+            if (told := self._told.get(record.id)) is None or told[:2] != how[:2]:
+                about = {**how._asdict(), **self.scope.about(at, record.id)}
+                yield SubtaskEvent(agent=record.agent, attempt=max(record.attempts, 1), **about)
+
+
+def _beyond(total: Usage, known: Usage) -> Usage:
+    """Return the turns and dollars of a total that are not known of otherwise."""
+    more = {name: max(getattr(total, name) - getattr(known, name), 0) for name in Usage.model_fields}
+    return Usage.model_validate(more | {"tool_calls": 0})

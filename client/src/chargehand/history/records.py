@@ -1,0 +1,196 @@
+"""The parts of stored payloads that are read back from histories."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+
+from pydantic import JsonValue
+from temporalio.api.common.v1 import Payload
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.converter import DataConverter
+
+from chargehand.contracts import (
+    Contract,
+    LiveText,
+    Source,
+    SpendLine,
+    StopReason,
+    SubtaskRecord,
+    SubtaskState,
+    Usage,
+)
+
+_Value = TypeVar("_Value")
+
+
+class ReportText(Contract):
+    """The answer of the turn that writes the report."""
+
+    answer: str = ""
+
+
+class ToolArguments(Contract):
+    """The arguments of a tool's call."""
+
+    arguments: dict[str, JsonValue] = {}
+
+
+class ToolCall(ToolArguments):
+    """A tool's call, as the model asked for it."""
+
+    tool: str
+
+
+class ToolRequest(Contract):
+    """The request of the activity that uses a tool."""
+
+    call: ToolArguments
+
+
+class ToolResult(Contract):
+    """What a tool gave back."""
+
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def whole(self) -> dict[str, JsonValue]:
+        """The output, joined with the texts that the tool read."""
+        if not self.sources:
+            return self.output
+        return {**self.output, "sources": [source.model_dump(mode="json") for source in self.sources]}
+
+
+class UsedTool(Contract):
+    """A call that was made before its turn ended."""
+
+    position: int
+    result: ToolResult
+    began_at: datetime
+    ended_at: datetime
+
+
+class Turn(Contract):
+    """The result of a turn."""
+
+    model: str = ""
+    usage: Usage = Usage()
+    stop: str = ""
+    answer: JsonValue = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    used: tuple[UsedTool, ...] = ()
+
+
+class Heartbeat(Contract):
+    """The heartbeat of a turn under way."""
+
+    live: LiveText | None = None
+
+
+class Ending(NamedTuple):
+    """How an attempt at a subtask ended, for the session that has planned it."""
+
+    state: SubtaskState | Literal["cancelled", "terminated", "timed_out"]
+    """The kind of its outcome, or how its workflow was stopped; `running` if it has not ended."""
+    reason: str = ""
+    confidence: int = 0
+    usage: Usage = Usage()
+
+
+RUNNING: Final = Ending("running")
+
+
+class _Outcome(Contract):
+    kind: Literal["success", "partial", "failure", "escalation"]
+    reason: str = ""
+    confidence: int = 0
+    spend: tuple[SpendLine, ...] = ()
+
+
+class SubtaskResult(Contract):
+    """The result of a subtask."""
+
+    outcome: _Outcome
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended."""
+        spent = sum((line.usage for line in self.outcome.spend), Usage(cost_usd=Decimal(0)))
+        return Ending(self.outcome.kind, self.outcome.reason, self.outcome.confidence, spent)
+
+
+class SessionResult(Contract):
+    """The report of a session."""
+
+    answer: str = ""
+    stop_reason: StopReason
+    confidence: int = 0
+    usage: Usage = Usage()
+    subtasks: tuple[SubtaskRecord, ...] = ()
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended as the subtask of another session: with success if it has answered all."""
+        is_whole = self.stop_reason == "completed"
+        reason = "" if is_whole else self.stop_reason
+        return Ending("success" if is_whole else "partial", reason, self.confidence, self.usage)
+
+
+class OpenCall(Contract):
+    """A call in the memo."""
+
+    id: str
+    hash: str
+    workflow_id: str
+    open_until: datetime
+    number: int
+
+
+class CallRequest(Contract):
+    """A request to decide about a call."""
+
+    child: str
+    number: int
+    subtask: str
+    agent: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    is_doubtful: bool = False
+
+
+class CallReply(Contract):
+    """The reply to such a request."""
+
+    number: int
+    verdict: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Decodes what is stored; what is missing or cannot be read, for whatever reason, is None: views then say less."""
+
+    converter: DataConverter
+
+    async def read(self, payloads: Sequence[Payload], kind: type[_Value]) -> _Value | None:
+        """Decode the first of some payloads."""
+        if not payloads:
+            return None
+        try:
+            return cast("_Value", (await self.converter.decode(list(payloads[:1]), [kind]))[0])
+        except Exception:  # noqa: BLE001  # codecs and converters raise what they like
+            return None
+
+    async def field(self, fields: Mapping[str, Payload], name: str, kind: Any) -> Any:
+        """Decode a field of a memo."""
+        payload = fields.get(name)
+        return None if payload is None else await self.read([payload], kind)
+
+    async def summary(self, event: HistoryEvent) -> str:
+        """Decode the summary of an event."""
+        if not event.user_metadata.HasField("summary"):
+            return ""
+        return await self.read([event.user_metadata.summary], str) or ""

@@ -1,0 +1,239 @@
+"""Every view of a recorded session says the same, after each of its events."""
+
+import gzip
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from rich.console import Console
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+
+from chargehand.contracts import (
+    CallEvent,
+    EndEvent,
+    Event,
+    PlanEvent,
+    QuestionEvent,
+    SpendEvent,
+    StateEvent,
+    Status,
+    SubtaskEvent,
+    ToolEvent,
+    Trace,
+    TurnEvent,
+    Usage,
+)
+from chargehand.converter import data_converter
+from chargehand.history.projection import Child, Projection
+from chargehand.history.records import Decoder, SessionResult
+from chargehand.history.status import status_of
+from chargehand.history.steps import Draft, Scope, Written
+from chargehand.history.tree import trace_of
+from chargehand_cli.live_tree import session_tree
+from chargehand_cli.rendering.otlp import otlp
+from tests.replay.record import HISTORIES
+
+RECORDED: Final = sorted(HISTORIES.glob("*/*.json.gz"))
+_DECODER: Final = Decoder(data_converter())
+_STOPPED: Final = {"cancelled", "terminated", "timed_out"}
+
+
+class Recorded:
+    """A recorded session, whose histories are read together, event by event."""
+
+    def __init__(self, session_id: str, histories: Mapping[str, list[HistoryEvent]]) -> None:
+        self._histories = histories
+        self.root = Projection(Scope(_DECODER, session_id, Draft.of(session_id)))
+        self.events: list[Event] = []
+
+    async def prefixes(self) -> AsyncIterator[None]:
+        """Read all of it, and stop after each event."""
+        async for _ in self._read(self.root):
+            yield
+        yield
+
+    async def _read(self, projection: Projection) -> AsyncIterator[bool]:
+        """Read a history and those below it in turns, and say whether the next event is not the last one: a workflow
+        ends together with what its parent says of that."""
+        below: dict[int, AsyncIterator[bool]] = {}
+        going: dict[int, AsyncIterator[bool]] = {}
+        history = self._histories[projection.scope.draft.id]
+        for number, event in enumerate(history, start=2):
+            going.pop(_ended(event), None)
+            async for _ in below.pop(_ended(event), _nothing()):
+                yield True
+            change = await projection.read(event)
+            outputs = (projection.settle(), *change.outputs)
+            self.events += [each for each in outputs if each is not None and not isinstance(each, Written)]
+            if change.started is not None:
+                reading = self._read(self._below(change.started))
+                below[change.started.number] = going[change.started.number] = reading
+            if number <= len(history):
+                yield number < len(history)
+            going = {id_: reading for id_, reading in going.items() if await anext(reading)}
+
+    def _below(self, child: Child) -> Projection:
+        draft = replace(child.draft, started_at=None)
+        child.projection = Projection(Scope(_DECODER, self.root.scope.session, draft, child.subtask))
+        return child.projection
+
+
+async def _nothing() -> AsyncIterator[bool]:
+    for nothing in ():
+        yield nothing
+
+
+def _ended(event: HistoryEvent) -> int:
+    """Return the number of the child that has ended with an event, 0 if none has."""
+    kind = event.WhichOneof("attributes") or ""
+    is_end = kind.startswith("child_workflow_execution_") and "_started_" not in kind
+    return int(getattr(event, kind).initiated_event_id) if is_end else 0
+
+
+def recorded_sessions(file: Path) -> list[Recorded]:
+    """Return the sessions of a file."""
+    entries = json.loads(gzip.decompress(file.read_bytes()))
+    histories = {
+        entry["id"]: list(WorkflowHistory.from_json(entry["id"], entry["history"]).events) for entry in entries
+    }
+    return [Recorded(id_, histories) for id_ in histories if "/" not in id_]
+
+
+def told(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The latest word of events on each turn or tool call."""
+    latest: dict[tuple[str, str], tuple[str, ...]] = {}
+    for each in events:
+        if isinstance(each, kind):
+            state = each.state.replace("started", "running")
+            about = (each.purpose, each.model) if isinstance(each, TurnEvent) else (each.tool, each.title)
+            latest[each.subtask, each.turn if isinstance(each, TurnEvent) else each.call] = (state, each.error, *about)
+    return latest
+
+
+def traced(trace: Trace, paths: Mapping[str, str], kind: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The word of a trace on each turn or tool call."""
+    return {
+        (paths[step.parent or ""], step.id.rpartition("#")[2]): (
+            step.state,
+            step.error,
+            *((step.purpose, step.model) if kind == "turn" else (step.tool, step.name)),
+        )
+        for step in trace.steps
+        if step.kind == kind
+    }
+
+
+def subtasks_told(events: list[Event]) -> dict[str, SubtaskEvent]:
+    """The latest event of each attempt at a subtask, by its workflow."""
+    attempts = (each for each in events if isinstance(each, SubtaskEvent) and each.reason != "duplicate")
+    return {each.workflow_id: each for each in attempts if each.workflow_id}
+
+
+def records_told(events: list[Event]) -> dict[str, tuple[str, str, int]]:
+    """State, reason and attempts of each subtask of the plan, as the events say."""
+    planned = next((each.subtasks for each in reversed(events) if isinstance(each, PlanEvent) and not each.subtask), ())
+    records: dict[str, tuple[str, str, int]] = {each.id: ("waiting", "", 0) for each in planned}
+    for each in events:
+        if isinstance(each, SubtaskEvent) and each.subtask in records and each.reason != "duplicate":
+            stopped = each.state in _STOPPED
+            state, reason = ("failure", each.state) if stopped else (each.state, each.reason)
+            records[each.subtask] = state, reason, 0 if state == "skipped" else each.attempt
+    return records
+
+
+def state_told(events: list[Event]) -> str:
+    """The session's state, as the events say."""
+    return next(each.state for each in reversed(events) if isinstance(each, StateEvent) and not each.subtask)
+
+
+def open_requests(events: list[Event]) -> tuple[set[str], set[str]]:
+    """Subtasks with open questions, and open calls, as the events say."""
+    questions: dict[str, bool] = {}
+    calls: dict[str, bool] = {}
+    for each in events:
+        if isinstance(each, QuestionEvent):
+            questions[each.question.subtask] = each.is_open
+        if isinstance(each, CallEvent) and "/" not in each.subtask:
+            calls[each.call.id] = each.is_open
+    return {id_ for id_, is_open in questions.items() if is_open}, {id_ for id_, is_open in calls.items() if is_open}
+
+
+def drawn(status: Status) -> str:
+    """The live tree of a status."""
+    output = StringIO()
+    at = status.started_at
+    assert at is not None
+    limits = {"max_turns": 99, "budget_usd": 5}
+    Console(file=output, width=200).print(session_tree("s", status.model_copy(update=limits), "", at, at))
+    return output.getvalue()
+
+
+def check(session: Recorded) -> None:
+    """Compare what all views say of what was read of a session."""
+    events, trace, status = session.events, trace_of(session.root), status_of(session.root)
+    subtasks = subtasks_told(events)
+    paths = {trace.session: ""} | {id_: each.subtask for id_, each in subtasks.items()}
+
+    spent = sum((each.usage for each in events if isinstance(each, SpendEvent)), Usage())
+    assert sum((step.usage for step in trace.steps), Usage()).model_copy(update={"tool_calls": 0}) == spent
+    assert (status.turns, status.spent_usd) == (spent.turns, spent.cost_usd)
+    assert told(events, TurnEvent) == traced(trace, paths, "turn")
+    assert told(events, ToolEvent) == traced(trace, paths, "tool")
+    is_running = {step.id: step.state == "running" for step in trace.steps if step.kind in {"session", "subtask"}}
+    assert is_running.pop(trace.session) == (not any(isinstance(each, EndEvent) for each in events))
+    assert is_running == {id_: each.state == "running" for id_, each in subtasks.items()}
+    if any(isinstance(each, StateEvent) for each in events):
+        assert status.state == state_told(events)
+    assert {each.id: (each.state, each.reason, each.attempts) for each in status.subtasks} == records_told(events)
+    requests = {each.subtask for each in status.questions}, {each.id for each in status.calls}
+    assert requests == open_requests(events)
+    if status.started_at:
+        tree = drawn(status)
+        assert f" {spent.turns} of 99 turns · " in tree
+        assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}")
+async def test_views_agree_after_every_event(file: Path) -> None:
+    """Events, trace, status and live tree list the same turns, tools, subtasks and requests in the same states, and add
+    up to the same spend; in the end that is what the report says, and each outcome, and what the spans add up to."""
+    for session in recorded_sessions(file):
+        async for _ in session.prefixes():
+            check(session)
+
+        spent = session.root.spent
+        if isinstance(session.root.result, SessionResult):
+            assert (spent.turns, spent.cost_usd) == _paid(session.root.result.usage)
+        for path, attempts in _attempts(session.events).items():
+            below = [each for each in session.events if f"{each.subtask}/".startswith(f"{path}/")]
+            told = sum((each.usage for each in below if isinstance(each, SpendEvent)), Usage())
+            assert _paid(told) == _paid(attempts)
+        assert _span_dollars(trace_of(session.root)) == pytest.approx(float(spent.cost_usd))
+
+
+def _paid(usage: Usage) -> tuple[int, Decimal]:
+    return usage.turns, usage.cost_usd
+
+
+def _attempts(events: list[Event]) -> dict[str, Usage]:
+    """Add up what the outcomes of each subtask say that it cost."""
+    cost: dict[str, Usage] = {}
+    for each in subtasks_told(events).values():
+        cost[each.subtask] = cost.get(each.subtask, Usage()) + each.usage
+    return cost
+
+
+def _span_dollars(trace: Trace) -> float:
+    spans: list[Any] = json.loads(otlp(trace))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return sum(
+        each["value"].get("doubleValue", 0.0)
+        for span in spans
+        for each in span["attributes"]
+        if each["key"] == "chargehand.cost_usd"
+    )
