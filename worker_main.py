@@ -28,7 +28,7 @@ from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
-from activities.backends import SettingsError, secret_values
+from activities.backends import SettingsError
 from activities.caller_check import CallerCheck
 from activities.composition import activity_slots, choose, compose, encryption, ledgers, turns_queue
 from activities.crew_files import CrewError
@@ -46,7 +46,6 @@ from activities.settings import Settings, describe_unusable, settings_type
 from activities.slots import POLLS, PacedSlots, paced_tuner
 from activities.takeover import RunningActivities, take_over
 from activities.tool_use import ToolActivities
-from activities.tracing.settings import choose_tracing, wants_content
 from activities.watchdog import watch_event_loop
 from chargehand.caller_key import CallerKey
 from chargehand.connecting import grpc_compression
@@ -140,7 +139,12 @@ def _activity_worker(
         client,
         task_queue=task_queue,
         activities=[function],
-        interceptors=[*interceptors, *_tracing(client, settings), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        interceptors=[
+            *interceptors,
+            *_added(client, settings),
+            Heartbeats(slots),
+            CallerCheck(settings.task_queue),
+        ],
         build_id=None if settings.build_id else _ANY_BUILD,
         deployment_config=_deployment(settings),
         tuner=paced_tuner(slots),
@@ -171,7 +175,7 @@ def build_worker(
         workflow_runner=workflow_runner(),
         interceptors=[
             *interceptors,
-            *_tracing(client, settings),
+            *_added(client, settings),
             SessionMetrics(),
             RefuseBadInput(),
             *_required_key(settings),
@@ -193,14 +197,9 @@ def build_worker(
     )
 
 
-def _tracing(client: Client, settings: Settings) -> list[Interceptor]:
-    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
-    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
-        return []
-    from activities.tracing.content import Content
-    from workflows.tracing import Traced
-
-    return [Traced(Content(secret_values(settings)) if wants_content(settings) else None)]
+def _added(client: Client, settings: Settings) -> list[Interceptor]:
+    """Return the interceptors that plug-ins add."""
+    return [each for extension in installed().interceptors for each in extension.load_function()(settings, client)]
 
 
 def _heartbeat_throttle(settings: Settings) -> timedelta:
@@ -240,7 +239,7 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime, _plugins(settings, closing))
+        client = await _connected(settings, stop, runtime, _client_plugins(settings, closing))
         if client is None:
             return
         if settings.metrics_address:
@@ -333,13 +332,8 @@ def _converter(settings: Settings, namespace: str) -> DataConverter:
     return data_converter(encryption(settings), storage)
 
 
-def _plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
-    """Begin to export spans, if the settings say so, and return what clients need for that."""
-    if choose_tracing(settings).adapter == "none":
-        return []
-    from activities.tracing.export import start_export
-
-    return [start_export(settings, closing)]
+def _client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    return [each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)]
 
 
 async def _connected(

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -44,7 +46,6 @@ from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tool_use import ToolActivities
 from activities.toolbox import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools import Tool, acting_tools, tool_capabilities
-from activities.tracing.settings import choose_tracing
 from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
@@ -59,11 +60,11 @@ def choose(settings: Settings) -> dict[str, Choice]:
     Raises:
         SettingsError: some cannot be chosen; the message names all of their settings.
     """
-    model, search, code, spans = _choose_each(
-        lambda: model_backend(settings).choose(settings),
-        lambda: SEARCH.choose(settings),
-        lambda: CODE.choose(settings),
-        lambda: choose_tracing(settings),
+    (model,), (search,), (code,), *added = _choose_each(
+        lambda: [model_backend(settings).choose(settings)],
+        lambda: [SEARCH.choose(settings)],
+        lambda: [CODE.choose(settings)],
+        *(partial(extension.load_function(), settings) for extension in installed().choices),
     )
     choices = (
         model,
@@ -80,14 +81,14 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
-        spans,
         *choose_tape(settings),
+        *chain.from_iterable(added),
     )
     return {choice.backend: choice for choice in choices}
 
 
-def _choose_each(*choosing: Callable[[], Choice]) -> list[Choice]:
-    chosen: list[Choice] = []
+def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Choice]]:
+    chosen: list[Sequence[Choice]] = []
     problems: list[str] = []
     for choose_one in choosing:
         try:

@@ -22,7 +22,6 @@ from activities.models.registry import ModelSettings
 from activities.queues import ROLES, Kind, Role
 from activities.search.registry import SearchSettings
 from activities.tape.registry import TapeSettings
-from activities.tracing.settings import TracingSettings
 from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
@@ -36,7 +35,7 @@ _PORTS: Final = 65_536
 _Part = TypeVar("_Part", bound=BaseSettings)
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings, TracingSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.

@@ -1,6 +1,7 @@
 """How `make docs` builds the documentation site from these pages. Most of reference/ is generated from the code."""
 
 import json
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,11 +10,12 @@ from pydantic_settings import BaseSettings
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-from activities.settings import Settings
+from activities.settings import settings_type
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.operations import Operation
 
 DOCS = Path(__file__).resolve().parent
+PLUGINS = DOCS.parent / "plugins" / "src" / "chargehand_plugins"
 
 project = "Chargehand"
 html_title = "Chargehand"
@@ -42,10 +44,12 @@ def setup(app: Sphinx) -> None:
 
 
 def write_reference(_: Sphinx) -> None:
-    """Write the pages of settings, schemas and HTTP; the Makefile has `typer` write that of commands."""
-    pages = {"settings": _settings(Settings), "schemas": _schemas(), "http": _http(OPERATIONS)}
-    for name, text in pages.items():
-        page = DOCS / "reference" / f"{name}.md"
+    """Write the pages of settings, schemas, HTTP and plug-ins; the Makefile has `typer` write that of commands."""
+    pages = {"settings": _settings(settings_type()), "schemas": _schemas(), "http": _http(OPERATIONS)}
+    written = {DOCS / "reference" / f"{name}.md": text for name, text in pages.items()}
+    written |= {_page_of(page): _relocated(page) for page in PLUGINS.glob("*/README.md")}
+    for page, text in written.items():
+        page.parent.mkdir(exist_ok=True)
         # A page that has not changed is not read again.
         if not page.exists() or page.read_text(encoding="utf-8") != text:
             page.write_text(text, encoding="utf-8")
@@ -58,8 +62,26 @@ def unlink_files(_: Sphinx, page: str, source: list[str]) -> None:
 
 def _text_of(link: re.Match[str], folder: Path) -> str:
     target = (folder / link["target"]).resolve()
+    if target.is_relative_to(PLUGINS):
+        return link[0].replace(link["target"], Path(os.path.relpath(_page_of(target), folder)).as_posix())
     is_page = target.is_relative_to(DOCS) and target.suffix == ".md"
     return link["text"] if target.exists() and not is_page else link[0]
+
+
+def _page_of(readme: Path) -> Path:
+    """Return the page of a plug-in on the site."""
+    return DOCS / "plugins" / f"{readme.parent.name}.md"
+
+
+def _relocated(readme: Path) -> str:
+    """Return the text of a plug-in's page, whose links begin at its place on the site."""
+    place = _page_of(readme).parent
+
+    def relocate(link: re.Match[str]) -> str:
+        target = (readme.parent / link["target"]).resolve()
+        return link[0].replace(link["target"], Path(os.path.relpath(target, place)).as_posix())
+
+    return _RELATIVE_LINK.sub(relocate, readme.read_text(encoding="utf-8"))
 
 
 def read_docstring(_: Sphinx, kind: str, __: str, ___: object, ____: object, lines: list[str]) -> None:
@@ -71,7 +93,11 @@ def read_docstring(_: Sphinx, kind: str, __: str, ___: object, ____: object, lin
 
 def _settings(settings: type[BaseSettings]) -> str:
     """Describe the variables of workers, those of each backend together."""
-    parts = [part for part in settings.__mro__ if issubclass(part, BaseSettings) and part is not BaseSettings]
+    parts = [
+        part
+        for part in settings.__mro__
+        if issubclass(part, BaseSettings) and part.__annotations__ and part is not BaseSettings
+    ]
     lines = [
         "# Settings",
         "",
@@ -80,7 +106,7 @@ def _settings(settings: type[BaseSettings]) -> str:
     for part in parts:
         title = (
             "Workers"
-            if part is settings
+            if part.__name__ == "Settings"
             else (part.__doc__ or "").removeprefix("The settings of ").rstrip(".").capitalize()
         )
         lines += ["", f"## {title}", "", "| variable | default | meaning |", "|---|---|---|"]

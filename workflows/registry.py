@@ -31,11 +31,11 @@ from activities.contracts import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
+from chargehand.plugins import Hook, installed
 from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
-from workflows.trace_headers import drop_unreadable_traces
 from workflows.verification import VerificationWorkflow
 from workflows.webhook import WebhookWorkflow
 
@@ -66,7 +66,8 @@ def versioned(workflows: Sequence[type]) -> Sequence[type]:
 
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Build the sandbox in which workflows run."""
-    return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*_SHARED_MODULES))
+    shared = {*_SHARED_MODULES, *installed().in_workflows}
+    return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 
 
 class _Sandbox(SandboxedWorkflowRunner):
@@ -95,11 +96,13 @@ class _Instance(WorkflowInstance):
     def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
         self._sandboxed = sandboxed
         self._storing = storing
+        self._before = [each.load_function() for each in installed().hooks.get(Hook.WORKFLOW_ACTIVATION, ())]
         self._activating = Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         with self._activating:
-            drop_unreadable_traces(act)
+            for before in self._before:
+                before(act)
             return self._sandboxed.activate(act)
 
     def get_info(self) -> Info:

@@ -49,7 +49,7 @@ _OTHERS: Final = {
         "docs/how-to/own-models.md",
         "docs/how-to/own-tools.md",
         "docs/how-to/changing-a-workflow.md",
-        "docs/how-to/opentelemetry.md",
+        "plugins/src/chargehand_plugins/opentelemetry/README.md",
         "docs/how-to/starting-sessions-safely.md",
         "docs/how-to/tenants.md",
         "docs/how-to/watching-workers.md",

@@ -10,7 +10,7 @@ A package declares the function under the entry point group `chargehand`; a modu
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -36,12 +36,14 @@ class PluginError(ChargehandError):
 
 
 class Hook(StrEnum):
-    """The points at which plug-ins are called."""
+    """The points at which the core calls plug-ins, and what it calls them with."""
 
     BESIDE_UP = "beside_up"
     """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
     CONSOLE_ROUTES = "console_routes"
     """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
+    WORKFLOW_ACTIVATION = "workflow_activation"
+    """A function of a workflow's activation, before it is carried out."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,9 @@ class Plugins:
     tools: list[Extension] = field(default_factory=list[Extension])
     model_providers: list[Extension] = field(default_factory=list[Extension])
     settings: list[Extension] = field(default_factory=list[Extension])
+    choices: list[Extension] = field(default_factory=list[Extension])
+    client_plugins: list[Extension] = field(default_factory=list[Extension])
+    interceptors: list[Extension] = field(default_factory=list[Extension])
     verbs: list[Extension] = field(default_factory=list[Extension])
     """By the heading of `chargehand --help`."""
     report_formats: list[Extension] = field(default_factory=list[Extension])
@@ -101,6 +106,8 @@ class Plugins:
     """The environment variables that plug-ins read."""
     command_variables: set[str] = field(default_factory=set[str])
     """Those of them that commands read, and workers do not."""
+    in_workflows: set[str] = field(default_factory=set[str])
+    """The packages whose code runs in workflows."""
     problems: list[PluginError] = field(default_factory=list[PluginError])
     """Why some could not be registered."""
 
@@ -127,10 +134,23 @@ class Registry:
         """Add the crew files of a folder."""
         self._plugins.crews.append(folder)
 
-    def settings(self, target: str, variables: Iterable[str]) -> None:
-        """Add a pydantic settings model of the worker, and the environment variables that it reads."""
+    def settings(self, target: str, *variables: str) -> None:
+        """Add a pydantic settings model of the worker, and the `CHARGEHAND_*` variables that it reads."""
         self._plugins.settings.append(Extension(self.plugin, target))
         self._plugins.variables.update(variables)
+
+    def choices(self, target: str) -> None:
+        """Add rows to `chargehand doctor`: a function of the settings, which it may refuse, to `Choice`s."""
+        self._plugins.choices.append(Extension(self.plugin, target))
+
+    def client_plugins(self, target: str) -> None:
+        """Add Temporal plug-ins of the worker's client: a function of the settings and an `AsyncExitStack`."""
+        self._plugins.client_plugins.append(Extension(self.plugin, target))
+
+    def interceptors(self, target: str) -> None:
+        """Add interceptors of the worker: a function of the settings and the client."""
+        self._plugins.interceptors.append(Extension(self.plugin, target))
+        self._note_package(target)
 
     def verbs(self, heading: str, target: str) -> None:
         """Add the commands of a Typer app under a heading of `chargehand --help`."""
@@ -151,6 +171,10 @@ class Registry:
     def hook(self, hook: Hook, target: str) -> None:
         """Have a function called at a point of the core."""
         self._plugins.hooks.setdefault(hook, []).append(Extension(self.plugin, target))
+        self._note_package(target)
+
+    def _note_package(self, target: str) -> None:
+        self._plugins.in_workflows.add(target.partition(":")[0].partition(".")[0])
 
 
 @cache

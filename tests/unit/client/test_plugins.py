@@ -34,7 +34,7 @@ class TideSettings(BaseSettings):
 def register(registry: Registry) -> None:
     registry.tools("tide_tools")
     registry.verbs("Operate", f"{__name__}:app")
-    registry.settings(f"{__name__}:TideSettings", ["CHARGEHAND_TIDE_STATION"])
+    registry.settings(f"{__name__}:TideSettings", "CHARGEHAND_TIDE_STATION")
 
 
 def test_packages_and_modules_register_alike(install: _Install, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.interface import Supervisor
 from chargehand_cli.main import app
 from chargehand_cli.verb_groups import VerbGroups
-from tests.unit.deployment.test_documents import ROOT
+from tests.unit.deployment.test_documents import ROOT, documents
 
 _FENCE = re.compile(r"^( *)```([\w{}-]*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "sh", "bash", "console", "shell")
@@ -26,7 +26,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "deploy" / "README.md",
-    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "reference"),
+    *(page for page in documents() if page.parent.name != "reference"),
 ]
 """All but the reference, which is generated from the code."""
 

@@ -65,12 +65,28 @@ def test_the_list_of_decisions_is_complete() -> None:
 
 _PATH = re.compile(r"`((?:[\w-][\w.-]*/)+[\w.-]*|[\w-]+\.py|\.ci/run)`|\]\(([^)#:]+)(?:#[^)]*)?\)")
 _TEMPLATE = "deploy/worker/src/chargehand_worker/template"
-_BASES = ("", "client/src", "client/src/chargehand", "workflows", "activities", _TEMPLATE)
+_BASES = (
+    "",
+    "client/src",
+    "client/src/chargehand",
+    "workflows",
+    "activities",
+    "plugins/src/chargehand_plugins",
+    _TEMPLATE,
+)
 _GENERATED = {ROOT / line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()}
-_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "deploy", "examples", "tests", "workflows")
+_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "deploy", "examples", "plugins", "tests", "workflows")
 
 
-def _exists(path: str) -> bool:
+def documents() -> list[Path]:
+    """List the pages of `docs/` and of plug-ins, without those that are generated from the code."""
+    pages = {*(ROOT / "docs").rglob("*.md"), *(ROOT / "plugins").rglob("README.md")}
+    return sorted(page for page in pages if not {page, *page.parents} & _GENERATED)
+
+
+def _exists(path: str, page: Path) -> bool:
+    if (page.parent / path).exists():
+        return True
     if "/" in path or path == "worker_main.py":
         return any((ROOT / base / path).exists() for base in _BASES)
     return any(next((ROOT / folder).rglob(path), None) for folder in _CODE)
@@ -78,14 +94,14 @@ def _exists(path: str) -> bool:
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - _GENERATED)],
-    ids=lambda page: page.name,
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *documents()],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_path_that_a_document_names_exists(page: Path) -> None:
     """Paths in backquotes are below the root or a package, module names are in the code, and links lead to files."""
     found = _PATH.findall(page.read_text(encoding="utf-8"))
 
-    missing = [named for named, _ in found if named and not _exists(named)]
+    missing = [named for named, _ in found if named and not _exists(named, page)]
     broken = [linked for _, linked in found if linked and not (page.parent / linked).exists()]
 
     assert (missing, broken) == ([], [])

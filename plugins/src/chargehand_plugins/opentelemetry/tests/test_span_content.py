@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.tracing.content import Content
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.spans import SpanAttribute
+from chargehand_plugins.opentelemetry.content import Content
 
 SECRET: Final = "the-worker-s-own-key"
 

@@ -1,6 +1,7 @@
 """The settings of OpenTelemetry that a worker checks; the library reads these and all others by itself."""
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,6 +10,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError, secret
+from activities.settings import Settings, settings_of
 
 _PACKAGE: Final = "opentelemetry.exporter"
 _SAMPLERS: Final = ("always_on", "always_off", "traceidratio")
@@ -51,6 +53,15 @@ class TracingSettings(BaseSettings):
     `NO_CONTENT` by default."""
     otel_disabled: str = Field(default="", validation_alias="OTEL_SDK_DISABLED")
     """`true` turns everything of OpenTelemetry off."""
+
+
+def choose(settings: Settings) -> Sequence[Choice]:
+    """Say for `doctor` whether spans are exported.
+
+    Raises:
+        SettingsError: they should be, and cannot.
+    """
+    return [choose_tracing(settings_of(settings, TracingSettings))]
 
 
 def choose_tracing(settings: TracingSettings) -> Choice:

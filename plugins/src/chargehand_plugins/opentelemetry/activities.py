@@ -28,8 +28,8 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from activities.contracts import ToolRequest, ToolResult
 from activities.current_span import DESCRIBE_CONTENT
 from activities.model_turn.contracts import TurnRequest, TurnResult
-from activities.tracing.content import Content
 from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
+from chargehand_plugins.opentelemetry.content import Content
 
 _TOOL_FAILED: Final = "tool_failed"
 _NEXT_ID: Final[ContextVar[int | None]] = ContextVar("next_id", default=None)

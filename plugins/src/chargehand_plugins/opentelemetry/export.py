@@ -15,9 +15,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, create_tracer_provider
 
-from activities.tracing.activities import AttemptIds
-from activities.tracing.settings import TracingSettings, schedule_delay
 from chargehand.spans import SCOPE, SpanAttribute
+from chargehand_plugins.opentelemetry.activities import AttemptIds
+from chargehand_plugins.opentelemetry.settings import TracingSettings, schedule_delay
 
 _FLUSH_SECONDS: Final = 5.0
 _KEPT: Final = 10_000

@@ -1,1 +1,0 @@
-"""OpenTelemetry spans of what a worker does: their settings, their export, and the one that is current."""

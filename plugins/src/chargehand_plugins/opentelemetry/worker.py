@@ -1,0 +1,31 @@
+"""What a worker that exports spans gets: a plug-in of its client, and interceptors of its workflows and activities."""
+
+from contextlib import AsyncExitStack
+
+from temporalio.client import Client, Plugin
+from temporalio.worker import Interceptor
+
+from activities.backends import secret_values
+from activities.settings import Settings, settings_of
+from chargehand_plugins.opentelemetry.settings import TracingSettings, choose_tracing, wants_content
+
+
+def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    """Begin to export spans, if the settings say so, and return what clients need for that."""
+    own = settings_of(settings, TracingSettings)
+    if choose_tracing(own).adapter == "none":
+        return []
+    from chargehand_plugins.opentelemetry.export import start_export
+
+    return [start_export(own, closing)]
+
+
+def interceptors(settings: Settings, client: Client) -> list[Interceptor]:
+    """Return what makes spans, for a client that traces. Others load nothing of OpenTelemetry's."""
+    if not any(plugin.name() == "OpenTelemetryPlugin" for plugin in client.config()["plugins"]):
+        return []
+    from chargehand_plugins.opentelemetry.content import Content
+    from chargehand_plugins.opentelemetry.workflows import Traced
+
+    with_content = wants_content(settings_of(settings, TracingSettings))
+    return [Traced(Content(secret_values(settings)) if with_content else None)]
