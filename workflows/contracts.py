@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
 from activities.model_turn.contracts import Counted
@@ -17,7 +17,6 @@ from chargehand.contracts import (
     Dollars,
     EditRecord,
     Message,
-    Obligation,
     Outcome,
     Plan,
     Route,
@@ -111,7 +110,6 @@ class SubtaskState(Contract):
     rounds_begun: int
     corrections: int = left_out(0)
     mailbox: MailboxState = left_out(MailboxState())
-    calls_requested: int = left_out(0)
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages that the agent has not read."""
     messages_read: tuple[int, ...] = left_out(())
@@ -129,7 +127,7 @@ class PolicyState(Contract):
     succeeded: tuple[str, ...] = left_out(())
 
 
-class CallsState(Contract):
+class ApprovalsState(Contract):
     """What a session has decided about tool calls; none waits for a person."""
 
     asked: int = left_out(0)
@@ -169,7 +167,7 @@ class ProgressState(Contract):
     routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
     ignored_messages: int = left_out(0)
-    calls: CallsState = left_out(CallsState())
+    approvals: ApprovalsState = left_out(ApprovalsState())
     steering: SteeringState = left_out(SteeringState())
     edits: tuple[EditRecord, ...] = left_out(())
     children: tuple[str, ...] = left_out(())
@@ -254,72 +252,6 @@ class SubtaskRequest(Message):
     """Where the run before this one stopped."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
-
-
-Verdict = Literal[
-    "allowed",
-    "approved",
-    "edited",
-    "denied",
-    "too_early",
-    "rejected",
-    "expired",
-    "applied_before",
-    "unknown_before",
-]
-
-
-class CallRequest(Message):
-    """A subtask asks the session at the root whether it may make a tool call."""
-
-    most_values: ClassVar[int] = 70_000
-    """More than the longest arguments of a call have."""
-
-    child: Annotated[str, Field(max_length=1_000)]
-    """The subtask's workflow id."""
-    number: Annotated[int, Field(ge=1, le=100_000)]
-    """1 for the subtask's first request."""
-    token: Annotated[str, Field(max_length=40)]
-    """Drawn at random for this request; its reply repeats it."""
-    subtask: Annotated[str, Field(max_length=40)]
-    agent: Annotated[str, Field(max_length=40)]
-    tool: Annotated[str, Field(max_length=100)]
-    arguments: dict[str, JsonValue]
-    needs_approval: bool = left_out(False)
-    policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
-    """What binds the call."""
-    acts: bool = left_out(False)
-    """Whether it changes something in the world: one that was made before is not made again."""
-    is_doubtful: bool = left_out(False)
-    """Whether it was made, and nobody knows if it was applied: a person decides whether it is made again."""
-
-
-class CallReply(Message):
-    """Whether a tool call may be made."""
-
-    number: Annotated[int, Field(ge=1, le=100_000)]
-    token: Annotated[str, Field(max_length=40)]
-    tool: str
-    verdict: Verdict
-    """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
-    `too_early` if another tool must have succeeded before; `applied_before` and `unknown_before` if the session has
-    made the same call."""
-    reason: str = left_out("")
-    """Why it is not allowed, or what the policy would have denied, if it only reports."""
-    arguments: dict[str, JsonValue] | None = left_out(None)
-    """What a person has made of the arguments; None if they stay as they are."""
-
-
-class CallReport(Message):
-    """What became of a call that a policy waits for, or that acts."""
-
-    child: Annotated[str, Field(max_length=1_000)]
-    keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
-    """Of the successes that policies wait for."""
-    acted: Annotated[str, Field(max_length=64)] = left_out("")
-    """Hash of a call that acts, and whose outcome is known."""
-    is_applied: bool = left_out(False)
-    """Whether that call was applied."""
 
 
 class SubtaskResult(Contract):

@@ -26,8 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
     from workflows.budget.purposes import WORK
     from workflows.budget.spending import Spending
-    from workflows.call_client import CallClient
-    from workflows.contracts import CallReply, SpendingState, Steering, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.contracts import SpendingState, Steering, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.inbox import Inbox
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
@@ -53,7 +52,6 @@ class SubtaskWorkflow:
         self._mailbox = Mailbox(workflow.info().workflow_id)
         if request.state is not None:
             self._mailbox.resume(request.state.mailbox)
-        self._call_client = CallClient()
         self._inbox = Inbox()
         self._rounds_begun = 0
         self._corrections = 0
@@ -80,7 +78,6 @@ class SubtaskWorkflow:
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
             self._unusable = state.unusable
             self._answered = (state.answered, state.answered_after) if state.answered else None
-            self._call_client.resume(state.calls_requested)
         before = state.spending if state else SpendingState(granted_turns=request.turns, granted_usd=request.usd)
         spending = Spending(before)
         model_calls = ModelCalls(
@@ -125,11 +122,6 @@ class SubtaskWorkflow:
         """Settle a reply; anything else is ignored."""
         self._mailbox.receive(envelope)
 
-    @workflow.signal(name=SignalName.CALL_REPLY, description="Whether a tool call may be made.")
-    def receive_call_reply(self, reply: CallReply) -> None:
-        """Keep the reply."""
-        self._call_client.receive(reply)
-
     @workflow.signal(name=SignalName.STEER, description="What a person tells the agent.")
     def receive_steering(self, steering: Steering) -> None:
         """Keep messages for the next turn, and note an interruption."""
@@ -163,7 +155,7 @@ class SubtaskWorkflow:
                 await make_calls(
                     request,
                     self._conversation,
-                    self._call_client,
+                    self._mailbox,
                     result,
                     inbox=self._inbox,
                     number=number,
@@ -214,7 +206,6 @@ class SubtaskWorkflow:
             rounds_begun=self._rounds_begun,
             corrections=self._corrections,
             mailbox=self._mailbox.state(),
-            calls_requested=self._call_client.requested,
             messages=self._inbox.unread,
             messages_read=self._inbox.read,
             unusable=self._unusable,
@@ -276,7 +267,7 @@ class SubtaskWorkflow:
 
     @property
     def _waited(self) -> timedelta:
-        return self._mailbox.waited(workflow.now()) + self._call_client.waited
+        return self._mailbox.waited(workflow.now())
 
     @property
     def _is_late(self) -> bool:

@@ -28,17 +28,17 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
     from workflows import options
     from workflows.admission import Place, list_end
-    from workflows.calls import CallRefused
-    from workflows.contracts import CallReport, CallRequest, Steering, SupervisorRequest
+    from workflows.contracts import Steering, SupervisorRequest
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
     from workflows.metrics import count_refusal
     from workflows.rules.plan_validation import InvalidPlan
     from workflows.rules.web_ui import details
+    from workflows.state.approvals import CallRefused
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.steering import SteeringRefused
-    from workflows.steps.calls import answer_call_request, argument_problems, note_outcome
+    from workflows.steps.approvals import argument_problems
     from workflows.steps.design import design_agents
     from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
@@ -194,7 +194,7 @@ class SupervisorWorkflow:
         if problems := await argument_problems(self._open, decision):
             raise _refusal(join_problems(problems))
         try:
-            pending = self._open.calls.decide(decision)
+            pending = self._open.approvals.decide(decision)
         except CallRefused as error:
             raise _refusal(str(error)) from None
         await workflow.wait_condition(lambda: pending.is_delivered is not None)
@@ -205,7 +205,7 @@ class SupervisorWorkflow:
     @decide_call.validator
     def _is_pending(self, decision: CallDecision) -> None:
         try:
-            self._open.calls.check(decision)
+            self._open.approvals.check(decision)
         except CallRefused as error:
             raise _refusal(str(error)) from None
 
@@ -263,24 +263,6 @@ class SupervisorWorkflow:
             # What comes with the first task of a new run is handled before that has opened the session.
             await workflow.wait_condition(lambda: not self._is_resuming)
             await pass_on(self._progress, steering.items, is_over=self._is_over)
-
-    @workflow.signal(name=SignalName.REQUEST_CALL, description="A subtask asks whether it may make a tool call.")
-    async def request_call(self, request: CallRequest) -> None:
-        """Decide about the call of a subtask; there is none before the session is open."""
-        if self._session is None:
-            self._progress.ignore_message()
-        else:
-            await answer_call_request(self._session, request)
-
-    @workflow.signal(
-        name=SignalName.REPORT_CALL, description="What became of a call that a policy waits for, or that acts."
-    )
-    def report_call(self, report: CallReport) -> None:
-        """Note the success."""
-        if self._session is None:
-            self._progress.ignore_message()
-        else:
-            note_outcome(self._session, report)
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:

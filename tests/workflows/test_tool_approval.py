@@ -169,7 +169,7 @@ async def test_a_session_that_is_told_to_finish_makes_no_pending_call(desk: Desk
 
 async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessions(desk: Desk) -> None:
     """Eight clerks side by side, below two sessions, make no more calls than the policy allows to all together."""
-    policy = '[[agents.policy]]\ntool = "refund"\nat_most_calls = 5\nat_most_sum = { argument = "amount", total = 350 }'
+    policy = '[[agents.policy]]\ntool = "refund"\nat_most_calls = 5\nat_most_sum = { argument = "amount", total = 340 }'
     clerks = [subtask(f"T{number}", agent="clerk") for number in range(1, 5)]
     below = [subtask(f"N{number}", agent="clerk") for number in range(1, 5)]
     nested = subtask("S1", agent="supervisor", instruction="Settle the others of these.")
@@ -184,7 +184,7 @@ async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessi
     made = [name for name in decisions(trace) if name == "refund: allowed"]
     assert len(amounts) == len(made)
     assert len(decisions(trace)) == 16
-    assert sum(float(str(amount)) for amount in amounts) <= 350
+    assert sum(float(str(amount)) for amount in amounts) <= 340
     assert len(amounts) == 4  # a fifth of either amount is beyond the sum
 
 

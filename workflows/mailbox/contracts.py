@@ -1,11 +1,11 @@
 """What one workflow may tell another: an envelope, and the kinds of what is in it. Anyone with access can send one."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
-from chargehand.contracts import Contract, Dollars, Message, left_out
+from chargehand.contracts import Contract, Dollars, Message, Obligation, left_out
 
 Turns = Annotated[int, Field(ge=0, le=1_000)]
 Token = Annotated[str, Field(max_length=40)]
@@ -27,13 +27,72 @@ class Grant(Contract):
     usd: Dollars
 
 
-Body = GrantRequest | Grant
-Reply = Grant
+Verdict = Literal[
+    "allowed",
+    "approved",
+    "edited",
+    "denied",
+    "too_early",
+    "rejected",
+    "expired",
+    "applied_before",
+    "unknown_before",
+]
+
+
+class CallRequest(Contract):
+    """A subtask asks the session at the root whether it may make a tool call."""
+
+    kind: Literal["call_request"] = "call_request"
+    subtask: Annotated[str, Field(max_length=40)]
+    agent: Annotated[str, Field(max_length=40)]
+    tool: Annotated[str, Field(max_length=100)]
+    arguments: dict[str, JsonValue]
+    needs_approval: bool = left_out(False)
+    policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
+    """What binds the call."""
+    acts: bool = left_out(False)
+    """Whether it changes something in the world: one that was made before is not made again."""
+    is_doubtful: bool = left_out(False)
+    """Whether it was made and may not have been applied: a person decides whether it is made again."""
+
+
+class CallReply(Contract):
+    """Whether a tool call may be made."""
+
+    kind: Literal["call_reply"] = "call_reply"
+    verdict: Verdict
+    """`allowed` and `denied` by the policy; `approved`, `edited` and `rejected` by a person, who let it be `expired`;
+    `too_early` if another tool must have succeeded before; `applied_before` and `unknown_before` if the session has
+    made the same call."""
+    reason: str = left_out("")
+    """Why it is not allowed, or what the policy would have denied, if it only reports."""
+    arguments: dict[str, JsonValue] | None = left_out(None)
+    """What a person has made of the arguments; None if they stay as they are."""
+
+
+class CallReport(Contract):
+    """What became of a call that a policy waits for, or that acts; it has no reply."""
+
+    kind: Literal["call_report"] = "call_report"
+    keys: Annotated[tuple[Annotated[str, Field(max_length=64)], ...], Field(max_length=1_000)] = left_out(())
+    """Of the successes that policies wait for."""
+    acted: Annotated[str, Field(max_length=64)] = left_out("")
+    """Hash of a call that acts, and whose outcome is known."""
+    is_applied: bool = left_out(False)
+    """Whether that call was applied."""
+
+
+Body = GrantRequest | Grant | CallRequest | CallReply | CallReport
+Reply = Grant | CallReply
 """What settles the request whose number and token its envelope repeats."""
 
 
 class Envelope(Message):
     """A request, a reply or a notice from one workflow to another."""
+
+    most_values: ClassVar[int] = 70_000
+    """More than the longest arguments of a call have."""
 
     sender: Annotated[str, Field(max_length=1_000)]
     """Workflow id of the sender, to which a reply goes."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from chargehand.contracts import Plan, PlannedSubtask, Question, SessionState, Subtask
-from workflows.calls import Pending
+from workflows.state.approvals import Pending
 from workflows.state.progress import Progress
 
 _TITLE_CHARACTERS: Final = 80
@@ -35,7 +35,7 @@ class Memo:
         if questions != self._questions:
             self._questions = questions
             fields["questions"] = [question.model_dump(mode="json") for question in questions]
-        calls = progress.calls.open_calls
+        calls = progress.approvals.open_calls
         if calls != self._calls:
             self._calls = calls
             fields["calls"] = _calls(calls)
@@ -56,6 +56,6 @@ def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:
     """Describe calls by the requests that a follower finds in the history, with their arguments."""
     return [
         call.shown.model_dump(mode="json", include={"id", "hash", "workflow_id", "open_until"})
-        | {"number": call.request.number}
+        | {"number": call.number}
         for call in calls
     ]

@@ -20,9 +20,9 @@ from chargehand.contracts import (
 )
 from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
-from workflows.calls import Calls
 from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
+from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.steering import Steering
 
@@ -46,7 +46,7 @@ class Progress:
         """Questions that are open, by subtask."""
         self.answers: dict[str, str] = {}
         """What a person answered, by the subtask that asked."""
-        self.calls = Calls()
+        self.approvals = Approvals()
         """Tool calls that a policy or a person must allow."""
         self.steering = Steering()
         """What a person tells the agents."""
@@ -86,7 +86,7 @@ class Progress:
             routes=tuple(self.routes),
             reviews=self.reviews,
             ignored_messages=self.ignored_messages,
-            calls=self.calls.state(),
+            approvals=self.approvals.state(),
             steering=self.steering.state(),
             edits=tuple(self.edits),
             children=tuple(sorted(self.children)),
@@ -100,7 +100,7 @@ class Progress:
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
         self.routes, self.reviews = [*before.routes], before.reviews
         self.ignored_messages += before.ignored_messages
-        self.calls.resume(before.calls)
+        self.approvals.resume(before.approvals)
         self.steering.resume(before.steering)
         self.begun, self.edits = set(before.outcomes), [*before.edits]
         self.children, self.limit_usage = set(before.children), before.limit_usage
@@ -135,7 +135,7 @@ class Progress:
         """The state in which the session goes on once a person has decided: another may have to."""
         if self.questions:
             return "awaiting_answer"
-        return "awaiting_call_approval" if self.calls.pending else "executing"
+        return "awaiting_call_approval" if self.approvals.pending else "executing"
 
     def set_goal(self, goal: str) -> None:
         """Show the goal in the status from now on."""
@@ -271,7 +271,7 @@ class Progress:
             routes=tuple(self.routes),
             edits=tuple(self.edits),
             questions=tuple(self.questions.values()),
-            calls=self.calls.pending,
+            calls=self.approvals.pending,
             ignored_messages=self.ignored_messages,
             unknown_signals=tuple(self.unknown_signals),
         )

@@ -20,7 +20,6 @@ from workflows.budget.estimates import (
 from workflows.budget.grants import Grants, ReportReserve
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.spending import Spending
-from workflows.calls import Calls
 from workflows.contracts import SupervisorState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
@@ -30,6 +29,7 @@ from workflows.rules.information_flow import Provenance
 from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import sections_for
+from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.progress import Progress
@@ -85,9 +85,9 @@ class Session:
         return self.spending.ledger
 
     @property
-    def calls(self) -> Calls:
+    def approvals(self) -> Approvals:
         """Tool calls of the whole tree that a policy or a person must allow, at the root."""
-        return self.progress.calls
+        return self.progress.approvals
 
     @property
     def work_is_over(self) -> bool:

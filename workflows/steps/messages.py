@@ -1,7 +1,8 @@
 """What arrives in the mailbox of a session, by the kind of message."""
 
-from workflows.mailbox.contracts import Envelope, GrantRequest
+from workflows.mailbox.contracts import CallReport, CallRequest, Envelope, GrantRequest
 from workflows.state.session import Session
+from workflows.steps.approvals import answer_call_request, note_outcome
 from workflows.steps.grants import answer_grant_request
 
 
@@ -10,5 +11,9 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
     match envelope.body:
         case GrantRequest() as request:
             return await answer_grant_request(session, envelope, request)
+        case CallRequest() as request:
+            return await answer_call_request(session, envelope, request)
+        case CallReport() as report:
+            return note_outcome(session, envelope, report)
         case _:
             return False

@@ -18,14 +18,16 @@ from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from chargehand.contracts.calls import call_title
 from workflows import options
-from workflows.call_client import CallClient
-from workflows.calls import ALLOWED
-from workflows.contracts import CallReply, SubtaskRequest, Verdict
+from workflows.contracts import SubtaskRequest
 from workflows.inbox import Inbox
+from workflows.mailbox.contracts import CallReply, Verdict
+from workflows.mailbox.mailbox import Mailbox
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.repetition import executed, refuse_repetition
+from workflows.state.approvals import ALLOWED
 from workflows.state.conversation import Conversation
+from workflows.steps.approval_request import report_call, request_approval
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
@@ -41,7 +43,7 @@ _INTERRUPTED: Final = "Interrupted by the user."
 async def make_calls(
     request: SubtaskRequest,
     conversation: Conversation,
-    call_client: CallClient,
+    mailbox: Mailbox,
     result: TurnResult,
     *,
     inbox: Inbox,
@@ -53,7 +55,7 @@ async def make_calls(
     Args:
         request: of the subtask.
         conversation: so far.
-        call_client: asks the session about calls that a policy or a person must allow.
+        mailbox: of the subtask, by which it asks about calls that a policy or a person must allow.
         result: the model's reply.
         inbox: tells whether the person who asked wants the calls to end.
         number: of the round.
@@ -64,7 +66,7 @@ async def make_calls(
     used = {each.position: each.result for each in result.used}
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
 
-    maker = _Maker(request, conversation, call_client, inbox, left)
+    maker = _Maker(request, conversation, mailbox, inbox, left)
 
     async def answer(position: int, call: ToolCall) -> ToolResult:
         if position not in chosen:
@@ -100,13 +102,13 @@ class _Maker:
 
     request: SubtaskRequest
     conversation: Conversation
-    call_client: CallClient
+    mailbox: Mailbox
     inbox: Inbox
     left: Callable[[], timedelta]
 
     async def make(self, call: ToolCall, step: str) -> ToolResult:
         """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
-        reply = await self.call_client.ask(self.request, call)
+        reply = await request_approval(self.mailbox, self.request, call)
         if reply is not None and reply.verdict not in ALLOWED:
             if reply.verdict == "unknown_before":
                 self.conversation.doubt(call)
@@ -114,7 +116,7 @@ class _Maker:
         call = _as_decided(call, reply)
         answered = await self._use(call, step, reply)
         if answered.is_unknown and not self.inbox.is_interrupted:
-            decision = await _ask_about(self.request, self.conversation, self.call_client, call)
+            decision = await _ask_about(self.request, self.conversation, self.mailbox, call)
             if decision is None:
                 return answered
             if decision.verdict not in ALLOWED:
@@ -123,7 +125,7 @@ class _Maker:
             answered = await self._use(call, f"{step}.again", reply)
         if answered.is_unknown:
             self.conversation.doubt(call)
-        await self.call_client.report(self.request, call, answered)
+        await report_call(self.mailbox, self.request, call, answered)
         return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
 
     async def _use(self, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
@@ -182,11 +184,11 @@ def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
 
 
 async def _ask_about(
-    request: SubtaskRequest, conversation: Conversation, call_client: CallClient, call: ToolCall
+    request: SubtaskRequest, conversation: Conversation, mailbox: Mailbox, call: ToolCall
 ) -> CallReply | None:
     """Have a person decide about a call that was made and may not have been applied; None if nobody decides."""
     conversation.doubt(call)
-    reply = await call_client.ask(request, call, is_doubtful=True)
+    reply = await request_approval(mailbox, request, call, is_doubtful=True)
     if reply is None or reply.verdict not in _DECIDED:
         return None
     conversation.settle(call)

@@ -63,9 +63,6 @@ class SignalName(StrEnum):
     """Signals between a supervisor and what runs below it, or its tenant's ledger."""
 
     MAILBOX = "mailbox"
-    REQUEST_CALL = "request_call"
-    CALL_REPLY = "receive_call_reply"
-    REPORT_CALL = "report_call"
     STEER = "receive_steering"
     REQUEST_ADMISSION = "request_admission"
     ADMISSION = "receive_admission"

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from workflows.mailbox.contracts import Envelope, Grant, GrantRequest, MailboxState
+from workflows.mailbox.contracts import CallReply, Envelope, Grant, GrantRequest, MailboxState
 from workflows.mailbox.mailbox import Mailbox, Outbox, Request
 
 _START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -183,6 +183,7 @@ def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() 
     envelope = mailbox.write(_request(), "t")
     request = mailbox.open(envelope, Grant, lambda grant: grant.turns <= 5, _START)
 
+    assert not mailbox.receive(mailbox.answer(envelope, CallReply(verdict="approved")))
     assert not mailbox.receive(mailbox.answer(envelope, _grant(6)))
     assert mailbox.receive(mailbox.answer(envelope, _grant(5)))
     assert request.reply == _grant(5)

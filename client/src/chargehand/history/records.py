@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar, cast
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
@@ -152,8 +152,7 @@ class OpenCall(Contract):
 class CallRequest(Contract):
     """A request to decide about a call."""
 
-    child: str
-    number: int
+    kind: Literal["call_request"]
     subtask: str
     agent: str
     tool: str
@@ -164,9 +163,23 @@ class CallRequest(Contract):
 class CallReply(Contract):
     """The reply to such a request."""
 
-    number: int
+    kind: Literal["call_reply"]
     verdict: str
     reason: str = ""
+
+
+class OtherMessage(Contract):
+    """What else workflows send each other."""
+
+    kind: str
+
+
+class Envelope(Contract):
+    """A message from one workflow to another; a reply has the number of its request."""
+
+    sender: str
+    number: int
+    body: Annotated[CallRequest | CallReply | OtherMessage, Field(union_mode="left_to_right")]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.api.common.v1 import Payload
 
 from chargehand.contracts import CallEvent, Event, PendingCall, Question, QuestionEvent
-from chargehand.history.records import CallReply, CallRequest, OpenCall
+from chargehand.history.records import CallReply, CallRequest, Envelope, OpenCall
 from chargehand.history.steps import Draft, Scope
 from chargehand.wire import SignalName
 
@@ -29,21 +29,22 @@ class Requests:
 
     async def read_signal(self, kind: str, attributes: Any, at: datetime) -> None:
         """Note a request to decide about a call, or the reply."""
-        payloads = attributes.input.payloads
-        if attributes.signal_name == SignalName.REQUEST_CALL:
-            request = await self.scope.decoder.read(payloads, CallRequest)
-            if request is not None and kind == "workflow_execution_signaled":
-                self._asked[request.child, request.number] = request
-            elif request is not None and self.scope.draft.kind == "subtask":
-                draft = self.scope.add(f"decision-{request.number}", "decision", request.tool)
-                self._decisions[request.number], draft.started_at = draft, at
-        elif attributes.signal_name == SignalName.CALL_REPLY:
-            reply = await self.scope.decoder.read(payloads, CallReply)
-            decision = self._decisions.get(reply.number) if reply else None
-            if reply is not None and decision is not None:
-                words = [decision.name, reply.verdict.replace("_", " "), reply.reason]
-                decision.name = ": ".join(word for word in words if word)
-                decision.state, decision.ended_at = "completed", at
+        if attributes.signal_name != SignalName.MAILBOX:
+            return
+        envelope = await self.scope.decoder.read(attributes.input.payloads, Envelope)
+        if envelope is None:
+            return
+        number, message = envelope.number, envelope.body
+        if isinstance(message, CallRequest):
+            if kind == "workflow_execution_signaled":
+                self._asked[envelope.sender, number] = message
+            elif self.scope.draft.kind == "subtask":
+                draft = self.scope.add(f"decision-{number}", "decision", message.tool)
+                self._decisions[number], draft.started_at = draft, at
+        elif isinstance(message, CallReply) and (decision := self._decisions.get(number)):
+            words = [decision.name, message.verdict.replace("_", " "), message.reason]
+            decision.name = ": ".join(word for word in words if word)
+            decision.state, decision.ended_at = "completed", at
 
     async def read_memo(self, fields: Mapping[str, Payload], at: datetime) -> list[Event]:
         """Return what people are asked from now on, and what they no longer are."""

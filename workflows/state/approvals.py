@@ -7,7 +7,8 @@ from typing import Final
 
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
 from chargehand.converter import join_problems
-from workflows.contracts import CallReply, CallRequest, CallsState, Verdict
+from workflows.contracts import ApprovalsState
+from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
@@ -24,6 +25,8 @@ class Pending:
 
     shown: PendingCall
     request: CallRequest
+    number: int
+    """Of the request among what its subtask has written."""
     reply: CallReply | None = None
     is_delivered: bool | None = None
     """Whether the subtask was there to take the reply; None until that is known."""
@@ -37,7 +40,7 @@ class Pending:
         self.is_delivered = is_delivered
 
 
-class Calls:
+class Approvals:
     """Decides by policy at once, and keeps what waits for a person until that is decided."""
 
     def __init__(self) -> None:
@@ -46,15 +49,14 @@ class Calls:
         self._asked = 0
         self._pending: dict[str, Pending] = {}
         """By the id of the call, those without a decision."""
-        self._tokens: set[str] = set()
         self._acted: dict[str, bool] = {}
         """Calls that act and were made, by hash; true for those that are known to be applied."""
 
-    def state(self) -> CallsState:
+    def state(self) -> ApprovalsState:
         """Return what a new run continues with."""
-        return CallsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
+        return ApprovalsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
 
-    def resume(self, before: CallsState) -> None:
+    def resume(self, before: ApprovalsState) -> None:
         """Continue where the run before this one stopped, which left no call open."""
         self._asked = before.asked
         self.policy.resume(before.policy)
@@ -70,26 +72,18 @@ class Calls:
         """The same, with their requests."""
         return tuple(self._pending.values())
 
-    def accept(self, token: str) -> bool:
-        """Whether a request was not received before."""
-        is_new = token not in self._tokens
-        self._tokens.add(token)
-        return is_new
-
     def judge(self, request: CallRequest) -> CallReply | None:
         """Decide about a call by policy; None if a person has to."""
         if request.is_doubtful:
             return None
-        is_applied = (
-            self._acted.get(acting_hash(request.subtask, request.tool, request.arguments)) if request.acts else None
-        )
+        is_applied = self._acted.get(_acting_hash(request, request.arguments)) if request.acts else None
         if is_applied is not None:
-            return _reply(request, "applied_before" if is_applied else "unknown_before", "")
+            return CallReply(verdict="applied_before" if is_applied else "unknown_before")
         enforced = _in_mode(request.policy, "enforce")
         if violations := self.policy.violations(enforced, request.arguments):
-            return _reply(request, "denied", join_problems(violations))
+            return CallReply(verdict="denied", reason=join_problems(violations))
         if early := self.policy.too_early(enforced, request.arguments):
-            return _reply(request, "too_early", join_problems(early))
+            return CallReply(verdict="too_early", reason=join_problems(early))
         return None if request.needs_approval else self._allowed(request, "allowed", request.arguments)
 
     def note_outcome(self, acted: str, *, is_applied: bool) -> None:
@@ -99,8 +93,8 @@ class Calls:
         else:
             self._acted.pop(acted, None)
 
-    def open(self, request: CallRequest, until: datetime) -> Pending:
-        """Keep a call until a person decides."""
+    def open(self, envelope: Envelope, request: CallRequest, until: datetime) -> Pending:
+        """Keep the call of an envelope until a person decides."""
         self._asked += 1
         shown = PendingCall(
             id=f"c{self._asked}",
@@ -110,16 +104,16 @@ class Calls:
             tool=request.tool,
             arguments=request.arguments,
             is_doubtful=request.is_doubtful,
-            workflow_id=request.child,
+            workflow_id=envelope.sender,
             open_until=until,
         )
-        self._pending[shown.id] = Pending(shown, request)
+        self._pending[shown.id] = Pending(shown, request, envelope.number)
         return self._pending[shown.id]
 
     def expire(self, pending: Pending) -> CallReply:
         """Close a call about which nobody has decided."""
         self._pending.pop(pending.shown.id, None)
-        return _reply(pending.request, "expired", "nobody approved it in time")
+        return CallReply(verdict="expired", reason="nobody approved it in time")
 
     def check(self, decision: CallDecision) -> Pending:
         """Find the call of a decision.
@@ -152,7 +146,7 @@ class Calls:
             case "edit":
                 pending.decide(self._allowed(pending.request, "edited", _decided(pending, decision)))
             case "reject":
-                pending.decide(_reply(pending.request, "rejected", decision.reason))
+                pending.decide(CallReply(verdict="rejected", reason=decision.reason))
         del self._pending[decision.call]
         return pending
 
@@ -161,10 +155,10 @@ class Calls:
         if reply.verdict not in ALLOWED:
             return
         arguments = request.arguments if reply.arguments is None else reply.arguments
-        self._acted.pop(acting_hash(request.subtask, request.tool, arguments), None)
+        self._acted.pop(_acting_hash(request, arguments), None)
         self.policy.uncount(request.policy, arguments)
         if request.is_doubtful:
-            self._acted[acting_hash(request.subtask, request.tool, request.arguments)] = False
+            self._acted[_acting_hash(request, request.arguments)] = False
             self.policy.count(request.policy, request.arguments)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
@@ -173,7 +167,7 @@ class Calls:
         Raises:
             CallRefused: it is one of these.
         """
-        made = acting_hash(request.subtask, request.tool, arguments) if request.acts else ""
+        made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
         if made in self._acted and not is_own:
             raise CallRefused("The same call was made before, for this subtask. Reject it.")
@@ -192,13 +186,13 @@ class Calls:
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; say what a policy that only reports would have denied."""
         if request.acts:
-            self._acted[acting_hash(request.subtask, request.tool, arguments)] = False
+            self._acted[_acting_hash(request, arguments)] = False
         if request.is_doubtful:
             self.policy.uncount(request.policy, request.arguments)
         against = self._against(request, arguments, "report")
         self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
-        reply = _reply(request, verdict, reason)
+        reply = CallReply(verdict=verdict, reason=reason)
         return reply.model_copy(update={"arguments": dict(arguments)}) if verdict == "edited" else reply
 
 
@@ -210,5 +204,5 @@ def _decided(pending: Pending, decision: CallDecision) -> Arguments:
     return pending.request.arguments if decision.arguments is None else decision.arguments
 
 
-def _reply(request: CallRequest, verdict: Verdict, reason: str) -> CallReply:
-    return CallReply(number=request.number, token=request.token, tool=request.tool, verdict=verdict, reason=reason)
+def _acting_hash(request: CallRequest, arguments: Arguments) -> str:
+    return acting_hash(request.subtask, request.tool, arguments)

@@ -8,9 +8,10 @@ from pydantic import JsonValue
 from activities.models.replies import LONGEST_ARGUMENTS
 from chargehand.contracts import CallDecision, Obligation, ToolRule
 from chargehand.converter import PayloadConverter
-from workflows.calls import CallRefused, Calls, Pending
-from workflows.contracts import CallRequest, CallsState
+from workflows.contracts import ApprovalsState
+from workflows.mailbox.contracts import CallRequest, Envelope
 from workflows.rules.policy import acting_hash
+from workflows.state.approvals import Approvals, CallRefused, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
 _ONCE = Obligation(
@@ -22,12 +23,9 @@ _ONCE = Obligation(
 )
 
 
-def _request(number: int = 1, *, amount: JsonValue = 100, **fields: object) -> CallRequest:
+def _request(amount: JsonValue = 100, **fields: object) -> CallRequest:
     return CallRequest.model_validate(
         {
-            "child": "s/1/clerk/2",
-            "number": number,
-            "token": f"t{number}",
             "subtask": "T1",
             "agent": "clerk",
             "tool": "refund",
@@ -38,50 +36,58 @@ def _request(number: int = 1, *, amount: JsonValue = 100, **fields: object) -> C
     )
 
 
+def _envelope(request: CallRequest) -> Envelope:
+    return Envelope(sender="s/1/clerk/2", number=1, token="t", body=request)
+
+
+def _open(approvals: Approvals, request: CallRequest) -> Pending:
+    return approvals.open(_envelope(request), request, _UNTIL)
+
+
 def _decided(pending: Pending, decision: str, **fields: object) -> CallDecision:
     return CallDecision.model_validate(
         {"call": pending.shown.id, "hash": pending.shown.hash, "decision": decision, **fields}
     )
 
 
-def _doubtful(calls: Calls) -> Pending:
+def _doubtful(approvals: Approvals) -> Pending:
     """Have a call allowed whose outcome then is unknown."""
-    assert calls.judge(_request(policy=(_ONCE,))) is not None
-    doubtful = _request(2, policy=(_ONCE,), is_doubtful=True)
-    assert calls.judge(doubtful) is None
-    return calls.open(doubtful, _UNTIL)
+    assert approvals.judge(_request(policy=(_ONCE,))) is not None
+    doubtful = _request(policy=(_ONCE,), is_doubtful=True)
+    assert approvals.judge(doubtful) is None
+    return _open(approvals, doubtful)
 
 
 def test_a_call_that_is_made_again_counts_once() -> None:
     """The person who has it made again knows that it was not applied: a limit of one call does not forbid that."""
-    calls = Calls()
-    calls.decide(_decided(_doubtful(calls), "approve"))
+    approvals = Approvals()
+    approvals.decide(_decided(_doubtful(approvals), "approve"))
 
-    assert calls.policy.state().calls == {_ONCE.key: 1}
-    assert calls.policy.state().sums == {_ONCE.key: 100}
+    assert approvals.policy.state().calls == {_ONCE.key: 1}
+    assert approvals.policy.state().sums == {_ONCE.key: 100}
 
 
 def test_a_call_that_is_made_again_with_other_arguments_counts_with_those() -> None:
     """What it comes to now is within the sum, and is what later calls are measured against."""
-    calls = Calls()
-    pending = _doubtful(calls)
+    approvals = Approvals()
+    pending = _doubtful(approvals)
     with pytest.raises(CallRefused, match="the sum of amount is at most 1234567 in a session; 0 is used"):
-        calls.check(_decided(pending, "edit", arguments={"amount": 1_234_568}))
-    calls.decide(_decided(pending, "edit", arguments={"amount": 300}))
+        approvals.check(_decided(pending, "edit", arguments={"amount": 1_234_568}))
+    approvals.decide(_decided(pending, "edit", arguments={"amount": 300}))
 
-    assert calls.policy.state().calls == {_ONCE.key: 1}
-    assert calls.policy.state().sums == {_ONCE.key: 300}
+    assert approvals.policy.state().calls == {_ONCE.key: 1}
+    assert approvals.policy.state().sums == {_ONCE.key: 300}
 
 
 def test_a_call_whose_subtask_has_ended_was_not_made() -> None:
     """A reply that reached nobody counts for nothing: the next attempt may make the call."""
-    calls = Calls()
+    approvals = Approvals()
     gone = _request(policy=(_ONCE,))
-    reply = calls.judge(gone)
+    reply = approvals.judge(gone)
     assert reply is not None
-    calls.withdraw(gone, reply)
+    approvals.withdraw(gone, reply)
 
-    again = calls.judge(_request(2, policy=(_ONCE,)))
+    again = approvals.judge(_request(policy=(_ONCE,)))
 
     assert again is not None
     assert again.verdict == "allowed"
@@ -89,38 +95,38 @@ def test_a_call_whose_subtask_has_ended_was_not_made() -> None:
 
 def test_of_two_pending_calls_that_are_the_same_one_is_made() -> None:
     """A call that waits from an attempt that has ended is not made beside that of the next attempt."""
-    calls = Calls()
-    first, second = (calls.open(_request(number, needs_approval=True), _UNTIL) for number in (1, 2))
-    calls.decide(_decided(second, "approve"))
+    approvals = Approvals()
+    first, second = (_open(approvals, _request(needs_approval=True)) for _ in range(2))
+    approvals.decide(_decided(second, "approve"))
 
     with pytest.raises(CallRefused, match=r"was made before, for this subtask.*Reject it"):
-        calls.decide(_decided(first, "approve"))
-    calls.decide(_decided(first, "reject"))
+        approvals.decide(_decided(first, "approve"))
+    approvals.decide(_decided(first, "reject"))
 
-    assert calls.pending == ()
+    assert approvals.pending == ()
 
 
 def test_a_session_can_read_a_request_about_any_call_of_a_model() -> None:
     """A request that is too large to be read would never be answered, and its subtask would wait."""
     most: list[JsonValue] = [[]] * (LONGEST_ARGUMENTS // len("[],") - 10)
-    request = _request(amount=most)
+    envelope = _envelope(_request(most))
     converter = PayloadConverter()
 
-    [payload] = converter.to_payloads([request])
+    [payload] = converter.to_payloads([envelope])
 
-    assert converter.from_payloads([payload], [CallRequest]) == [request]
+    assert converter.from_payloads([payload], [Envelope]) == [envelope]
 
 
 def test_a_new_run_remembers_which_calls_act() -> None:
     """What was applied before the session continued as new is not made again, and no id is used twice."""
-    before, after = Calls(), Calls()
+    before, after = Approvals(), Approvals()
     assert before.judge(_request()) is not None
     before.note_outcome(acting_hash("T1", "refund", {"amount": 100}), is_applied=True)
-    before.expire(before.open(_request(2, amount=7, needs_approval=True), _UNTIL))
-    after.resume(CallsState.model_validate_json(before.state().model_dump_json()))
+    before.expire(_open(before, _request(7, needs_approval=True)))
+    after.resume(ApprovalsState.model_validate_json(before.state().model_dump_json()))
 
-    reply = after.judge(_request(3))
+    reply = after.judge(_request())
 
     assert reply is not None
     assert reply.verdict == "applied_before"
-    assert after.open(_request(4, amount=8, needs_approval=True), _UNTIL).shown.id == "c2"
+    assert _open(after, _request(8, needs_approval=True)).shown.id == "c2"

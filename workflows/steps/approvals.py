@@ -4,45 +4,48 @@ from contextlib import suppress
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts import CallCheck
 from activities.tool_use import ToolActivities
 from chargehand.contracts import CallDecision
-from chargehand.wire import SignalName
 from workflows import options
-from workflows.calls import Pending
-from workflows.contracts import CallReply, CallReport, CallRequest
+from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
+from workflows.mailbox.signals import answer
+from workflows.state.approvals import Pending
 from workflows.state.session import Session
 from workflows.steps.visibility import enter, publish, resume
 
 
-async def answer_call_request(session: Session, request: CallRequest) -> None:
+async def answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> bool:
     """Decide about a call of a subtask, with a person if it needs approval, and send the reply.
 
-    A request that no subtask of this session can have sent is ignored and counted.
+    False if no subtask of this session can have sent the request.
     """
-    if not _is_below(session, request.child) or not session.calls.accept(request.token):
-        session.progress.ignore_message()
-        return
-    reply = session.calls.judge(request)
-    if reply is not None:
-        await _deliver(session, request, reply)
-        return
-    left = min(session.request.answer_within, session.clock.report_starts_at - workflow.now())
-    pending = session.calls.open(request, workflow.now() + max(left, timedelta(0)))
-    reply = await _decision(session, pending, left)
-    pending.deliver(await _deliver(session, request, reply))
+    if not _is_below(session, envelope.sender):
+        return False
+    reply, pending = session.approvals.judge(request), None
+    if reply is None:
+        left = min(session.request.answer_within, session.clock.report_starts_at - workflow.now())
+        pending = session.approvals.open(envelope, request, workflow.now() + max(left, timedelta(0)))
+        reply = await _decision(session, pending, left)
+    is_delivered = await answer(session.mailbox, envelope, reply)
+    if not is_delivered:
+        # The subtask has ended meanwhile, and does not make the call.
+        session.approvals.withdraw(request, reply)
+    if pending is not None:
+        pending.deliver(is_delivered)
+    return True
 
 
-def note_outcome(session: Session, report: CallReport) -> None:
-    """Note what became of a call that a policy waits for, or that acts."""
-    if not _is_below(session, report.child):
-        session.progress.ignore_message()
-        return
-    session.calls.policy.note_success(report.keys)
+def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bool:
+    """Note what became of a call; false if no subtask of this session can have said so."""
+    if not _is_below(session, envelope.sender):
+        return False
+    session.approvals.policy.note_success(report.keys)
     if report.acted:
-        session.calls.note_outcome(report.acted, is_applied=report.is_applied)
+        session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
+    return True
 
 
 async def _decision(session: Session, pending: Pending, left: timedelta) -> CallReply:
@@ -59,7 +62,7 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
             await workflow.wait_condition(
                 is_over, timeout=left, timeout_summary=f"until {pending.shown.id} is denied without a decision"
             )
-    reply = pending.reply or session.calls.expire(pending)
+    reply = pending.reply or session.approvals.expire(pending)
     if session.progress.state == "awaiting_call_approval":
         resume(session)
     publish(session)
@@ -68,7 +71,7 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
 
 async def argument_problems(session: Session, decision: CallDecision) -> list[str]:
     """List what keeps a tool from being called with the arguments that a person has written."""
-    called = next((call for call in session.calls.pending if call.id == decision.call), None)
+    called = next((call for call in session.approvals.pending if call.id == decision.call), None)
     if called is None or decision.arguments is None:
         return []
     try:
@@ -87,13 +90,3 @@ async def argument_problems(session: Session, decision: CallDecision) -> list[st
 
 def _is_below(session: Session, child: str) -> bool:
     return session.request.delegation is None and child.startswith(f"{session.root}/{session.run}/")
-
-
-async def _deliver(session: Session, request: CallRequest, reply: CallReply) -> bool:
-    """Send a reply; False if the subtask has ended meanwhile, which then does not make the call."""
-    try:
-        await workflow.get_external_workflow_handle(request.child).signal(SignalName.CALL_REPLY, reply)
-    except FailureError:
-        session.calls.withdraw(request, reply)
-        return False
-    return True
