@@ -237,7 +237,7 @@ SAMPLE: Final = [
         for bombs, suffixes in _KINDS
         for at, (bomb, make) in enumerate(bombs.items())
         if make is not ZIP["a lying directory"]
-    ][::3],
-    *list(_packages())[::17],
+    ][::4],
+    *list(_packages())[::31],
 ]
 """A part of the bombs, each under one of the suffixes where it is at home."""

@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Generator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -136,42 +137,18 @@ def test_the_same_content_again_changes_nothing(place: Place, tmp_path: Path, en
     assert list(tmp_path.rglob(".*")) == []
 
 
-def test_content_cut_short_is_replaced(place: Place) -> None:
-    """What a crashed writer left under a digest does not stay there."""
-    digest = place.store().put(CONTENT)
-    place.write(digest, CONTENT[:5])
-
-    place.store().put(CONTENT)
-
-    assert place.store().read(digest) == CONTENT
-
-
-@pytest.mark.parametrize("content", [b"lies", b""])
-def test_damaged_content_is_refused(place: Place, tmp_path: Path, content: bytes) -> None:
-    """Content that does not match its digest is never returned, nor cached."""
-    digest = hashlib.sha256(CONTENT).hexdigest()
-    place.write(digest, content)
-    store = place.store()
-
-    for reach in (lambda: store.open(digest, tmp_path / "copy"), lambda: store.read(digest)):
-        with pytest.raises(ArtifactDamagedError):
-            reach()
-    assert not list(tmp_path.glob(f"fetched-*/*/{digest}"))
-
-
-@pytest.mark.parametrize("digest", ["0" * 64, "../../etc/passwd", "", "A" * 64])
-def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: Encryption | None, digest: str) -> None:
+def test_what_is_not_there_is_missing(place: Place, tmp_path: Path, encryption: Encryption | None) -> None:
     """The same error everywhere, also for a name that is not a digest."""
     store = place.store(encryption)
-
-    reaches: list[Callable[[], object]] = [
-        lambda: store.open(digest, tmp_path / "copy"),
-        lambda: store.read(digest),
-        lambda: store.size(digest),
+    reaches: list[Callable[[str], object]] = [
+        lambda digest: store.open(digest, tmp_path / "copy"),
+        store.read,
+        store.size,
     ]
-    for reach in reaches:
+    for digest, reach in product(["0" * 64, "../../etc/passwd", "", "A" * 64], reaches):
         with pytest.raises(ArtifactMissingError):
-            reach()
+            reach(digest)
+
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -215,20 +192,14 @@ def test_what_was_changed_or_swapped_is_refused(place: Place, tmp_path: Path) ->
 
 
 def test_plain_content_is_refused_unless_it_is_accepted(place: Place) -> None:
-    """Nobody can slip in an unencrypted artifact; while encryption is switched on, old ones are read."""
+    """While encryption is switched on, old documents are read, and uploading once more encrypts them."""
     digest = place.store().put(CONTENT)
+    accepting = place.store(sealing(accept_plain=True))
 
     with pytest.raises(ArtifactLockedError, match=r"is not encrypted.*ACCEPT_PLAIN"):
         place.store(sealing()).read(digest)
-    assert place.store(sealing(accept_plain=True)).read(digest) == CONTENT
-
-
-def test_plain_content_is_sealed_when_it_is_stored_again(place: Place) -> None:
-    """Uploading once more encrypts old documents, even where plain ones are accepted."""
-    digest = place.store().put(CONTENT)
-
-    place.store(sealing(accept_plain=True)).put(CONTENT)
-
+    assert accepting.read(digest) == CONTENT
+    accepting.put(CONTENT)
     assert sealing().open(place.raw(digest)) == CONTENT
 
 
@@ -299,3 +270,18 @@ def test_files_below_a_private_folder_are_private(tmp_path: Path, mode: int, fil
 
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in state.rglob("*")}
     assert modes == {"artifacts": folder, "ab": folder, "cd": folder, "abcd": file, "cdef": file}
+
+
+def test_damaged_content_is_refused_and_replaced(place: Place, tmp_path: Path) -> None:
+    """Content that does not match its digest is never returned nor cached; the next writer puts it right."""
+    digest = hashlib.sha256(CONTENT).hexdigest()
+    for content in (b"lies", b"", CONTENT[:5]):
+        place.write(digest, content)
+        store = place.store()
+        for reach in (lambda: store.open(digest, tmp_path / "copy"), lambda: store.read(digest)):  # noqa: B023  # called at once
+            with pytest.raises(ArtifactDamagedError):
+                reach()
+
+    assert not list(tmp_path.glob(f"fetched-*/*/{digest}"))
+    place.store().put(CONTENT)
+    assert place.store().read(digest) == CONTENT

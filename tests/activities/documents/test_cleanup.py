@@ -29,8 +29,9 @@ def _index(root: Path, letter: str, days: float) -> Path:
     return _aged(directory, days)
 
 
-def test_only_what_is_out_of_use_goes(tmp_path: Path) -> None:
-    """Indexes, copies in folders of two digits, and notes, by their age; and nothing that is not ours."""
+def test_only_what_is_out_of_use_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes, copies in folders of two digits, and notes, by their age, a few at once; nothing that is not ours."""
+    monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 3)
     indexes, copies = tmp_path / "indexes", tmp_path / "copies"
     old, young = _index(indexes, "a", 31), _index(indexes, "b", 29)
     halfway = _aged(_index(indexes, "c", 31).rename(indexes / ".removing-1"), 31)
@@ -42,20 +43,11 @@ def test_only_what_is_out_of_use_goes(tmp_path: Path) -> None:
         file.touch()
         _aged(file, 31)
 
-    removed = sweep([indexes, copies, tmp_path / "missing"], _MONTH)
+    removed = [sweep([indexes, copies, tmp_path / "missing"], _MONTH) for _ in range(3)]
 
-    assert removed == 4
+    assert removed == [3, 1, 0]
     assert [path.exists() for path in (old, halfway, copy, note)] == [False] * 4
     assert [path.exists() for path in (young, building, foreign)] == [True] * 3
-
-
-def test_a_start_removes_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker with ten thousand old indexes starts all the same; the rest goes in the next portions."""
-    monkeypatch.setattr(sweeping, "_MOST_AT_ONCE", 2)
-    for letter in "abc":
-        _index(tmp_path, letter, 31)
-
-    assert [sweep([tmp_path], _MONTH) for _ in range(3)] == [2, 1, 0]
 
 
 def test_what_somebody_begins_to_use_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,36 +64,6 @@ def test_what_somebody_begins_to_use_stays(tmp_path: Path, monkeypatch: pytest.M
 
     assert sweep([tmp_path], _MONTH) == 0
     assert (directory / "index.sqlite").read_text() == "x"
-
-
-async def test_an_index_in_use_stays_and_is_usable(tmp_path: Path) -> None:
-    """Opening documents marks their index, also when this worker had them open already."""
-    docs = tmp_path / "docs"
-    uri = folder(docs, a__md=HANDBOOK)
-    documents = library(tmp_path, docs)
-    await documents.open((uri,))
-    [index] = (tmp_path / "index").iterdir()
-    _aged(index, 31)
-
-    opened = await documents.open((uri,))
-
-    assert sweep([tmp_path / "index"], _MONTH) == 0
-    assert (await opened.search("hotels"))[0].ref == "a.md#L12"
-
-
-async def test_an_index_that_is_gone_is_built_again(tmp_path: Path) -> None:
-    """A worker that has it open notices at the next use."""
-    docs = tmp_path / "docs"
-    uri = folder(docs, a__md=HANDBOOK)
-    documents = library(tmp_path, docs)
-    await documents.open((uri,))
-    [index] = (tmp_path / "index").iterdir()
-    _aged(index, 31)
-    assert sweep([tmp_path / "index"], _MONTH) == 1
-
-    opened = await documents.open((uri,))
-
-    assert (await opened.search("hotels"))[0].ref == "a.md#L12"
 
 
 async def test_a_worker_that_runs_for_long_removes_everything_unused(
@@ -138,3 +100,18 @@ def test_what_is_stored_or_read_again_counts_as_used(tmp_path: Path) -> None:
         use()
 
         assert time.time() - path.stat().st_mtime < 3_600
+
+
+async def test_an_index_in_use_stays_and_one_that_is_gone_is_built_again(tmp_path: Path) -> None:
+    """Opening documents marks their index, also when this worker had them open already, and notices its loss."""
+    docs = tmp_path / "docs"
+    uri = folder(docs, a__md=HANDBOOK)
+    documents = library(tmp_path, docs)
+    for removed in (0, 1):
+        await documents.open((uri,))
+        [index] = (tmp_path / "index").iterdir()
+        _aged(index, 31)
+        opened = await documents.open((uri,)) if not removed else None
+        assert sweep([tmp_path / "index"], _MONTH) == removed
+        opened = opened or await documents.open((uri,))
+        assert (await opened.search("hotels"))[0].ref == "a.md#L12"

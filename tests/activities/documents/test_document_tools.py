@@ -1,6 +1,5 @@
 """What agents get from the tools that search and read documents."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -115,34 +114,33 @@ async def test_one_endless_line_is_cut(tmp_path: Path) -> None:
     assert answer.output["note"] == "This line is cut: search the document for what you need of the rest."
 
 
-@pytest.mark.parametrize(
-    ("use", "arguments", "named"),
-    [
-        (_search, {}, "`query`"),
-        (_search, {"query": 3, "document": ""}, "`query`"),
-        (_search, {"query": " ", "document": ""}, "`query`"),
-        (_search, {"query": "x" * 1_001, "document": ""}, "`query`"),
-        (_search, {"query": "x", "document": 7}, "`document`"),
-        (_search, {"query": "x", "document": "b.md"}, "there are: a.md"),
-        (_read, {}, "`document`"),
-        (_read, {"document": 7, "first": 1, "last": 0}, "`document`"),
-        (_read, {"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
-        (_read, {"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
-        (_read, {"document": "a.md", "first": -1, "last": 0}, "`first`"),
-        (_read, {"document": "a.md", "first": True, "last": 0}, "`first`"),
-        (_read, {"document": "a.md", "first": "1", "last": 0}, "`first`"),
-        (_read, {"document": "a.md", "first": 5, "last": 4}, "`last`"),
-        (_read, {"document": "a.md", "first": 5, "last": 1.5}, "`last`"),
-        (_read, {"document": "a.md", "first": 500, "last": 0}, "ends at line"),
-    ],
-)
-async def test_wrong_arguments_are_named(
-    tmp_path: Path, use: Callable[..., Awaitable[ToolAnswer]], arguments: dict[str, JsonValue], named: str
-) -> None:
+async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
     """A model that errs is told what to change."""
-    answer = await use(tmp_path, arguments, a__md=HANDBOOK)
-
-    assert (answer.ok, named in str(answer.output["error"])) == (False, True)
+    documents, context = library(tmp_path, tmp_path), _context(folder(tmp_path / "docs", a__md=HANDBOOK))
+    search: list[tuple[dict[str, JsonValue], str]] = [
+        ({}, "`query`"),
+        ({"query": 3, "document": ""}, "`query`"),
+        ({"query": " ", "document": ""}, "`query`"),
+        ({"query": "x" * 1_001, "document": ""}, "`query`"),
+        ({"query": "x", "document": 7}, "`document`"),
+        ({"query": "x", "document": "b.md"}, "there are: a.md"),
+    ]
+    read: list[tuple[dict[str, JsonValue], str]] = [
+        ({}, "`document`"),
+        ({"document": 7, "first": 1, "last": 0}, "`document`"),
+        ({"document": "b.md", "first": 1, "last": 0}, "there are: a.md"),
+        ({"document": "a.md#Sheet1", "first": 1, "last": 0}, "`document`"),
+        ({"document": "a.md", "first": -1, "last": 0}, "`first`"),
+        ({"document": "a.md", "first": True, "last": 0}, "`first`"),
+        ({"document": "a.md", "first": "1", "last": 0}, "`first`"),
+        ({"document": "a.md", "first": 5, "last": 4}, "`last`"),
+        ({"document": "a.md", "first": 5, "last": 1.5}, "`last`"),
+        ({"document": "a.md", "first": 500, "last": 0}, "ends at line"),
+    ]
+    for tool, wrong in ((SearchDocuments(documents), search), (ReadDocument(documents), read)):
+        for arguments, named in wrong:
+            answer = await tool.use(arguments, context)
+            assert (answer.ok, named in str(answer.output["error"])) == (False, True), arguments
 
 
 def test_every_argument_is_required() -> None:
@@ -154,64 +152,44 @@ def test_every_argument_is_required() -> None:
         assert spec.parameters["additionalProperties"] is False
 
 
-@pytest.mark.parametrize(
-    ("named", "ref"),
-    [
-        ("guide.md", "guide.md#L1-L5"),
-        ("GUIDE", "guide.md#L1-L5"),
-        ("[guide.md#L3-L4]", "guide.md#L3-L5"),
-        ("Guide#L3", "guide.md#L3-L5"),
-        ("manual.pdf#page=2", "manual.pdf#page=2"),
-        ("Manual#page=2", "manual.pdf#page=2"),
-        ("list.xlsx#Price list!4-5", "list.xlsx#Price list!4-6"),
-        ("list.xlsx#price LIST", "list.xlsx#Price list!1-6"),
-        ("list.xlsx#Remarks", "list.xlsx#Remarks!1"),
-        ("contract.docx#paragraph=3", "contract.docx#paragraph=3-5"),
-        ("list", "list.xlsx#Price list!1-6"),
-        ("ferry", "trips/ferry.md#L1"),
-        ("FERRY.md", "trips/ferry.md#L1"),
-    ],
-)
-async def test_a_document_is_named_by_anything_that_was_shown(
-    every_kind: tuple[DocumentLibrary, str], named: str, ref: str
-) -> None:
+async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[DocumentLibrary, str]) -> None:
     """Names without case, folder or extension, and every ref of a search, table or citation, at its place."""
     documents, uri = every_kind
+    refs = {
+        "guide.md": ["guide.md#L1-L5"],
+        "GUIDE": ["guide.md#L1-L5"],
+        "[guide.md#L3-L4]": ["guide.md#L3-L5"],
+        "Guide#L3": ["guide.md#L3-L5"],
+        "manual.pdf": ["manual.pdf#page=1", "manual.pdf#page=2"],  # what is read of several pages is cited by page
+        "manual.pdf#page=2": ["manual.pdf#page=2"],
+        "Manual#page=2": ["manual.pdf#page=2"],
+        "list.xlsx#Price list!4-5": ["list.xlsx#Price list!4-6"],
+        "list.xlsx#price LIST": ["list.xlsx#Price list!1-6"],
+        "list.xlsx#Remarks": ["list.xlsx#Remarks!1"],
+        "contract.docx#paragraph=3": ["contract.docx#paragraph=3-5"],
+        "list": ["list.xlsx#Price list!1-6"],
+        "ferry": ["trips/ferry.md#L1"],
+        "FERRY.md": ["trips/ferry.md#L1"],
+    }
+    read = ReadDocument(documents)
+    answers = {named: await read.use({"document": named, "first": 0, "last": 0}, _context(uri)) for named in refs}
 
-    answer = await ReadDocument(documents).use({"document": named, "first": 0, "last": 0}, _context(uri))
-
-    assert [source.ref for source in answer.sources] == [ref]
+    assert {named: [source.ref for source in answer.sources] for named, answer in answers.items()} == refs
 
 
-@pytest.mark.parametrize(
-    ("named", "says"),
-    [
-        ("plan", "`document`: 'plan' may be plan.csv, plan.txt; name one of them in full."),
-        ("list.xlsx#Costs", "has no part 'Costs'; its sheets are: Price list, Remarks"),
-        ("guide.md#Costs", "has no part 'Costs'; read it by its name alone"),
-        ("sql:1a2b3c4d", "is the result of a query or a program, not a document: its text is above"),
-        ("https://example.org/x", "is a web address, not one of the user's documents, which are: contract.docx"),
-        ("nothing", "there is no document 'nothing'; there are: contract.docx"),
-    ],
-)
 async def test_a_name_that_fits_no_document_is_answered_with_those_that_are_there(
-    every_kind: tuple[DocumentLibrary, str], named: str, says: str
+    every_kind: tuple[DocumentLibrary, str],
 ) -> None:
     """Nothing is guessed."""
     documents, uri = every_kind
-
-    answer = await ReadDocument(documents).use({"document": named, "first": 0, "last": 0}, _context(uri))
-
-    assert (answer.ok, says in str(answer.output["error"])) == (False, True)
-
-
-async def test_each_page_has_a_ref_of_its_own(every_kind: tuple[DocumentLibrary, str]) -> None:
-    """What is read of several pages can be cited by page."""
-    documents, uri = every_kind
-
-    answer = await ReadDocument(documents).use({"document": "manual.pdf", "first": 1, "last": 0}, _context(uri))
-
-    assert [(source.ref, source.quote.split("\n")[0]) for source in answer.sources] == [
-        ("manual.pdf#page=1", "Boiler manual"),
-        ("manual.pdf#page=2", "1.1 Warranty"),
-    ]
+    problems = {
+        "plan": "`document`: 'plan' may be plan.csv, plan.txt; name one of them in full.",
+        "list.xlsx#Costs": "has no part 'Costs'; its sheets are: Price list, Remarks",
+        "guide.md#Costs": "has no part 'Costs'; read it by its name alone",
+        "sql:1a2b3c4d": "is the result of a query or a program, not a document: its text is above",
+        "https://example.org/x": "is a web address, not one of the user's documents, which are: contract.docx",
+        "nothing": "there is no document 'nothing'; there are: contract.docx",
+    }
+    for named, says in problems.items():
+        answer = await ReadDocument(documents).use({"document": named, "first": 0, "last": 0}, _context(uri))
+        assert (answer.ok, says in str(answer.output["error"])) == (False, True), named

@@ -13,7 +13,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Download, Downloads
 from activities.documents.library import DocumentLibrary
 from chargehand.contracts.request import DocumentUri
-from tests.activities.pages.page_server import Page, PageServer, answer, serve_pages
+from tests.activities.pages.page_server import PageServer, answer, serve_pages
 
 
 @pytest.fixture
@@ -39,31 +39,28 @@ def _downloads(tmp_path: Path, server: PageServer, clock: Clock | None = None) -
     return Downloads(store, tmp_path / "downloads", allowed, LIMITS, now=(clock or Clock()).now), store
 
 
-@pytest.mark.parametrize(
-    ("path", "content_type", "name"),
-    [
-        ("/files/handbook.pdf", "application/pdf", "handbook.pdf"),
-        ("/handbook.pdf?version=2", "application/octet-stream", "handbook.pdf"),
-        ("/wiki/Node.js", "text/html; charset=utf-8", "Node.js.html"),
-        ("/page.htm", "text/html", "page.htm"),
-        ("/download", "application/pdf", "download.pdf"),
-        ("/a%20b%2F..%2Fc%00.md", "text/plain", "c_.md"),
-        ("/", "text/html", "127.0.0.1.html"),
-    ],
-)
-async def test_a_document_is_kept_under_its_digest(
-    tmp_path: Path, server: PageServer, path: str, content_type: str, name: str
-) -> None:
+async def test_a_document_is_kept_under_its_digest(tmp_path: Path, server: PageServer) -> None:
     """Named by its address, and by what the server says it is."""
-    server.pages[path] = answer(b"words", content_type=content_type)
+    names = {
+        ("/files/handbook.pdf", "application/pdf"): "handbook.pdf",
+        ("/handbook.pdf?version=2", "application/octet-stream"): "handbook.pdf",
+        ("/wiki/Node.js", "text/html; charset=utf-8"): "Node.js.html",
+        ("/page.htm", "text/html"): "page.htm",
+        ("/download", "application/pdf"): "download.pdf",
+        ("/a%20b%2F..%2Fc%00.md", "text/plain"): "c_.md",
+        ("/", "text/html"): "127.0.0.1.html",
+    }
+    for path, content_type in names:
+        server.pages[path] = answer(b"words", content_type=content_type)
     downloads, store = _downloads(tmp_path, server)
-    url = f"http://{server.host}{path}"
+    urls = {f"http://{server.host}{path}": name for (path, _), name in names.items()}
 
-    brought = await downloads.fetch_all([url])
+    brought = await downloads.fetch_all(urls)
 
     digest = store.put(b"words")
-    assert brought == {url: Download(url=url, name=name, digest=digest, bytes=5, at=1_000_000.0)}
-    assert sorted(file.suffix for file in (tmp_path / "downloads").iterdir()) == [".json"]
+    expected = {url: Download(url=url, name=name, digest=digest, bytes=5, at=1_000_000.0) for url, name in urls.items()}
+    assert brought == expected
+    assert {file.suffix for file in (tmp_path / "downloads").iterdir()} == {".json"}
 
 
 async def test_what_is_here_is_not_asked_for_again_for_a_day(tmp_path: Path, server: PageServer) -> None:
@@ -102,49 +99,41 @@ async def test_a_document_that_cannot_be_read_is_not_asked_for_at_once_again(
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("url", "named"),
-    [
-        ("https://127.0.0.1/a.md", "127.0.0.1"),
-        ("https://169.254.169.254/latest/meta-data", "169.254.169.254"),
-        ("https://localhost:7233/a.md", "port 7233"),
-        ("http://public.example/a.md", "not an https:// address"),
-        ("https://user:secret@public.example/a.md", "user name or password"),
-        ("file:///etc/passwd", "not an https:// address"),
-    ],
-)
-async def test_no_address_leads_inside(tmp_path: Path, server: PageServer, url: str, named: str) -> None:
+async def test_no_address_leads_inside(tmp_path: Path, server: PageServer) -> None:
     """Spellings of internal addresses, other ports and other schemes are refused, and nothing is kept."""
     downloads, _ = _downloads(tmp_path, server)
+    reasons = {
+        "https://127.0.0.1/a.md": "127.0.0.1",
+        "https://169.254.169.254/latest/meta-data": "169.254.169.254",
+        "https://localhost:7233/a.md": "port 7233",
+        "http://public.example/a.md": "not an https:// address",
+        "https://user:secret@public.example/a.md": "user name or password",
+        "file:///etc/passwd": "not an https:// address",
+    }
 
-    [problem] = (await downloads.fetch_all([url])).values()
+    problems = await downloads.fetch_all(reasons)
 
-    assert isinstance(problem, str)
-    assert named in problem
+    assert [url for url, reason in reasons.items() if reason not in str(problems[url])] == []
     assert not (tmp_path / "artifacts").exists()
 
 
-@pytest.mark.parametrize(
-    ("page", "named"),
-    [
-        *(
-            (answer(status="302 Found", Location=location), "")
-            for location in ("https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", "")
-        ),
+async def test_a_harmful_answer_is_refused(tmp_path: Path, server: PageServer) -> None:
+    """A redirect inside or down to plain HTTP, a body without end, compression that was not asked for."""
+    locations = ("https://10.0.0.1/", "http://public.example/", "file:///etc/passwd", "")
+    pages = [
+        *((answer(status="302 Found", Location=location), "") for location in locations),
         (answer(b"x" * 200_000, Content_Length="10000000000"), "is larger than 0 MB"),
         (answer(b"\x1f\x8b", Content_Encoding="gzip"), "compressed"),
-    ],
-)
-async def test_a_harmful_answer_is_refused(tmp_path: Path, server: PageServer, page: Page, named: str) -> None:
-    """A redirect inside or down to plain HTTP, a body without end, compression that was not asked for."""
-    server.pages["/a.md"] = page
+    ]
+    server.pages = {f"/{number}.md": page for number, (page, _) in enumerate(pages)}
     downloads, _ = _downloads(tmp_path, server)
 
-    [problem] = (await downloads.fetch_all([f"http://{server.host}/a.md"])).values()
+    problems = await downloads.fetch_all([f"http://{server.host}{path}" for path in server.pages])
 
-    assert isinstance(problem, str)
-    assert named in problem
-    assert (len(server.requests), (tmp_path / "artifacts").exists()) == (1, False)
+    for problem, (_, named) in zip(problems.values(), pages, strict=True):
+        assert isinstance(problem, str)
+        assert named in problem
+    assert (len(server.requests), (tmp_path / "artifacts").exists()) == (len(pages), False)
     assert list((tmp_path / "downloads").iterdir()) == []
 
 
@@ -176,8 +165,8 @@ async def test_a_worker_without_downloads_says_so(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("uri", ["http://a.example/x", "https:///x", "https:// a", "https://a.example/\n", "ftp://a/x"])
-def test_a_request_names_web_documents_by_https_only(uri: str) -> None:
+def test_a_request_names_web_documents_by_https_only() -> None:
     """Anything else is refused where it is typed."""
-    with pytest.raises(ValidationError):
-        TypeAdapter(DocumentUri).validate_python(uri)
+    for uri in ("http://a.example/x", "https:///x", "https:// a", "https://a.example/\n", "ftp://a/x"):
+        with pytest.raises(ValidationError):
+            TypeAdapter(DocumentUri).validate_python(uri)

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,27 +42,31 @@ def test_a_passage_stands_where_its_reference_says(text: str, style: str) -> Non
 
 
 def test_passages_know_the_titles_above_them() -> None:
-    """Titles lead from the outermost to the nearest; a title of the same level replaces the one before."""
-    spans = _cut(
+    """From the outermost to the nearest; a title of the same level replaces the one before; marks set the levels."""
+    markdown = _cut(
         "# Guide\n\n## First *steps*\n\nInstall it before anything else is done.\n\n"
         "## The `run_all` command\n\n### Deep\n\nThis is a paragraph about deep things."
     )
-
-    assert [(span.heading, span.first) for span in spans] == [
-        ("Guide > First steps", 5),
-        ("Guide > The run_all command > Deep", 11),
-    ]
-
-
-def test_restructured_titles_nest_by_their_marks() -> None:
-    """Levels follow the order in which the underlines appear, with or without a line above."""
-    spans = _cut(
+    prose = _cut(
         "=====\nGuide\n=====\n\nFirst steps\n-----------\n\nInstall it before anything else.\n\nOther\n-----\n\n"
         "Something else entirely is written here.",
         "prose",
     )
 
-    assert [span.heading for span in spans] == ["Guide > First steps", "Guide > Other"]
+    assert [(span.heading, span.first) for span in markdown] == [
+        ("Guide > First steps", 5),
+        ("Guide > The run_all command > Deep", 11),
+    ]
+    assert [span.heading for span in prose] == ["Guide > First steps", "Guide > Other"]
+
+
+def test_short_pieces_are_joined() -> None:
+    """A list belongs to the line that announces it; of fragments only fields, such as an owner, are worth finding."""
+    spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
+    fields = _cut("# Policy\n\n**Owner:** Ann\n\n# Notes\n\nNote:\n")
+
+    assert [(span.text, span.first, span.last) for span in spans] == [("You need these:\n\n- a hammer\n- a nail", 3, 6)]
+    assert [span.text for span in fields] == ["**Owner:** Ann"]
 
 
 def test_listings_are_told_from_text() -> None:
@@ -90,20 +93,6 @@ def test_long_paragraphs_are_cut_between_sentences() -> None:
     assert (spans[0].first, spans[-1].last) == (1, 30)
 
 
-def test_short_backends_are_joined() -> None:
-    """A list belongs to the line that announces it; fragments alone are not worth finding."""
-    spans = _cut("# T\n\nYou need these:\n\n- a hammer\n- a nail\n\n# U\n\nNo.\n")
-
-    assert [(span.text, span.first, span.last) for span in spans] == [("You need these:\n\n- a hammer\n- a nail", 3, 6)]
-
-
-def test_a_field_is_worth_finding_however_short() -> None:
-    """Who owns a document often stands alone under its title; a label without a value says nothing."""
-    spans = _cut("# Policy\n\n**Owner:** Ann\n\n# Notes\n\nNote:\n")
-
-    assert [span.text for span in spans] == ["**Owner:** Ann"]
-
-
 def test_passages_do_not_cross_pages() -> None:
     """A passage is on one page, so that its reference leads there."""
     blocks = [Block("A sentence that stands on page one.", 1, 1), Block("A sentence that stands on page two.", 2, 2)]
@@ -111,16 +100,14 @@ def test_passages_do_not_cross_pages() -> None:
     assert [(span.first, span.last) for span in cut(blocks, "page")] == [(1, 1), (2, 2)]
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("naïve\r\nlines".encode(), "naïve\nlines"),
-        ("﻿naïve".encode(), "naïve"),
-        ("naïve".encode("utf-16"), "naïve"),
-        ("naïve".encode("cp1252"), "naïve"),
-        (b"\x89PNG\r\n\0\0", None),
-    ],
-)
-def test_texts_are_decoded_whatever_wrote_them(content: bytes, text: str | None) -> None:
+def test_texts_are_decoded_whatever_wrote_them() -> None:
     """UTF-8 with or without a mark, UTF-16 and the Windows code page; and nothing that is not text."""
-    assert decode(content) == text
+    texts = {
+        "naïve\r\nlines".encode(): "naïve\nlines",
+        "\ufeffnaïve".encode(): "naïve",
+        "naïve".encode("utf-16"): "naïve",
+        "naïve".encode("cp1252"): "naïve",
+        b"\x89PNG\r\n\0\0": None,
+    }
+
+    assert {content: decode(content) for content in texts} == texts

@@ -112,9 +112,10 @@ async def test_a_quote_of_lines_stands_in_the_file_itself(made: str, documents: 
     assert checked >= 4
 
 
-@pytest.mark.parametrize(
-    ("ref", "quote", "problem"),
-    [
+async def test_a_false_quote_is_found_out(made: str, documents: DocumentLibrary) -> None:
+    """A changed figure, another line, page, sheet or order, and a document that is not there."""
+    opened = await documents.open((made,))
+    false = [
         ("a.md#L12", "Hotels may cost 260 EUR a night.", "these words do not stand there: Hotels may cost 260 EUR"),
         ("a.md#L5", "Hotels may cost 160 EUR a night.", "these words do not stand there: Hotels"),
         ("a.md#page=12", "Hotels may cost 160 EUR a night.", "a.md has no page to look at"),
@@ -125,18 +126,10 @@ async def test_a_quote_of_lines_stands_in_the_file_itself(made: str, documents: 
         ("z.md#L1", "Hotels", "it names no place in a document of this session"),
         ("a.md", "Hotels", "it names no place in a document of this session"),
         ("a.md#L12", "  \n", "nothing is quoted"),
-    ],
-)
-async def test_a_false_quote_is_found_out(
-    made: str, documents: DocumentLibrary, ref: str, quote: str, problem: str
-) -> None:
-    """A changed figure, another line, page, sheet or order, and a document that is not there."""
-    opened = await documents.open((made,))
-
-    check = await quote_stands(opened, ref, quote)
-
-    assert (check.ref, check.stands) == (ref, False)
-    assert check.problem.startswith(problem)
+    ]
+    for ref, quote, problem in false:
+        check = await quote_stands(opened, ref, quote)
+        assert (check.ref, check.stands, check.problem.startswith(problem)) == (ref, False, True)
 
 
 async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path: Path) -> None:
@@ -150,23 +143,17 @@ async def test_documents_that_are_not_here_are_not_called_false_quotes(tmp_path:
     assert "nothing is stored under" in check.problem
 
 
-@pytest.mark.parametrize(
-    ("ref", "quote"),
-    [
+async def test_a_quote_may_be_wrapped_joined_or_cut(made: str, documents: DocumentLibrary) -> None:
+    """As tools and reports do: passages in any order, cut at a length, whatever the white space."""
+    opened = await documents.open((made,))
+    for ref, quote in (
         ("a.md#L12", "Hotels  may\ncost 160"),
         ("a.md#L5-L12", f"Unused leave of up to five{PASSAGE_GAP}Everyone gets 28 days"),
         ("a.md#L5-L12", "Everyone gets 28 days of pa"),
         ("a.md#L5-L12", "Everyone gets 28 days\n[…"),
         ("g.txt#L1", "One line that is rather long. " * 400),
-    ],
-)
-async def test_a_quote_may_be_wrapped_joined_or_cut(
-    made: str, documents: DocumentLibrary, ref: str, quote: str
-) -> None:
-    """As tools and reports do: passages in any order, cut at a length, whatever the white space."""
-    opened = await documents.open((made,))
-
-    assert await quote_stands(opened, ref, quote) == QuoteCheck(ref=ref, stands=True)
+    ):
+        assert await quote_stands(opened, ref, quote) == QuoteCheck(ref=ref, stands=True)
 
 
 async def test_sources_from_elsewhere_are_left_out(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ async def watch(lag: list[float]) -> None:
 
 
 async def read_all(host: str, seconds_by_path: dict[str, float]) -> dict[str, Any]:
-    texts = PageTexts(parsing=timedelta(seconds=2))
+    texts = PageTexts(parsing=timedelta(seconds=1))
     ended: dict[str, Any] = {}
     for path, total in seconds_by_path.items():
         fetcher = Fetcher(GuardedBackend(frozenset({host})), FetchLimits(total=timedelta(seconds=total)))

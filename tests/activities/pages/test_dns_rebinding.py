@@ -112,22 +112,20 @@ async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: l
     assert not read or first_refused > hops
 
 
-@pytest.mark.parametrize("internal", _PRIVATE)
-async def test_the_tool_does_not_follow_a_name_inside(network: Network, internal: str) -> None:
+async def test_the_tool_does_not_follow_a_name_inside(network: Network) -> None:
     """Public when asked first, internal after: `read_page` reads the first answer and never connects to the second.
 
     The session that has read the page reads on without asking again; another one asks, and is refused.
     """
-    network.reset([PUBLIC], [internal])
     network.server.pages["/"] = answer(b"The tide comes in and goes out twice a day. " * 10)
-    tool = ReadPage()
-
-    first = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
-    again = await tool.use({"url": "http://rebinding.example/", "find": "tide"}, _CONTEXT)
-    second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT.model_copy(update={"session": "other"}))
-    await tool.close()
-
-    assert (first.ok, again.ok, second.ok, network.dialled) == (True, True, False, [PUBLIC])
+    for internal in _PRIVATE:
+        network.reset([PUBLIC], [internal])
+        tool = ReadPage()
+        first = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
+        again = await tool.use({"url": "http://rebinding.example/", "find": "tide"}, _CONTEXT)
+        second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT.model_copy(update={"session": "other"}))
+        await tool.close()
+        assert (first.ok, again.ok, second.ok, network.dialled) == (True, True, False, [PUBLIC]), internal
 
 
 _DIGITS: Final = ("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")

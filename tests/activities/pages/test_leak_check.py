@@ -6,9 +6,9 @@ import gzip
 import zlib
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import product
 from urllib.parse import quote
 
-import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -52,30 +52,23 @@ PLACES: dict[str, Callable[[str], str]] = {
 HOST_SAFE = ("base32", "hexadecimal", "base64 in base32", "UTF-16 in hexadecimal")
 
 
-@pytest.mark.parametrize("length", range(3, 24))
-def test_slashes_of_base64_do_not_hide_where_a_path_is_cut(length: int) -> None:
+def test_slashes_of_base64_do_not_hide_where_a_path_is_cut() -> None:
     """A secret whose base64 is full of slashes is found in path segments of any length."""
     secret = "Whose??? is Ker??? the o?? 48? ab??? Nor??? haf??? ye??? cd?"
     digits = base64.b64encode(secret.encode()).decode()
-    pieces = "/".join(digits[at : at + length] for at in range(0, len(digits), length))
-
-    assert carries(f"https://e.example/{pieces}", [secret]) == secret
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("dress", PLAIN)
-def test_a_secret_is_found(dress: str, place: str) -> None:
-    """In every part of a URL, in every encoding, whole or in pieces."""
-    assert carries(PLACES[place](PLAIN[dress](SECRET)), ["another text", SECRET]) == SECRET
+    for length in range(3, 24):
+        pieces = "/".join(digits[at : at + length] for at in range(0, len(digits), length))
+        assert carries(f"https://e.example/{pieces}", [secret]) == secret, length
 
 
-@pytest.mark.parametrize("dress", HOST_SAFE)
-def test_a_secret_in_the_name_of_a_host_is_found(dress: str) -> None:
-    """A request need not even be answered: the name is looked up at the sender's own server."""
-    sent = PLAIN[dress](SECRET)
-    labels = ".".join(sent[at : at + 20] for at in range(0, len(sent), 20))
+def test_a_secret_is_found() -> None:
+    """In every part of a URL, in every encoding, whole or in pieces; the name of a host is looked up by its owner."""
+    urls = {(dress, place): PLACES[place](PLAIN[dress](SECRET)) for dress, place in product(PLAIN, PLACES)}
+    for dress in HOST_SAFE:
+        sent = PLAIN[dress](SECRET)
+        urls[dress, "host"] = f"https://{'.'.join(sent[at : at + 20] for at in range(0, len(sent), 20))}.e.example/"
 
-    assert carries(f"https://{labels}.e.example/", [SECRET]) == SECRET
+    assert [way for way, url in urls.items() if carries(url, ["another text", SECRET]) != SECRET] == []
 
 
 def test_words_in_the_name_of_a_host_are_found() -> None:
@@ -123,12 +116,6 @@ def test_an_ordinary_url_carries_nothing(words: list[str], private: list[str]) -
 def test_what_is_known_anyway_goes_out(text: str, dress: str, place: str) -> None:
     """The user's own question may be asked, although a document says it too."""
     assert carries(PLACES[place](PLAIN[dress](text)), [text], [text]) is None
-
-
-@given(st.text(max_size=300), st.lists(st.text(max_size=20), max_size=3))
-def test_no_text_makes_it_fail(url: str, private: list[str]) -> None:
-    """Anything can be judged; what is found is one of the private texts."""
-    assert carries(url, private) in {None, *private}
 
 
 @given(_letters)
@@ -216,9 +203,9 @@ def test_words_are_found_as_they_stand(text: str, dress: Callable[[str], str]) -
     assert hides(f"news about {text} today", [text]) is None
 
 
-@pytest.mark.parametrize(
-    ("query", "private", "is_found"),
-    [
+def test_common_words_may_be_searched() -> None:
+    """A document that says September does not forbid the month; rows of words and account numbers are its own."""
+    cases = [
         ("ferry prices in September", ["Introduction", "September", "passengers", "Switzerland"], False),
         ("population of Switzerland 2025-11-21", ["Switzerland", "2025-11-21", "2025"], False),
         ("internationalisation of ports", ["internationalisation"], False),
@@ -226,11 +213,9 @@ def test_words_are_found_as_they_stand(text: str, dress: Callable[[str], str]) -
         ("annual report of Nordic ferries", ["Annual reports of Nordic"], True),
         ("who owns DE89370400440532013000", ["IBAN: DE89 3704 0044 0532 0130 00"], True),
         ("who owns CANARY1f3k9q2m5", ["CANARY1f3k9q2m5x8w"], True),
-    ],
-)
-def test_common_words_may_be_searched(query: str, private: list[str], is_found: bool) -> None:  # noqa: FBT001
-    """A document that says September does not forbid the month; rows of words and account numbers are its own."""
-    assert bool(repeats(query, private)) == is_found
+    ]
+
+    assert [case for case in cases if bool(repeats(case[0], case[1])) is not case[2]] == []
 
 
 @settings(deadline=None)
@@ -241,12 +226,9 @@ def test_no_words_make_it_fail(query: str) -> None:
         assert check(query, ["zzzzzzzzzzzz zzzz"]) in {None, "zzzzzzzzzzzz zzzz"}
 
 
-@pytest.mark.parametrize(
-    "unit", ["A", "1 ", "\\u0041", "=41", "01", "&amp;", "65,", "xn--", "%41", " \t", "word ", "../"]
-)
-def test_reading_grows_with_the_text_and_has_an_end(unit: str) -> None:
+def test_reading_grows_with_the_text_and_has_an_end() -> None:
     """Ten times as long is ten times as much to read, more or less, and never more than the bound."""
-    sizes = [sum(map(len, leak_check.readings({unit * count}))) for count in (200, 2_000, 200_000)]
-
-    assert sizes[1] <= 20 * max(sizes[0], 1_000)
-    assert sizes[2] <= 2 * leak_check.MOST_CHARACTERS + 3 * len(unit) * 200_000
+    for unit in ("A", "1 ", "\\u0041", "=41", "01", "&amp;", "65,", "xn--", "%41", " \t", "word ", "../"):
+        sizes = [sum(map(len, leak_check.readings({unit * count}))) for count in (200, 2_000, 200_000)]
+        assert sizes[1] <= 20 * max(sizes[0], 1_000), unit
+        assert sizes[2] <= 2 * leak_check.MOST_CHARACTERS + 3 * len(unit) * 200_000, unit

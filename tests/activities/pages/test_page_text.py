@@ -47,37 +47,25 @@ async def test_an_article_becomes_markdown(texts: PageTexts) -> None:
     assert "Imprint" not in page.text
 
 
-@pytest.mark.parametrize(
-    ("head", "date", "origin"),
-    [
-        ('<meta name="citation_publication_date" content="2023/5/6">', "2023-05-06", "meta citation_publication_date"),
-        ('<meta name="date" content="2023-05">', "2023-05", "meta date"),
-        (
-            '<script type="application/ld+json">{"datePublished": "2024-01-01", "dateModified": "2024-02-02"}</script>',
-            "2024-01-01",
-            "JSON-LD datePublished",
-        ),
-        ('<meta property="og:updated_time" content="2024-02-02T00:00:00+02:00">', "2024-02-02", "meta og:updated_time"),
-        ('<meta name="date" content="03/04/2024">', "2024-04-03", "guessed from the page"),
-        ("", "", ""),
-    ],
-)
-async def test_a_date_comes_with_its_origin(texts: PageTexts, head: str, date: str, origin: str) -> None:
+async def test_a_date_comes_with_its_origin(texts: PageTexts) -> None:
     """The date of publication counts before that of a change; what is not clearly a date is a guess."""
-    html = f"<html><head>{head}</head><body><p>The tide comes in and goes out twice a day.</p></body></html>"
+    json_ld = (
+        '<script type="application/ld+json">{"datePublished": "2024-01-01", "dateModified": "2024-02-02"}</script>'
+    )
+    dates = {
+        '<meta name="citation_publication_date" content="2023/5/6">': ("2023-05-06", "meta citation_publication_date"),
+        '<meta name="date" content="2023-05">': ("2023-05", "meta date"),
+        json_ld: ("2024-01-01", "JSON-LD datePublished"),
+        '<meta property="og:updated_time" content="2024-02-02T00:00:00+02:00">': ("2024-02-02", "meta og:updated_time"),
+        '<meta name="date" content="03/04/2024">': ("2024-04-03", "guessed from the page"),
+        "</head><body><p>Posted on 4 March 2024 by Ann.</p>": ("2024-03-04", "guessed from the page"),
+        "": ("", ""),
+    }
 
-    page = await texts.read(fetched(html.encode()))
-
-    assert (page.date, page.date_origin) == (date, origin)
-
-
-async def test_a_date_in_the_text_is_a_guess(texts: PageTexts) -> None:
-    """It may be the date of anything, and is called a guess."""
-    html = "<html><body><p>Posted on 4 March 2024 by Ann.</p><p>The tide comes in twice a day.</p></body></html>"
-
-    page = await texts.read(fetched(html.encode()))
-
-    assert (page.date, page.date_origin) == ("2024-03-04", "guessed from the page")
+    for head, expected in dates.items():
+        html = f"<html><head>{head}</head><body><p>The tide comes in and goes out twice a day.</p></body></html>"
+        page = await texts.read(fetched(html.encode()))
+        assert (page.date, page.date_origin) == expected, head
 
 
 async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
@@ -91,36 +79,28 @@ async def test_a_page_in_another_charset_is_read(texts: PageTexts) -> None:
     assert (by_server.author, by_page.author) == ("Zoë Müller", "Zoë Müller")
 
 
-@pytest.mark.parametrize("charset", ["", "utf-8", "nonsense", "hex", "punycode", "idna", "zip", "rot13"])
-async def test_plain_text_is_left_as_it_is(texts: PageTexts, charset: str) -> None:
-    """Whatever the charset is said to be, text is decoded as text."""
-    page = await texts.read(fetched(b"\xef\xbb\xbf  # Not a heading\nline\n", "text/plain", charset))
-
-    assert page == Page(text="# Not a heading\nline", characters=20)
-
-
-async def test_bytes_that_are_no_text_do_not_hurt(texts: PageTexts) -> None:
-    """What cannot be decoded is marked in the text."""
+async def test_plain_text_is_left_as_it_is(texts: PageTexts) -> None:
+    """Whatever the charset is said to be, text is decoded as text; what cannot be decoded is marked."""
+    for charset in ("", "utf-8", "nonsense", "hex", "punycode", "idna", "zip", "rot13"):
+        page = await texts.read(fetched(b"\xef\xbb\xbf  # Not a heading\nline\n", "text/plain", charset))
+        assert page == Page(text="# Not a heading\nline", characters=20), charset
     assert await texts.read(fetched(b"a\xffb", "text/plain", "utf-8")) == Page(text="a\ufffdb", characters=3)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"", b"   ", b"<html><body><script>render()</script></body></html>", b"<html></html>", b"\x00\x01\x02"],
-)
-async def test_a_page_without_text_is_said_to_be(texts: PageTexts, body: bytes) -> None:
+async def test_a_page_without_text_is_said_to_be(texts: PageTexts) -> None:
     """An agent is not handed silence."""
-    with pytest.raises(FetchError, match="no text that can be read"):
-        await texts.read(fetched(body))
+    script = b"<html><body><script>render()</script></body></html>"
+    for body in (b"", b"   ", script, b"<html></html>", b"\x00\x01\x02"):
+        with pytest.raises(FetchError, match="no text that can be read"):
+            await texts.read(fetched(body))
 
 
-@pytest.mark.parametrize("quote", ['"', "'", ""])
-async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts, quote: str) -> None:
+async def test_a_page_does_not_send_the_reader_on_by_itself(texts: PageTexts) -> None:
     """A refresh is not followed; the agent is told where to, and a call of its own is checked like any other."""
-    html = f"<html><head><META HTTP-EQUIV={quote}Refresh{quote} CONTENT='0;URL=/next'></head></html>"
-
-    with pytest.raises(FetchError, match=r"no text but redirects browsers to https://www\.example/next$"):
-        await texts.read(fetched(html.encode()))
+    for quote in ('"', "'", ""):
+        html = f"<html><head><META HTTP-EQUIV={quote}Refresh{quote} CONTENT='0;URL=/next'></head></html>"
+        with pytest.raises(FetchError, match=r"no text but redirects browsers to https://www\.example/next$"):
+            await texts.read(fetched(html.encode()))
 
 
 async def test_a_long_page_is_cut_before_it_is_handed_over(texts: PageTexts) -> None:
