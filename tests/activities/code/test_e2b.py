@@ -34,7 +34,7 @@ def runner(service: E2BServer, limits: E2BLimits = LIMITS) -> E2BRunner:
 
 
 async def test_a_run_comes_back_whole(service: E2BServer) -> None:
-    """Output, value and pictures come back, and the sandbox is ended."""
+    """Output, value and pictures come back, from a sandbox without internet that is named and ended."""
     service.lines = [
         {"type": "stdout", "text": "one\n", "timestamp": 1},
         {"type": "stderr", "text": "careful\n", "timestamp": 2},
@@ -43,16 +43,14 @@ async def test_a_run_comes_back_whole(service: E2BServer) -> None:
         {"type": "number_of_executions", "execution_count": 1},
     ]
 
-    result = await runner(service).run("print('one')", "s/1")
+    result = await runner(service).run("print('one')", "session/step")
 
-    assert result == CodeResult(
-        stdout="one\ntwo\n",
-        stderr="careful\n",
-        value="42",
-        files=(ToolOutput(name="figure-1.png", content=b"hi"),),  # aGk= in base64
-    )
-    assert service.executed[0]["code"] == "print('one')"
-    assert service.killed == ["sb1"]
+    figure = ToolOutput(name="figure-1.png", content=b"hi")  # aGk= in base64
+    made = service.created[0]
+    assert result == CodeResult(stdout="one\ntwo\n", stderr="careful\n", value="42", files=(figure,))
+    assert (service.executed[0]["code"], service.killed, service.keys) == ("print('one')", ["sb1"], ["e2b_key"])
+    assert (made["allow_internet_access"], made["metadata"]) == (False, {"chargehand": "session/step"})
+    assert made["timeout"] == 40  # 20 s of execution and four calls of 5 s
 
 
 async def test_a_program_has_the_rows_of_its_query(service: E2BServer, tmp_path: Path) -> None:
@@ -75,17 +73,6 @@ async def test_javascript_has_the_rows_in_its_own_language(service: E2BServer) -
         ('globalThis.rows = JSON.parse("[{\\"a\\":\\"\\u00e9</script>\\"}]");', "javascript"),
         ("rows.length", "javascript"),
     ]
-
-
-async def test_a_sandbox_has_no_internet_and_a_name_and_an_end(service: E2BServer) -> None:
-    """The service is told to keep the sandbox off the internet, to end it by itself, and whose it is."""
-    await runner(service).run("1", "session/step")
-
-    made = service.created[0]
-    assert made["allow_internet_access"] is False
-    assert made["timeout"] == 40  # 20 s of execution and four calls of 5 s
-    assert made["metadata"] == {"chargehand": "session/step"}
-    assert service.keys == ["e2b_key"]
 
 
 async def test_an_error_of_the_code_is_a_result(service: E2BServer) -> None:
@@ -115,11 +102,11 @@ async def test_a_flood_of_output_is_cut_off(service: E2BServer) -> None:
 async def test_code_that_runs_too_long_is_a_result(service: E2BServer) -> None:
     """A timeout of the execution is told to the agent; it is no fault of the service."""
     service.hold_execution = threading.Event()
-    limits = LIMITS.model_copy(update={"execution": timedelta(seconds=0.5)})
+    limits = LIMITS.model_copy(update={"execution": timedelta(seconds=0.2)})
 
     result = await runner(service, limits).run("while True: pass", "s/1")
 
-    assert result == CodeResult(error="The code ran longer than 0.5 seconds and was stopped. Do less at once.")
+    assert result == CodeResult(error="The code ran longer than 0.2 seconds and was stopped. Do less at once.")
     assert service.killed == ["sb1"]
 
 
@@ -128,9 +115,9 @@ PASSING = (ErrorType.TOOL_UNAVAILABLE, False)
 LIMITED = (ErrorType.RATE_LIMITED, False)
 
 
-@pytest.mark.parametrize(
-    ("status", "retry_after", "kind", "wait"),
-    [
+async def test_a_refused_sandbox_is_a_typed_error(service: E2BServer) -> None:
+    """Only Temporal retries, what can pass by itself only, and when the service wants it: an hour later at most."""
+    for status, retry_after, kind, wait in (
         (400, "", PERMANENT, None),
         (401, "", PERMANENT, None),
         (403, "", PERMANENT, None),
@@ -141,44 +128,47 @@ LIMITED = (ErrorType.RATE_LIMITED, False)
         (500, "7", PASSING, None),
         (503, "", PASSING, None),
         (503, "30", PASSING, timedelta(seconds=30)),
-    ],
-)
-async def test_a_refused_sandbox_is_a_typed_error(
-    service: E2BServer, status: int, retry_after: str, kind: tuple[ErrorType, bool], wait: timedelta | None
-) -> None:
-    """Only Temporal retries, what can pass by itself only, and when the service wants it: an hour later at most."""
-    service.create_status, service.retry_after = status, retry_after
-
-    with pytest.raises(ApplicationError) as caught:
-        await runner(service).run("1", "s/1")
-
-    assert (caught.value.type, caught.value.non_retryable) == kind
-    assert caught.value.next_retry_delay == wait
-    assert len(service.created) == 1
-    assert "e2b_key" not in str(caught.value)
+    ):
+        service.create_status, service.retry_after = status, retry_after
+        service.created.clear()
+        error = await fault(service)
+        assert (error.type, error.non_retryable, error.next_retry_delay) == (*kind, wait)
+        assert (len(service.created), "e2b_key" in str(error)) == (1, False)
 
 
-async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer) -> None:
-    """A sandbox lost while the code ran is a fault of the service, which a new one may not have."""
+async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox lost while the code ran is a fault of the service, as is no connection: it passes."""
+    # The SDK tries a connection that was refused thrice more, seconds apart.
+    monkeypatch.setattr("e2b.api.client_async.connection_retries", 0)
+    monkeypatch.setattr("e2b.api.client_async._transports", {})
     service.execute_status = 502
+    with serve_e2b() as unreachable:
+        pass
 
-    with pytest.raises(ApplicationError) as caught:
-        await runner(service).run("1", "s/1")
+    lost, unreached = await fault(service), await fault(unreachable)
 
-    assert (caught.value.type, caught.value.non_retryable) == PASSING
+    assert [(error.type, error.non_retryable) for error in (lost, unreached)] == [PASSING, PASSING]
     assert service.killed == ["sb1"]
 
 
-@pytest.mark.slow
-async def test_a_service_that_cannot_be_reached_is_tried_again() -> None:
-    """No connection is a fault that passes."""
-    with serve_e2b() as service:
-        gone = service.url
+async def test_only_a_further_attempt_ends_what_a_crash_left_behind(service: E2BServer) -> None:
+    """A lost worker's sandbox is found by the name of its call; those of other calls are left alone."""
+    service.running = {"left": {"chargehand": "w:1/2"}, "other": {"chargehand": "w:1/3"}, "foreign": {}}
+    first, second = ActivityEnvironment(), ActivityEnvironment()
+    second.info = replace(second.info, attempt=2)
 
+    await first.run(runner(service).run, "1", "w:1/2")
+    assert (service.asked_for, service.killed) == ([], ["sb1"])
+
+    await second.run(runner(service).run, "1", "w:1/2")
+    asked = [unquote(unquote(asked["metadata"][0])) for asked in service.asked_for]  # the SDK quotes twice
+    assert (asked, service.killed) == (["chargehand=w:1/2"], ["sb1", "left", "sb1"])
+
+
+async def fault(service: E2BServer) -> ApplicationError:
     with pytest.raises(ApplicationError) as caught:
-        await E2BRunner("e2b_key", api_url=gone, sandbox_url=gone, limits=LIMITS).run("1", "s/1")
-
-    assert (caught.value.type, caught.value.non_retryable) == PASSING
+        await runner(service).run("1", "s/1")
+    return caught.value
 
 
 async def test_a_sandbox_that_cannot_be_ended_costs_no_result(service: E2BServer) -> None:
@@ -268,28 +258,6 @@ async def test_a_flood_in_one_piece_is_not_taken_in(service: E2BServer) -> None:
     assert "showed too much" in result.error
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
     assert service.killed == ["sb1"]
-
-
-async def test_the_next_attempt_ends_what_a_crash_left_behind(service: E2BServer) -> None:
-    """A lost worker's sandbox is found by the name of its call; those of other calls are left alone."""
-    service.running = {"left": {"chargehand": "w:1/2"}, "other": {"chargehand": "w:1/3"}, "foreign": {}}
-    attempt = ActivityEnvironment()
-    attempt.info = replace(attempt.info, attempt=2)
-
-    await attempt.run(runner(service).run, "1", "w:1/2")
-
-    asked = [unquote(unquote(asked["metadata"][0])) for asked in service.asked_for]  # the SDK quotes twice
-    assert asked == ["chargehand=w:1/2"]
-    assert service.killed == ["left", "sb1"]
-
-
-async def test_a_first_attempt_asks_for_no_left_overs(service: E2BServer) -> None:
-    """What cannot be there is not looked for: that would be one more request for every run."""
-    service.running = {"left": {"chargehand": "w:1/2"}}
-
-    await ActivityEnvironment().run(runner(service).run, "1", "w:1/2")
-
-    assert (service.asked_for, service.killed) == ([], ["sb1"])
 
 
 async def test_internet_is_only_there_if_allowed(service: E2BServer) -> None:

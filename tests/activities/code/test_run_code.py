@@ -172,31 +172,25 @@ async def test_a_program_is_given_documents_from_the_web(harness: Harness, tmp_p
     assert sandbox.given == {"sales.csv": b"a,b"}
 
 
-_NO_CODE = "`code` must be the whole program, as text."
-_NO_LIST = "`documents` must be a list of at most 20 names of documents."
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        *(({"code": code}, _NO_CODE) for code in ("", "  ", 7, None)),
+async def test_nothing_is_run_with_wrong_arguments(harness: Harness) -> None:
+    """A call names its code, and only documents of the session; otherwise it is answered in words."""
+    (harness.documents / "sales.csv").write_bytes(b"a,b")
+    sandbox = Scripted(CodeResult(stdout="1"))
+    no_list = "`documents` must be a list of at most 20 names of documents."
+    wrong: list[tuple[dict[str, JsonValue], str]] = [
+        *(({"code": code}, "`code` must be the whole program, as text.") for code in ("", "  ", 7, None)),
         *(
             ({"documents": [name]}, f"`documents`: there is no document '{name}'; there are: sales.csv.")
             for name in ("nothing.csv", "../artifacts", "/etc/passwd")
         ),
-        *(({"documents": documents}, _NO_LIST) for documents in ("sales.csv", [1], ["sales.csv"] * 21)),
-    ],
-)
-async def test_nothing_is_run_with_wrong_arguments(
-    harness: Harness, arguments: dict[str, JsonValue], says: str
-) -> None:
-    """A call names its code, and only documents of the session; otherwise it is answered in words."""
-    (harness.documents / "sales.csv").write_bytes(b"a,b")
-    sandbox = Scripted(CodeResult(stdout="1"))
+        ({"documents": "sales.csv"}, no_list),
+        ({"documents": [1]}, no_list),
+        ({"documents": list("a" * 21)}, no_list),
+    ]
+    for arguments, says in wrong:
+        answer = await harness.tool(sandbox).use({"code": "read()"} | arguments, harness.context)
+        assert answer == ToolAnswer(ok=False, output={"error": says})
 
-    answer = await harness.tool(sandbox).use({"code": "read()"} | arguments, harness.context)
-
-    assert answer == ToolAnswer(ok=False, output={"error": says})
     assert sandbox.ran == []
 
 
@@ -218,25 +212,21 @@ async def test_a_program_is_given_the_rows_of_a_query(harness: Harness) -> None:
     assert answers[0].sources[0].ref != answers[1].sources[0].ref
 
 
-@pytest.mark.parametrize(
-    ("sql", "says"),
-    [
-        ("SELECT * FROM range(10001)", "`sql`: The query gives more than 10,000 rows for the program"),
-        ("SELECT 1 AS a, 2 AS a", "`sql`: The query gives two columns 'a'"),
-        ("SELECT repeat('x', 90000) AS a FROM range(60)", "`sql`: The rows are larger than 4 MB"),
-        ("SELECT * FROM sales WHERE region = 'NORTH'", "Did you mean region 'North' instead of 'NORTH'?"),
-        ("SELECT unit FROM sales", "The tables are: sales(region VARCHAR, units BIGINT)"),
-        (7, "`sql` must be one SELECT statement, or an empty string."),
-    ],
-)
-async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness, sql: JsonValue, says: str) -> None:
+async def test_a_program_never_runs_on_a_part_of_its_rows(harness: Harness) -> None:
     """All rows or none: a query that gives too many, or none, is answered instead."""
     (harness.documents / "sales.csv").write_bytes(_SALES)
     sandbox = Scripted(CodeResult(stdout="1"))
-
-    answer = await harness.tool(sandbox).use({"code": "1", "sql": sql}, harness.context)
-
-    assert (answer.ok, says in str(answer.output["error"]), sandbox.ran) == (False, True, [])
+    refusals: dict[JsonValue, str] = {
+        "SELECT * FROM range(10001)": "`sql`: The query gives more than 10,000 rows for the program",
+        "SELECT 1 AS a, 2 AS a": "`sql`: The query gives two columns 'a'",
+        "SELECT repeat('x', 90000) AS a FROM range(60)": "`sql`: The rows are larger than 4 MB",
+        "SELECT * FROM sales WHERE region = 'NORTH'": "Did you mean region 'North' instead of 'NORTH'?",
+        "SELECT unit FROM sales": "The tables are: sales(region VARCHAR, units BIGINT)",
+        7: "`sql` must be one SELECT statement, or an empty string.",
+    }
+    for sql, says in refusals.items():
+        answer = await harness.tool(sandbox).use({"code": "1", "sql": sql}, harness.context)
+        assert (answer.ok, says in str(answer.output["error"]), sandbox.ran) == (False, True, []), sql
 
 
 async def test_large_documents_are_not_given(harness: Harness) -> None:
@@ -249,11 +239,9 @@ async def test_large_documents_are_not_given(harness: Harness) -> None:
     assert answer.output == {"error": "Documents for one program may have 20 MB together: give it fewer."}
 
 
-@pytest.mark.parametrize("error", ["", "e" * 100_000])
-async def test_an_answer_stays_under_the_cap(harness: Harness, error: str) -> None:
+async def test_an_answer_stays_under_the_cap(harness: Harness) -> None:
     """However much a program prints, a model is handed no more than the cap of a tool call."""
-    flood = CodeResult(stdout="o" * 100_000, stderr="w" * 100_000, value="v" * 100_000, error=error)
-
-    answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
-
-    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
+    for error in ("", "e" * 100_000):
+        flood = CodeResult(stdout="o" * 100_000, stderr="w" * 100_000, value="v" * 100_000, error=error)
+        answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
+        assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS

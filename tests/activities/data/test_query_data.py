@@ -13,7 +13,6 @@ from sales_harness import Harness
 from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Source
 from tests.child_processes import children
-from tests.parameters import first_fast
 
 
 @pytest.fixture(scope="module")
@@ -70,127 +69,105 @@ async def test_wide_rows_keep_within_the_cap(harness: Harness) -> None:
     assert len(answer.sources[0].quote) + len(str(answer.output)) <= OUTPUT_CAP_CHARACTERS
 
 
-@pytest.mark.parametrize(
-    "sql",
-    ["SELECT * FROM read_text('{secret}')", "SELECT * FROM read_csv('{secret}')", "SELECT * FROM '{secret}'",
-     "SELECT * FROM glob('{folder}/*')", "SELECT * FROM read_blob('{folder}/*')", "COPY sales TO '{folder}/out.csv'",
-     "COPY (SELECT 1) TO '{folder}/out.csv'", "EXPORT DATABASE '{folder}/out'", "ATTACH '{folder}/out.duckdb'",
-     "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "SET memory_limit = '100GB'",
-     "RESET lock_configuration", "PRAGMA version", "CALL pragma_version()", "CREATE TABLE x AS SELECT 1",
-     "DROP TABLE sales", "INSERT INTO sales VALUES (NULL, NULL, NULL, NULL)", "UPDATE sales SET units = 0",
-     "DELETE FROM sales", "SELECT 1; DROP TABLE sales", "SELECT 1; SELECT 2", "SELECT * FROM _CONFIG",
-     "SELECT * FROM question", "SELECT getenv('HOME')", "SELECT * FROM read_json('{secret}')",
-     "SELECT * FROM read_parquet('{secret}')", "SELECT * FROM read_csv('{folder}/../{name}/secret.txt')",
-     "SELECT * FROM read_csv('{folder}/link.csv')", "SELECT * FROM read_csv('/proc/self/environ')",
-     "SELECT * FROM read_text('http://127.0.0.1:7233/')", "SELECT * FROM sniff_csv('{secret}')",
-     "SELECT * FROM parquet_metadata('{secret}')", "SELECT * FROM duckdb_secrets() WHERE load_secret('{secret}')",
-     "FROM '{secret}'", "FROM sales SELECT (SELECT content FROM read_text('{secret}'))",
-     "WITH leak AS (SELECT * FROM read_text('{secret}')) SELECT * FROM leak",
-     "CREATE TABLE x AS SELECT * FROM read_text('{secret}')",
-     "CREATE MACRO leak() AS TABLE SELECT * FROM read_text('{secret}')", "PREPARE x AS SELECT 1", "EXECUTE x",
-     "EXPLAIN ANALYZE SELECT * FROM read_text('{secret}')", "CHECKPOINT", "VACUUM", "BEGIN TRANSACTION",
-     "DETACH sales", "USE memory", "CREATE SECRET (TYPE S3)", "FORCE INSTALL httpfs FROM '{folder}'",
-     "LOAD '{folder}/evil.duckdb_extension'", "IMPORT DATABASE '{folder}'", "SET temp_directory = '{folder}'",
-     "PRAGMA enable_profiling", "SELECT set_config('enable_external_access', 'true')",
-     "MERGE INTO sales USING sales AS s ON TRUE WHEN MATCHED THEN DELETE", "ALTER TABLE sales ADD COLUMN x INT",
-     "SELECT 1;\n;SELECT 2", "SELEC units FROM sales", "-- nothing"],
-)  # fmt: skip
-async def test_only_one_select_over_the_tables_runs(harness: Harness, sql: str) -> None:
+FORBIDDEN = [
+    "SELECT * FROM read_text('{secret}')", "SELECT * FROM read_csv('{secret}')", "SELECT * FROM '{secret}'",
+    "SELECT * FROM glob('{folder}/*')", "SELECT * FROM read_blob('{folder}/*')", "COPY sales TO '{folder}/out.csv'",
+    "COPY (SELECT 1) TO '{folder}/out.csv'", "EXPORT DATABASE '{folder}/out'", "ATTACH '{folder}/out.duckdb'",
+    "INSTALL httpfs", "LOAD httpfs", "SET enable_external_access = true", "SET memory_limit = '100GB'",
+    "RESET lock_configuration", "PRAGMA version", "CALL pragma_version()", "CREATE TABLE x AS SELECT 1",
+    "DROP TABLE sales", "INSERT INTO sales VALUES (NULL, NULL, NULL, NULL)", "UPDATE sales SET units = 0",
+    "DELETE FROM sales", "SELECT 1; DROP TABLE sales", "SELECT 1; SELECT 2", "SELECT * FROM _CONFIG",
+    "SELECT * FROM question", "SELECT getenv('HOME')", "SELECT * FROM read_json('{secret}')",
+    "SELECT * FROM read_parquet('{secret}')", "SELECT * FROM read_csv('{folder}/../{name}/secret.txt')",
+    "SELECT * FROM read_csv('{folder}/link.csv')", "SELECT * FROM read_csv('/proc/self/environ')",
+    "SELECT * FROM read_text('http://127.0.0.1:7233/')", "SELECT * FROM sniff_csv('{secret}')",
+    "SELECT * FROM parquet_metadata('{secret}')", "SELECT * FROM duckdb_secrets() WHERE load_secret('{secret}')",
+    "FROM '{secret}'", "FROM sales SELECT (SELECT content FROM read_text('{secret}'))",
+    "WITH leak AS (SELECT * FROM read_text('{secret}')) SELECT * FROM leak",
+    "CREATE TABLE x AS SELECT * FROM read_text('{secret}')",
+    "CREATE MACRO leak() AS TABLE SELECT * FROM read_text('{secret}')", "PREPARE x AS SELECT 1", "EXECUTE x",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('{secret}')", "CHECKPOINT", "VACUUM", "BEGIN TRANSACTION",
+    "DETACH sales", "USE memory", "CREATE SECRET (TYPE S3)", "FORCE INSTALL httpfs FROM '{folder}'",
+    "LOAD '{folder}/evil.duckdb_extension'", "IMPORT DATABASE '{folder}'", "SET temp_directory = '{folder}'",
+    "PRAGMA enable_profiling", "SELECT set_config('enable_external_access', 'true')",
+    "MERGE INTO sales USING sales AS s ON TRUE WHEN MATCHED THEN DELETE", "ALTER TABLE sales ADD COLUMN x INT",
+    "SELECT 1;\n;SELECT 2", "SELEC units FROM sales", "-- nothing",
+]  # fmt: skip
+
+
+async def test_only_one_select_over_the_tables_runs(harness: Harness) -> None:
     """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
     before = _files(harness.folder)
+    places = {"secret": harness.folder / "secret.txt", "folder": harness.folder, "name": harness.folder.name}
 
-    answer = await harness.ask(
-        sql.format(secret=harness.folder / "secret.txt", folder=harness.folder, name=harness.folder.name)
-    )
+    # Two at a time, since each has a process of its own.
+    pool = asyncio.Semaphore(2)
 
-    error = str(answer.output["error"])
-    assert (answer.ok, "canary" in answer.model_dump_json()) == (False, False)
-    assert error.endswith("The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)")
+    async def ask(sql: str) -> ToolAnswer:
+        async with pool:
+            return await harness.ask(sql.format(**places))
+
+    answers = await asyncio.gather(*map(ask, FORBIDDEN))
+
+    tables = "The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)"
+    told = [
+        (each.ok, "canary" in each.model_dump_json(), str(each.output["error"]).endswith(tables)) for each in answers
+    ]
+    assert [sql for sql, each in zip(FORBIDDEN, told, strict=True) if each != (False, False, True)] == []
     assert _files(harness.folder) == before
 
 
-async def test_a_wrong_name_is_answered_with_the_right_ones(harness: Harness) -> None:
-    """DuckDB's own words, without the picture of the statement."""
-    answer = await harness.ask("SELECT unit FROM sales")
-
-    error = str(answer.output["error"])
-    assert "unit" in error
-    assert "LINE 1" not in error
-
-
-@pytest.mark.parametrize(
-    ("sql", "hints"),
-    [
-        ("SELECT * FROM sales WHERE region = 'NORTH'", ["region 'North' instead of 'NORTH'"]),
-        ("SELECT sum(units), count(*) FROM sales WHERE region = ' nörth'", ["region 'North' instead of ' nörth'"]),
-        ("SELECT day FROM sales WHERE region LIKE 'nor%'", ["region 'North' instead of 'nor%'"]),
-        ("SELECT day FROM sales WHERE region = 'West'", None),
-        ("SELECT day FROM sales WHERE region = 'North' AND units = 99", None),
-        ("SELECT units FROM sales WHERE region = 'North' AND 'SOUTH' <> 'south'", None),
-    ],
-)
-async def test_a_value_that_differs_in_case_or_accents_only_is_hinted_at(
-    harness: Harness, sql: str, hints: list[str] | None
-) -> None:
+async def test_a_value_that_differs_in_case_or_accents_only_is_hinted_at(harness: Harness) -> None:
     """When nothing is found, or a sum over nothing; never when rows are found."""
-    answer = await harness.ask(sql)
+    hints: dict[str, JsonValue] = {
+        "SELECT * FROM sales WHERE region = 'NORTH'": ["region 'North' instead of 'NORTH'"],
+        "SELECT sum(units), count(*) FROM sales WHERE region = ' nörth'": ["region 'North' instead of ' nörth'"],
+        "SELECT day FROM sales WHERE region LIKE 'nor%'": ["region 'North' instead of 'nor%'"],
+        "SELECT day FROM sales WHERE region = 'West'": None,
+        "SELECT day FROM sales WHERE region = 'North' AND units = 99": None,
+        "SELECT units FROM sales WHERE region = 'North' AND 'SOUTH' <> 'south'": None,
+    }
 
-    assert (answer.ok, answer.output.get("did_you_mean")) == (True, hints)
-
-
-@pytest.mark.parametrize("sql", ["", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000])
-async def test_what_is_no_statement_is_named(harness: Harness, sql: JsonValue) -> None:
-    """A model that errs is told which argument is wrong."""
-    answer = await harness.ask(sql)
-
-    assert (answer.ok, "`sql`" in str(answer.output["error"])) == (False, True)
-
-
-async def test_a_session_without_tables_is_told_so(harness: Harness) -> None:
-    """No process is started for it."""
-    answer = await harness.ask("SELECT 1", documents=False)
-
-    assert "no tables" in str(answer.output["error"])
+    assert {sql: (await harness.ask(sql)).output.get("did_you_mean") for sql in hints} == hints
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
+async def test_what_cannot_be_asked_is_named(harness: Harness) -> None:
+    """A model that errs is told which argument is wrong, in DuckDB's own words, and where there are no tables, that."""
+    for sql in ("", "  ", None, 3, "SELECT 1 -- " + "x" * 10_000):
+        answer = await harness.ask(sql)
+        assert (answer.ok, "`sql`" in str(answer.output["error"])) == (False, True)
+    wrong = str((await harness.ask("SELECT unit FROM sales")).output["error"])
+    assert ("unit" in wrong, "LINE 1" in wrong) == (True, False)
+    assert "no tables" in str((await harness.ask("SELECT 1", documents=False)).output["error"])
+
+
+async def test_too_much_memory_is_refused(harness: Harness) -> None:
+    """The query's process ends or is told no, below its limit; the worker does not notice (S21)."""
+    for sql in (
         "SELECT repeat('x', 2000000000)",
         "SELECT length(repeat('x', 2000000000)) + length(repeat('y', 2000000000))",
         "SELECT list(range) FROM range(100000000)",
         "SELECT string_agg(repeat('x', 10000), '') FROM range(1000000)",
-    ],
-)
-async def test_too_much_memory_is_refused(harness: Harness, sql: str) -> None:
-    """The query's process ends or is told no, below its limit; the worker does not notice (S21)."""
-    answer = await harness.ask(sql)
+    ):
+        answer = await harness.ask(sql)
+        assert "more memory than it may use" in str(answer.output["error"]), sql
 
-    assert "more memory than it may use" in str(answer.output["error"])
     # The largest of all children so far, the loader of tables with its 2 GB among them.
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20
 
 
-@pytest.mark.parametrize(
-    "sql",
-    first_fast(
-        [
-            "SELECT count(*) FROM range(1000000000000) a",
-            "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = -1",
-            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
-            "SELECT count(*) FROM range(100000000) WHERE regexp_matches(repeat('a', 1000) || range, '(a|aa)*b')",
-        ]
-    ),
-)
-async def test_an_endless_query_is_killed(harness: Harness, sql: str) -> None:
+async def test_an_endless_query_is_killed(harness: Harness) -> None:
     """A second after its time limit at the latest, whatever it is doing, and its process is gone afterwards (S21)."""
-    begun = time.monotonic()
-
-    answer = await harness.ask(sql, timeout_seconds=1.5)
-
-    assert time.monotonic() - begun <= 2.5
-    assert "took longer than 1.5 s" in str(answer.output["error"])
-    assert children("query_process") == set()
+    for sql in (
+        "SELECT count(*) FROM range(1000000000000) a",
+        "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+        "SELECT count(*) FROM range(100000000) WHERE regexp_matches(repeat('a', 1000) || range, '(a|aa)*b')",
+    ):
+        begun = time.monotonic()
+        answer = await harness.ask(sql, timeout_seconds=0.5)
+        assert time.monotonic() - begun <= 1.5
+        assert "took longer than 0.5 s" in str(answer.output["error"])
+        assert children("query_process") == set()
 
 
 async def test_a_cancelled_query_is_killed(harness: Harness) -> None:
