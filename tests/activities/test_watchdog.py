@@ -92,18 +92,16 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
     assert said == ["longest 450 ms, times 1)", "longest 450 ms, times 2)"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
+def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused() -> None:
+    """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
+    cases: list[tuple[dict[str, object], str]] = [
         ({"deployment": "crew"}, "CHARGEHAND_BUILD_ID is not set"),
         ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
         ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
         ({"metrics_address": "9464"}, "metrics_address"),
         ({"ceilings": {"max_turns": 101}}, "max_turns above 100"),
         ({"ceilings": {"max_turns": 101}, "storage": "off"}, "CHARGEHAND_STORAGE"),
-    ],
-)
-def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused(settings: dict[str, object], named: str) -> None:
-    """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
-    with pytest.raises(ValidationError, match=named):
-        Settings.model_validate(settings)
+    ]
+    for settings, named in cases:
+        with pytest.raises(ValidationError, match=named):
+            Settings.model_validate(settings)

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pypdfium2
-import pytest
 
 from activities.contracts import InputOutcome
 from activities.models.extractive.decisions import decide
@@ -66,38 +65,32 @@ def test_what_answers_stands_in_the_documents() -> None:
     assert len({question.text for question in questions}) == len(questions)
 
 
-@pytest.mark.parametrize(
-    ("question", "said"),
-    [
+async def test_reasons_and_summaries_need_a_model(ferries: Harness) -> None:
+    """What rules cannot say is not said: passages in the user's language, low confidence, partial."""
+    cases = [
         ("Why do sailings stop on the Island route?", "needs a language model"),
         ("Summarise the operations handbook", "needs a language model"),
         ("Warum gilt auf der Route Island ein Grenzwert für den Wind?", "brauchen ein Sprachmodell"),
-    ],
-)
-async def test_reasons_and_summaries_need_a_model(question: str, said: str, ferries: Harness) -> None:
-    """What rules cannot say is not said: passages in the user's language, low confidence, partial."""
-    answered = await ferries.ask(question)
-
-    assert [(answer.status, answer.confidence) for answer in answered.answers] == [("partial", 30)]
-    assert said in answered.report.answer
-    assert answered.bold == ()
+    ]
+    for question, said in cases:
+        answered = await ferries.ask(question)
+        assert [(answer.status, answer.confidence) for answer in answered.answers] == [("partial", 30)]
+        assert said in answered.report.answer
+        assert answered.bold == ()
 
 
-@pytest.mark.parametrize(
-    ("question", "status"),
-    [
+async def test_what_a_text_says_is_answered_by_quoting(ferries: Harness) -> None:
+    """A passage with every word of what a text is asked about is the answer; with less, or to more, it is evidence."""
+    cases = [
         ("What does the maintenance manual say about preventing engine faults?", "success"),
         ("What does the manual say about preventing mutiny?", "partial"),
         ("What does the manual say about engine faults and what should we do?", "partial"),
         ("Explain what the manual says about preventing engine faults", "partial"),
-    ],
-)
-async def test_what_a_text_says_is_answered_by_quoting(question: str, status: str, ferries: Harness) -> None:
-    """A passage with every word of what a text is asked about is the answer; with less, or to more, it is evidence."""
-    [answer] = (await ferries.ask(question)).answers
-
-    assert answer.status == status
-    assert (answer.content.startswith("> "), bool(answer.gaps)) == (status == "success", status == "partial")
+    ]
+    for question, status in cases:
+        [answer] = (await ferries.ask(question)).answers
+        assert answer.status == status
+        assert (answer.content.startswith("> "), bool(answer.gaps)) == (status == "success", status == "partial")
 
 
 async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harness) -> None:

@@ -71,15 +71,14 @@ def test_a_schema_explains_nothing(answer: type[BaseModel]) -> None:
     assert not [part["description"] for part in schemas(answer_schema(answer)) if "description" in part]
 
 
-@pytest.mark.parametrize("answer", [PlanAnswer, ReviewAnswer])
-def test_a_subtask_can_only_be_given_to_an_agent_that_there_is(answer: type[BaseModel]) -> None:
+def test_a_subtask_can_only_be_given_to_an_agent_that_there_is() -> None:
     """Where a provider holds replies to the schema, a plan cannot name anybody else."""
-    agents = tuple(f"agent-{number:02}-of-a-crew-with-long-names" for number in range(20))
-    schema = answer_schema(answer, agents)
-    [subtask] = [inner for inner in schemas(schema) if "instruction" in inner.get("properties", {})]
-
-    assert subtask["properties"]["agent"]["enum"] == list(agents)
-    assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
+    for answer in (PlanAnswer, ReviewAnswer):
+        agents = tuple(f"agent-{number:02}-of-a-crew-with-long-names" for number in range(20))
+        schema = answer_schema(answer, agents)
+        [subtask] = [inner for inner in schemas(schema) if "instruction" in inner.get("properties", {})]
+        assert subtask["properties"]["agent"]["enum"] == list(agents)
+        assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
 
 
 def test_bounds_are_told_in_words() -> None:
@@ -115,18 +114,16 @@ class Anything(BaseModel):
     value: Any
 
 
-@pytest.mark.parametrize(
-    ("shape", "problem"),
-    [
+def test_a_shape_without_a_strict_schema_is_refused() -> None:
+    """Mappings, endless nesting and properties of any type are refused with their place."""
+    cases: list[tuple[type[BaseModel], str]] = [
         (Free, "free property names at by_name; use a list"),
         (Tree, "'Tree' contains itself at children.items"),
         (Anything, "no type at value"),
-    ],
-)
-def test_a_shape_without_a_strict_schema_is_refused(shape: type[BaseModel], problem: str) -> None:
-    """Mappings, endless nesting and properties of any type are refused with their place."""
-    with pytest.raises(UnfitSchema, match=problem):
-        answer_schema(shape)
+    ]
+    for shape, problem in cases:
+        with pytest.raises(UnfitSchema, match=problem):
+            answer_schema(shape)
 
 
 class Line(BaseModel):
@@ -173,26 +170,23 @@ def _of_two_types(levels: int) -> dict[str, Any]:
     return {"type": ["object", "array"], "properties": {"x": inner}, "required": ["x"], "items": {"type": "string"}}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        pytest.param({"$ref": "#/$defs/a0", "$defs": _DOUBLING}, id="each definition twice the one below"),
-        pytest.param(_of_two_types(30), id="each level of two types"),
-        pytest.param({"$ref": "#/$defs/a/items", "$defs": {"a": {"items": {"type": "null"}}}}, id="part of another"),
+def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text() -> None:
+    """The prompt describes it instead."""
+    cases: list[dict[str, Any]] = [
+        {"$ref": "#/$defs/a0", "$defs": _DOUBLING},  # each definition twice the one below
+        _of_two_types(30),  # each level of two types
+        {"$ref": "#/$defs/a/items", "$defs": {"a": {"items": {"type": "null"}}}},  # part of another
         {"type": "object"},
         {"type": "object", "properties": {}, "additionalProperties": {"type": "string"}},
         {"type": "array", "items": {"$ref": "#"}},
         {"type": "string", "allOf": [{"minLength": 2}]},
         {"type": "object", "properties": {f"field_{number}": {"type": "string"} for number in range(200)}},
         {},
-    ],
-)
-def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text(schema: dict[str, Any]) -> None:
-    """The prompt describes it instead."""
-    written: Any = with_data(answer_schema(OutputAnswer), schema)
-    data, _ = written["properties"]["data"]["anyOf"]
-
-    assert data["type"] == "string"
+    ]
+    for schema in cases:
+        written: Any = with_data(answer_schema(OutputAnswer), schema)
+        data, _ = written["properties"]["data"]["anyOf"]
+        assert data["type"] == "string"
 
 
 def test_schemas_do_not_pile_up() -> None:

@@ -3,8 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message
 from tests.activities.models.calls import KEY, READ, a_call, reply_to, requests_of, second_request
@@ -117,9 +115,9 @@ def message(content: Sequence[Mapping[str, object]], stop_reason: str) -> Script
     return raw(json.dumps({"model": "m", "content": content, "stop_reason": stop_reason, "usage": usage}).encode())
 
 
-@pytest.mark.parametrize(
-    ("stop_reason", "stop"),
-    [
+async def test_every_stop_reason_has_its_meaning() -> None:
+    """A reply is used only if its stop reason says that it is whole."""
+    cases = [
         ("end_turn", "answer"),
         ("stop_sequence", "answer"),
         ("max_tokens", "truncated"),
@@ -127,13 +125,10 @@ def message(content: Sequence[Mapping[str, object]], stop_reason: str) -> Script
         ("pause_turn", "truncated"),
         ("refusal", "refused"),
         ("something_new", "answer"),
-    ],
-)
-async def test_every_stop_reason_has_its_meaning(stop_reason: str, stop: str) -> None:
-    """A reply is used only if its stop reason says that it is whole."""
-    reply = await reply_to("anthropic", message([{"type": "text", "text": "{}"}], stop_reason))
-
-    assert reply.stop == stop
+    ]
+    for stop_reason, stop in cases:
+        reply = await reply_to("anthropic", message([{"type": "text", "text": "{}"}], stop_reason))
+        assert reply.stop == stop
 
 
 async def test_thoughts_go_back_sealed_and_silence_does_not() -> None:

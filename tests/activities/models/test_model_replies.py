@@ -84,25 +84,19 @@ async def test_tools_come_back_in_the_order_asked(wire: Wire) -> None:
 
 
 @every_wire
-@pytest.mark.parametrize(
-    ("scripted", "stop", "text"),
-    [
+async def test_every_other_end_has_its_name_and_its_price(wire: Wire) -> None:
+    """A reply that cannot be used says why, and is paid for like any other; half a call is not used."""
+    cases = [
         (truncated('{"content": "At ei'), "truncated", '{"content": "At ei'),
         (ScriptedReply("truncated", tools=(ToolUse("read_document", {"name": "time"}),)), "truncated", ""),
         (refusing("That I will not do."), "refused", "That I will not do."),
         (empty(), "empty", ""),
         (saying(" \n "), "empty", " \n "),
-    ],
-    ids=["truncated", "truncated call", "refused", "empty", "blank"],
-)
-async def test_every_other_end_has_its_name_and_its_price(
-    wire: Wire, scripted: ScriptedReply, stop: str, text: str
-) -> None:
-    """A reply that cannot be used says why, and is paid for like any other; half a call is not used."""
-    reply = await reply_to(wire, scripted)
-
-    assert (reply.stop, reply.text.strip(), reply.usage) == (stop, text.strip(), usual_usage(wire))
-    assert (reply.tool_calls, reply.provider_items) == ((), ())
+    ]
+    for scripted, stop, text in cases:
+        reply = await reply_to(wire, scripted)
+        assert (reply.stop, reply.text.strip(), reply.usage) == (stop, text.strip(), usual_usage(wire))
+        assert (reply.tool_calls, reply.provider_items) == ((), ())
 
 
 @every_wire
@@ -148,16 +142,11 @@ async def test_writing_to_a_cache_costs_more(wire: Wire) -> None:
 
 
 @every_wire
-@pytest.mark.parametrize(
-    "tokens",
-    [NO_USAGE, Tokens(input=-5), Tokens(output=-1), Tokens(input=10**12)],
-    ids=["absent", "negative input", "negative output", "huge"],
-)
-async def test_usage_that_cannot_be_true_is_unknown(wire: Wire, tokens: Tokens) -> None:
+async def test_usage_that_cannot_be_true_is_unknown(wire: Wire) -> None:
     """A reply without sensible usage is used all the same, and its usage is None rather than nothing."""
-    reply = await reply_to(wire, answer("So.").using(tokens))
-
-    assert (reply.stop, reply.usage) == ("answer", None)
+    for tokens in (NO_USAGE, Tokens(input=-5), Tokens(output=-1), Tokens(input=10**12)):
+        reply = await reply_to(wire, answer("So.").using(tokens))
+        assert (reply.stop, reply.usage) == ("answer", None)
 
 
 @every_wire

@@ -91,18 +91,16 @@ async def test_a_model_without_a_price_has_no_known_usage() -> None:
     assert (reply.stop, reply.usage) == ("answer", None)
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+async def test_thoughts_before_the_answer_are_removed() -> None:
+    """Thoughts before the answer are not part of it."""
+    cases = [
         '{"a": 1}',
         '\n {"a": 1} \n',
         '<think>The user wants {"b": 2}.\n</think>\n\n{"a": 1}',
         '<think></think>{"a": 1}',
-    ],
-)
-async def test_thoughts_before_the_answer_are_removed(said: str) -> None:
-    """Thoughts before the answer are not part of it."""
-    assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
+    ]
+    for said in cases:
+        assert (await reply_to("chat", saying(said))).text == '{"a": 1}'
 
 
 def completion(message: dict[str, object], finish_reason: str = "stop") -> ScriptedReply:
@@ -156,17 +154,15 @@ async def test_fields_of_the_servers_own_go_back() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("scripted", "stop"),
-    [
-        pytest.param(saying("<think>Hm.</think>"), "empty", id="thoughts alone"),
-        pytest.param(raw(b'{"choices": []}'), "empty", id="no choices"),
-        pytest.param(completion({"content": "So"}, "content_filter"), "refused", id="filtered"),
-    ],
-)
-async def test_a_reply_without_an_answer_has_its_own_end(scripted: ScriptedReply, stop: str) -> None:
+async def test_a_reply_without_an_answer_has_its_own_end() -> None:
     """Thoughts without an answer and no completion at all are empty; filtered content is a refusal."""
-    assert (await reply_to("chat", scripted)).stop == stop
+    cases = [
+        (saying("<think>Hm.</think>"), "empty"),  # thoughts alone
+        (raw(b'{"choices": []}'), "empty"),  # no choices
+        (completion({"content": "So"}, "content_filter"), "refused"),  # filtered
+    ]
+    for scripted, stop in cases:
+        assert (await reply_to("chat", scripted)).stop == stop
 
 
 async def test_more_cached_than_sent_is_not_believed() -> None:

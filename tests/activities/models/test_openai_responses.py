@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message
 from chargehand.wire import ErrorType
@@ -107,47 +105,37 @@ def response(
     return raw(json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(
-    ("reason", "stop"), [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
-)
-async def test_an_incomplete_response_says_why(reason: str, stop: str) -> None:
+async def test_an_incomplete_response_says_why() -> None:
     """What was filtered is a refusal; everything else without its end is truncated. Both are paid."""
-    reply = await reply_to("responses", response("incomplete", incomplete_details={"reason": reason}))
+    cases = [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
+    for reason, stop in cases:
+        reply = await reply_to("responses", response("incomplete", incomplete_details={"reason": reason}))
+        assert (reply.stop, reply.usage is not None) == (stop, True)
 
-    assert (reply.stop, reply.usage is not None) == (stop, True)
 
-
-@pytest.mark.parametrize(
-    ("code", "kind", "final"),
-    [
+async def test_a_failed_response_is_a_failure() -> None:
+    """A failure that comes with status 200 is raised like one that comes with its own."""
+    cases = [
         ("server_error", ErrorType.PROVIDER_UNAVAILABLE, False),
         ("rate_limit_exceeded", ErrorType.RATE_LIMITED, False),
         ("invalid_prompt", ErrorType.PROVIDER_REFUSED, True),
         ("", ErrorType.PROVIDER_REFUSED, True),
-    ],
-)
-async def test_a_failed_response_is_a_failure(
-    code: str,
-    kind: ErrorType,
-    final: bool,  # noqa: FBT001  # a column of the table above
-) -> None:
-    """A failure that comes with status 200 is raised like one that comes with its own."""
-    raised, _ = await failure_of(
-        "responses",
-        response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}, usage=None),
-    )
-
-    assert (raised.kind, raised.is_final) == (kind, final)
-    cause = code or "no reason given"
-    assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
+    ]
+    for code, kind, final in cases:
+        raised, _ = await failure_of(
+            "responses",
+            response("failed", error={"code": code, "message": f"Something went wrong with {KEY}."}, usage=None),
+        )
+        assert (raised.kind, raised.is_final) == (kind, final)
+        cause = code or "no reason given"
+        assert raised.message == f"openai could not answer ({cause}): Something went wrong with [redacted]."
 
 
-@pytest.mark.parametrize("status", ["failed", "cancelled", "in_progress"])
-async def test_a_failed_response_that_reports_its_usage_is_charged(status: str) -> None:
+async def test_a_failed_response_that_reports_its_usage_is_charged() -> None:
     """A provider that says what a failure cost bills it: it is a malformed reply with a price, without any key."""
-    reply = await reply_to("responses", response(status, error={"code": "server_error", "message": f"Lost {KEY}."}))
-
-    assert (reply.stop, reply.problem, reply.usage) == ("malformed", "Lost [redacted].", usual_usage("responses"))
+    for status in ("failed", "cancelled", "in_progress"):
+        reply = await reply_to("responses", response(status, error={"code": "server_error", "message": f"Lost {KEY}."}))
+        assert (reply.stop, reply.problem, reply.usage) == ("malformed", "Lost [redacted].", usual_usage("responses"))
 
 
 async def test_a_response_against_policy_is_a_refusal() -> None:
@@ -157,12 +145,11 @@ async def test_a_response_against_policy_is_a_refusal() -> None:
     assert (reply.stop, reply.usage is not None) == ("refused", True)
 
 
-@pytest.mark.parametrize("status", ["in_progress", "queued", "cancelled"])
-async def test_a_response_without_an_end_is_asked_for_again(status: str) -> None:
+async def test_a_response_without_an_end_is_asked_for_again() -> None:
     """A response that is not there yet will not come by waiting for it, for nothing is stored."""
-    raised, _ = await failure_of("responses", response(status, usage=None))
-
-    assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    for status in ("in_progress", "queued", "cancelled"):
+        raised, _ = await failure_of("responses", response(status, usage=None))
+        assert (raised.kind, raised.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
 
 
 async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:

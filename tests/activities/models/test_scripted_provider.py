@@ -40,13 +40,12 @@ async def test_the_canned_session_goes_to_its_end(wire: Wire) -> None:
     assert server.charges == 4
 
 
-@pytest.mark.parametrize("kind", sorted(TASK_TYPES))
-async def test_the_canned_session_answers_whatever_is_asked(kind: str) -> None:
+async def test_the_canned_session_answers_whatever_is_asked() -> None:
     """Every kind of task gets an answer of its own shape."""
-    async with a_provider("responses", canned_session(rounds=0)) as (_, model):
-        reply = await model.complete(a_call("responses", tools=(), answer_type=TASK_TYPES[kind].answer_type))
-
-    assert TASK_TYPES[kind].answer_type.model_validate_json(reply.text)
+    for kind in sorted(TASK_TYPES):
+        async with a_provider("responses", canned_session(rounds=0)) as (_, model):
+            reply = await model.complete(a_call("responses", tools=(), answer_type=TASK_TYPES[kind].answer_type))
+        assert TASK_TYPES[kind].answer_type.model_validate_json(reply.text)
 
 
 async def test_only_what_a_provider_would_bill_is_counted() -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,14 +31,12 @@ def test_any_call_can_be_stored_and_given_back(position: int, tool: str, argumen
         assert call.tool == "read_document"
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        pytest.param(json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than", id="too long to parse"),
-        pytest.param('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON", id="too deep for a parser"),
-        pytest.param(r'{"name": "\ud800"}', "are not valid JSON", id="half a character, which is no UTF-8"),
-    ],
-)
-def test_arguments_that_would_exhaust_or_break_a_store_are_refused(text: str, problem: str) -> None:
+def test_arguments_that_would_exhaust_or_break_a_store_are_refused() -> None:
     """Excessive length and depth, and lone surrogates, are a reason against the call, not a crash."""
-    assert tool_call(0, "id", "read_document", text, OFFERED).malformed.startswith(f"the arguments {problem}")
+    cases = [
+        (json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than"),  # too long to parse
+        ('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON"),  # too deep for a parser
+        (r'{"name": "\ud800"}', "are not valid JSON"),  # half a character, which is no UTF-8
+    ]
+    for text, problem in cases:
+        assert tool_call(0, "id", "read_document", text, OFFERED).malformed.startswith(f"the arguments {problem}")

@@ -3,16 +3,15 @@
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.search.engine import iso_date
 
 
-@pytest.mark.parametrize(
-    ("stated", "iso"),
-    [
+def test_a_date_is_written_one_way() -> None:
+    """ISO 8601, as exactly as the engine said it, in UTC if the zone is known."""
+    cases = [
         ("2026-01-02", "2026-01-02"),
         (" 2026-01-02 ", "2026-01-02"),
         ("2026-01", "2026-01"),
@@ -25,21 +24,19 @@ from activities.search.engine import iso_date
         ("Fri, 02 Jan 2026 10:20:30 GMT", "2026-01-02T10:20:30Z"),
         ("Fri, 02 Jan 2026 10:20:30 -0500", "2026-01-02T15:20:30Z"),
         ("2 Jan 2026 10:20:30 GMT", "2026-01-02T10:20:30Z"),
-    ],
-)
-def test_a_date_is_written_one_way(stated: str, iso: str) -> None:
-    """ISO 8601, as exactly as the engine said it, in UTC if the zone is known."""
-    assert iso_date(stated) == iso
+    ]
+    for stated, iso in cases:
+        assert iso_date(stated) == iso
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [None, "", " ", "yesterday", "3 days ago", "03/04/2026", "2026-13-01", "2026-02-30", "Fri, 32 Jan 2026 1:2:3 GMT",
-     "0001-01-01T00:00:00+23:00", "9" * 10_000],
-)  # fmt: skip
-def test_what_is_no_date_is_left_out(stated: str | None) -> None:
+def test_what_is_no_date_is_left_out() -> None:
     """A wrong date is worse than none."""
-    assert iso_date(stated) is None
+    no_dates = [
+        None, "", " ", "yesterday", "3 days ago", "03/04/2026", "2026-13-01", "2026-02-30",
+        "Fri, 32 Jan 2026 1:2:3 GMT", "0001-01-01T00:00:00+23:00", "9" * 10_000,
+    ]  # fmt: skip
+
+    assert [stated for stated in no_dates if iso_date(stated) is not None] == []
 
 
 @given(st.text())

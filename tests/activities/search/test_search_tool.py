@@ -55,9 +55,9 @@ async def test_hits_are_listed_and_their_words_are_sources() -> None:
     assert engine.asked == [("tides", 8, ("file:/docs",))]
 
 
-@pytest.mark.parametrize(
-    ("hits", "note", "said"),
-    [
+async def test_an_agent_knows_what_the_search_lacks() -> None:
+    """An agent that found nothing is told what to try, and that not everybody answered."""
+    cases: list[tuple[tuple[SearchHit, ...], str, str]] = [
         ((), "", "Nothing was found. Search again with other or fewer words."),
         ((), "One did not answer.", "Nothing was found. Search again with other or fewer words. One did not answer."),
         (
@@ -65,29 +65,24 @@ async def test_hits_are_listed_and_their_words_are_sources() -> None:
             "One did not answer.",
             "One did not answer.",
         ),
-    ],
-)
-async def test_an_agent_knows_what_the_search_lacks(hits: tuple[SearchHit, ...], note: str, said: str) -> None:
-    """An agent that found nothing is told what to try, and that not everybody answered."""
-    answer = await Search(Scripted(*hits, note=note)).use({"query": "q"}, CONTEXT)
-
-    assert answer.output["note"] == said
+    ]
+    for hits, note, said in cases:
+        answer = await Search(Scripted(*hits, note=note)).use({"query": "q"}, CONTEXT)
+        assert answer.output["note"] == said
 
 
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
+def test_a_hit_keeps_its_host() -> None:
+    """Who says it is known by the host, however the address is spelled."""
+    cases: list[tuple[str, str | None]] = [
         ("https://www.A.example/1", "a.example"),
         ("http://a.example.:8080/", "a.example"),
         ("https://user@b.a.example", "b.a.example"),
         ("https://[::1]/", "::1"),
         ("https://[broken/", None),
         ("handbook.md#L1", None),
-    ],
-)
-def test_a_hit_keeps_its_host(url: str, host: str | None) -> None:
-    """Who says it is known by the host, however the address is spelled."""
-    assert SearchHit(title="", snippet="", url=url).host == host
+    ]
+    for url, host in cases:
+        assert SearchHit(title="", snippet="", url=url).host == host
 
 
 @pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": "  "}, {"query": 7}, {"query": ["a"]}])
@@ -101,19 +96,18 @@ async def test_a_call_without_a_query_is_answered_in_words(arguments: dict[str, 
     assert engine.asked == []
 
 
-@pytest.mark.parametrize("size", [0, 100, 700, 900, 1_000, 1_400, 1_700, 1_900, 100_000])
-async def test_an_answer_stays_under_the_cap(size: int) -> None:
+async def test_an_answer_stays_under_the_cap() -> None:
     """However much an engine finds, a model is handed no more than the cap of a tool call."""
-    hits = (
-        SearchHit(title="t" * size, snippet="s" * size, url=f"https://a.example/{number}/{'u' * (size % 997)}")
-        for number in range(20)
-    )
+    for size in (0, 100, 700, 900, 1_000, 1_400, 1_700, 1_900, 100_000):
+        hits = (
+            SearchHit(title="t" * size, snippet="s" * size, url=f"https://a.example/{number}/{'u' * (size % 997)}")
+            for number in range(20)
+        )
+        answer = await Search(Scripted(*hits, note="n" * size)).use({"query": "q"}, CONTEXT)
 
-    answer = await Search(Scripted(*hits, note="n" * size)).use({"query": "q"}, CONTEXT)
-
-    assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
-    assert len(answer.sources) == answer.output["results"]
-    assert answer.sources
+        assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
+        assert len(answer.sources) == answer.output["results"]
+        assert answer.sources
 
 
 async def test_a_place_that_was_found_twice_is_given_once() -> None:

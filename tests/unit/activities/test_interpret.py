@@ -46,9 +46,9 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
     assert interpret(_reply(text), type(answer)) == _result(answer=answer)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
+def test_a_reply_that_does_not_fit_says_why() -> None:
+    """What is not the asked JSON is malformed, with a reason that the model can act on, and the reply cut short."""
+    cases = [
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
         ("[]", "input: Input should be an object"),
@@ -56,11 +56,9 @@ def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, wri
             '{"answer": 1, "gaps": [], "confidence": 1}',
             "answer: Input should be a valid string; contradictions: is required",
         ),
-    ],
-)
-def test_a_reply_that_does_not_fit_says_why(text: str, problem: str) -> None:
-    """What is not the asked JSON is malformed, with a reason that the model can act on, and the reply cut short."""
-    assert interpret(_reply(text), SynthesisAnswer) == _result(stop="malformed", text=text[:2_000], problem=problem)
+    ]
+    for text, problem in cases:
+        assert interpret(_reply(text), SynthesisAnswer) == _result(stop="malformed", text=text[:2_000], problem=problem)
 
 
 def test_depth_is_malformed() -> None:
@@ -109,12 +107,11 @@ def test_tools_asked_for_are_handed_on() -> None:
     assert result == _result(stop="tools", tool_calls=calls, provider_items=({"x": 1},))
 
 
-@pytest.mark.parametrize("stop", ["truncated", "refused", "empty"])
-def test_a_reply_that_is_none_has_its_own_end(stop: Stop) -> None:
+def test_a_reply_that_is_none_has_its_own_end() -> None:
     """Truncated, refused and empty replies are not read as answers, even if they look like one; text is cut."""
-    text = WORK.model_dump_json() + " " * 5_000
-
-    assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])
+    for stop in ("truncated", "refused", "empty"):
+        text = WORK.model_dump_json() + " " * 5_000
+        assert interpret(_reply(text, stop), WorkAnswer) == _result(stop=stop, text=text[:2_000])
 
 
 def test_every_reply_is_one_turn() -> None:

@@ -41,20 +41,17 @@ def test_pass_hat_is_the_chance_that_all_runs_pass() -> None:
     assert pass_hat(runs, 1) == (0.75 + 1.0 + 1.0) / 3
 
 
-@pytest.mark.parametrize(
-    ("answer", "share"),
-    [
+def test_an_answer_has_the_golden_words_and_no_wrong_ones() -> None:
+    """Emphasis, case and kinds of space do not matter; a part of a longer number is another number."""
+    cases = [
         ("It is **26 knots** since 14 April 2025 [S1].", 1.0),
         ("It is 26\u00a0Knots since 2025.", 0.5),
         ("It is 126 knots since 14 April 20250.", 0.0),
         ("It is 26 knots since 14 April 2025, not 30 knots.", 0.0),
-    ],
-)
-def test_an_answer_has_the_golden_words_and_no_wrong_ones(answer: str, share: float) -> None:
-    """Emphasis, case and kinds of space do not matter; a part of a longer number is another number."""
-    case = Case(id="c", goal="Which wind?", answer=("26 knots", "14 April 2025 | 2025-04-14"), wrong=("30 knots",))
-
-    assert answer_share(case, answer) == share
+    ]
+    for answer, share in cases:
+        case = Case(id="c", goal="Which wind?", answer=("26 knots", "14 April 2025 | 2025-04-14"), wrong=("30 knots",))
+        assert answer_share(case, answer) == share
 
 
 def test_a_citation_is_valid_if_a_tool_returned_its_words() -> None:

@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import pytest
-
 from chargehand import Report, SpendLine, SubtaskRecord, Timing, Usage
 from chargehand_cli.advice import advice_on
 
@@ -39,20 +37,16 @@ def session(*agents: str, side_by_side: float = 1, turns: int = 2) -> Report:
     )
 
 
-@pytest.mark.parametrize(
-    ("report", "single_agent"),
-    [
+def test_one_agent_would_do_where_several_gain_nothing() -> None:
+    """One agent is enough unless others have other tools, work at the same time, or share what is too much for one."""
+    cases = [
         (session("reader"), True),
         (session("reader", "reader"), True),
         (session("reader", "reader", side_by_side=2), False),
         (session("reader", "reader", turns=6), False),
         (session("reader", "analyst"), False),
-    ],
-    ids=["one subtask", "the same agent in turn", "side by side", "more turns than one agent has", "two agents"],
-)
-def test_one_agent_would_do_where_several_gain_nothing(report: Report, *, single_agent: bool) -> None:
-    """One agent is enough unless others have other tools, work at the same time, or share what is too much for one."""
-    advice = advice_on(report)
-
-    assert advice.single_agent is single_agent
-    assert advice.reasons[-1].startswith("Plan, report and decisions took 3 of ")
+    ]
+    for report, single_agent in cases:
+        advice = advice_on(report)
+        assert advice.single_agent is single_agent
+        assert advice.reasons[-1].startswith("Plan, report and decisions took 3 of ")

@@ -145,17 +145,15 @@ def test_what_is_still_set_aside_is_said() -> None:
     assert "$0.5000 was still reserved when the report was written." in words
 
 
-@pytest.mark.parametrize(
-    ("wasted", "written"),
-    [
+def test_waste_is_money() -> None:
+    """Turns that cost nothing are no loss."""
+    cases = [
         (Usage(), ""),
         (Usage(turns=2), ""),
         (_WASTED, "$0.0040 of it wasted"),
-    ],
-)
-def test_waste_is_money(wasted: Usage, written: str) -> None:
-    """Turns that cost nothing are no loss."""
-    assert wasted_words(wasted) == written
+    ]
+    for wasted, written in cases:
+        assert wasted_words(wasted) == written
 
 
 def test_a_disclaimer_stands_below_the_answer() -> None:

@@ -130,20 +130,17 @@ def test_marks_of_hostile_quotations_take_no_time(piece: str) -> None:
     assert "<mark>" not in marked(text, [piece * 500 + "x", *["y"] * 500])
 
 
-@pytest.mark.parametrize(
-    "documents",
-    [
+def test_passages_come_from_uploaded_documents_alone() -> None:
+    """No file of this machine, nothing from the web, nothing that is missing or is no list of files is read."""
+    cases: list[tuple[str, ...]] = [
         ("file:///etc/passwd",),
         ("https://example.org/boilers.md",),
         ("artifact:" + "0" * 64 + "/boilers.md",),
         ("artifact:" + "1" * 64 + "/folder/",),
-    ],
-)
-def test_passages_come_from_uploaded_documents_alone(documents: tuple[str, ...]) -> None:
-    """No file of this machine, nothing from the web, nothing that is missing or is no list of files is read."""
-    source = Source(ref="boilers.md#L1", quote="root")
-
-    assert enclose_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
+    ]
+    for documents in cases:
+        source = Source(ref="boilers.md#L1", quote="root")
+        assert enclose_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
 
 
 def test_a_web_source_leads_to_the_quoted_words() -> None:
@@ -225,20 +222,18 @@ def test_subtasks_are_named_by_what_they_are_about() -> None:
     assert ">Compare the ferries&#x27; tide</text>" in plan_graph(records)
 
 
-@pytest.mark.parametrize(
-    ("instruction", "named"),
-    [
+def test_titles_are_short() -> None:
+    """A title ends with its sentence, or between words."""
+    cases = [
         ("Read.", "Read"),
         ("Sum v1.2 of costs. Then stop", "Sum v1.2 of costs"),
         ("The first line\nand another", "The first line"),
         ("word " * 40, "word word word word word word word word word word word word word word…"),
         ("x" * 200, "x" * 71 + "…"),
         ("", ""),
-    ],
-)
-def test_titles_are_short(instruction: str, named: str) -> None:
-    """A title ends with its sentence, or between words."""
-    assert title(instruction) == named
+    ]
+    for instruction, named in cases:
+        assert title(instruction) == named
 
 
 def test_small_amounts_are_said_in_words() -> None:
@@ -251,23 +246,20 @@ def test_small_amounts_are_said_in_words() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("state", "problem", "said"),
-    [
+def test_a_session_without_a_report_says_why() -> None:
+    """Its page has the plan as far as it came, the reason, and the command to go on with."""
+    cases: list[tuple[SessionState, str, tuple[str, ...]]] = [
         ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
         ("cancelled", "", ("There is no report: the session was cancelled.", "chargehand trace s-1")),
-    ],
-)
-def test_a_session_without_a_report_says_why(state: SessionState, problem: str, said: tuple[str, ...]) -> None:
-    """Its page has the plan as far as it came, the reason, and the command to go on with."""
-    status = Status(
-        session="s-1", goal="How <safe>?", state=state, subtasks=report().subtasks, turns=3, max_turns=20,
-        started_at=at(0), deadline_at=at(0) + timedelta(minutes=10),
-    )  # fmt: skip
+    ]
+    for state, problem, said in cases:
+        status = Status(
+            session="s-1", goal="How <safe>?", state=state, subtasks=report().subtasks, turns=3, max_turns=20,
+            started_at=at(0), deadline_at=at(0) + timedelta(minutes=10),
+        )  # fmt: skip
+        page = Page(unfinished_page(status, trace(), problem=problem))
 
-    page = Page(unfinished_page(status, trace(), problem=problem))
-
-    words = " ".join("".join(page.words).split())
-    assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in words] == []
-    assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]
+        words = " ".join("".join(page.words).split())
+        assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in words] == []
+        assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]

@@ -96,9 +96,9 @@ def test_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> 
     assert build_request(RequestOptions(goal="-"), ()).goal == "What is new?"
 
 
-@pytest.mark.parametrize(
-    ("typed", "seconds"),
-    [
+def test_deadlines_are_typed_as_people_do() -> None:
+    """Seconds, minutes, hours, days, and ISO 8601."""
+    cases = [
         ("90", 90),
         ("90s", 90),
         ("1.5m", 90),
@@ -107,18 +107,15 @@ def test_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> 
         ("1d", 86_400),
         ("1h30m", 5_400),
         ("PT10M", 600),
-    ],
-)
-def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
-    """Seconds, minutes, hours, days, and ISO 8601."""
-    request = build_request(RequestOptions(goal="What is new?", deadline=typed), ())
-
-    assert request.limits.deadline == timedelta(seconds=seconds)
+    ]
+    for typed, seconds in cases:
+        request = build_request(RequestOptions(goal="What is new?", deadline=typed), ())
+        assert request.limits.deadline == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    ("typed", "problem"),
-    [
+def test_bad_input_is_named() -> None:
+    """Each problem names its field or its file."""
+    cases = [
         (RequestOptions(goal="  a "), "GOAL: String should have at least 3 characters"),
         (RequestOptions(goal="What is new?", crew="No Crew"), "--crew: "),
         (RequestOptions(goal="What is new?", budget=-1), "--budget: "),
@@ -128,12 +125,10 @@ def test_deadlines_are_typed_as_people_do(typed: str, seconds: int) -> None:
         (RequestOptions(goal="What is new?", deadline="soon"), "--deadline: "),
         (RequestOptions(goal="What is new?", deadline="0"), "--deadline: "),
         (RequestOptions(input="/nowhere.json"), "/nowhere.json cannot be read: No such file or directory"),
-    ],
-)
-def test_bad_input_is_named(typed: RequestOptions, problem: str) -> None:
-    """Each problem names its field or its file."""
-    with pytest.raises(BadRequest, match=problem):
-        build_request(typed, ())
+    ]
+    for typed, problem in cases:
+        with pytest.raises(BadRequest, match=problem):
+            build_request(typed, ())
 
 
 @pytest.mark.parametrize(

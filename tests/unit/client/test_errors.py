@@ -83,9 +83,9 @@ _ACTIVITY_ERROR = ActivityError(
 )
 
 
-@pytest.mark.parametrize(
-    ("cause", "kind", "message"),
-    [
+def test_every_end_without_a_report_has_an_error() -> None:
+    """Cancelled, terminated, timed out and failed sessions are told apart, each with its reason."""
+    cases: list[tuple[Exception, type, str]] = [
         (CancelledError("x"), SessionCancelled, "Session 'session-1' was cancelled."),
         (TerminatedError("by hand"), SessionTerminated, "Session 'session-1' was terminated. by hand"),
         (
@@ -99,13 +99,10 @@ _ACTIVITY_ERROR = ActivityError(
         (ServerError("broken"), SessionFailed, "broken"),
         (_ACTIVITY_ERROR, SessionFailed, "Activity task failed"),
         (ApplicationError("no"), SessionFailed, "no"),
-    ],
-)
-def test_every_end_without_a_report_has_an_error(cause: Exception, kind: type, message: str) -> None:
-    """Cancelled, terminated, timed out and failed sessions are told apart, each with its reason."""
-    told = _told(WorkflowFailureError(cause=cause))
-
-    assert (type(told), str(told)) == (kind, message)
+    ]
+    for cause, kind, message in cases:
+        told = _told(WorkflowFailureError(cause=cause))
+        assert (type(told), str(told)) == (kind, message)
 
 
 @pytest.mark.parametrize(("name", "error_type"), [*((each, each) for each in ErrorType), ("KeyError", None)])

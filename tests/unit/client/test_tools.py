@@ -83,23 +83,20 @@ def test_null_stands_for_a_default() -> None:
     assert by_default.sources[0].ref != given.sources[0].ref
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+def test_what_the_model_can_mend_is_an_answer() -> None:
+    """Wrong arguments never reach the function; both kinds of mistake say what to do."""
+    cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"item": "B"}, "There is no item B; search for its number."),
         (
             {"item": 3, "shelf": 1},
             "The arguments do not fit: item: Input should be a valid string; shelf: is not a kno",
         ),
         ({}, "The arguments do not fit: item: is required. Nothing was done."),
-    ],
-)
-def test_what_the_model_can_mend_is_an_answer(arguments: dict[str, JsonValue], told: str) -> None:
-    """Wrong arguments never reach the function; both kinds of mistake say what to do."""
-    answer = use(stock_level, **arguments)
-
-    assert not answer.ok
-    assert str(answer.output["error"]).startswith(told)
+    ]
+    for arguments, told in cases:
+        answer = use(stock_level, **arguments)
+        assert not answer.ok
+        assert str(answer.output["error"]).startswith(told)
 
 
 def test_a_fault_is_raised() -> None:
@@ -179,45 +176,38 @@ def unserialisable(item: threading.Lock) -> str:
     return str(item)
 
 
-@pytest.mark.parametrize(
-    ("function", "problem"),
-    [
+def test_a_wrong_function_is_refused_with_file_function_and_remedy() -> None:
+    """It is refused where it is defined, before any worker or test uses it."""
+    cases: list[tuple[Callable[..., object], str]] = [
         (no_docstring, "has no docstring; say in one what it does and when to use it"),
         (cast("Callable[..., str]", untyped), "item: has no type; annotate it"),
         (variadic, "items: models pass arguments by name; make it a plain parameter"),
         (Upper, "its name must be lower case"),
         (stray, "thing: its docstring describes it, and it has no such parameter"),
         (unserialisable, "its parameters have no JSON Schema"),
-    ],
-)
-def test_a_wrong_function_is_refused_with_file_function_and_remedy(
-    function: Callable[..., object], problem: str
-) -> None:
-    """It is refused where it is defined, before any worker or test uses it."""
-    with pytest.raises(ToolDefinitionError) as refused:
-        tool(capabilities=[])(function)
-
-    assert str(refused.value).startswith(f"{__file__}:{function.__code__.co_firstlineno}: {function.__name__}: ")
-    assert problem in str(refused.value)
+    ]
+    for function, problem in cases:
+        with pytest.raises(ToolDefinitionError) as refused:
+            tool(capabilities=[])(function)
+        assert str(refused.value).startswith(f"{__file__}:{function.__code__.co_firstlineno}: {function.__name__}: ")
+        assert problem in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
+def test_wrong_options_are_refused() -> None:
+    """Each names the option and the remedy."""
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"capabilities": ["reads_all"]}, "there is no 'reads_all'; there are reads_untrusted"),
         ({"capabilities": [], "time_limit": timedelta(hours=1)}, "at most 10 minutes"),
         ({"capabilities": [], "idempotent": True}, "pass acts=True"),
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, Any], problem: str) -> None:
-    """Each names the option and the remedy."""
+    ]
+    for options, problem in cases:
 
-    def read() -> str:
-        """Read."""
-        return ""
+        def read() -> str:
+            """Read."""
+            return ""
 
-    with pytest.raises(ToolDefinitionError, match=problem):
-        tool(**options)(read)
+        with pytest.raises(ToolDefinitionError, match=problem):
+            tool(**options)(read)
 
 
 def test_a_lookup_takes_arguments_of_its_tool_only() -> None:

@@ -31,9 +31,9 @@ def _limits(json: str) -> bytes:
     return f'{{"goal": "a goal", "limits": {json}}}'.encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_bad_input_is_refused_by_name() -> None:
+    """Whatever is wrong with a request, the refusal says in which field and what."""
+    cases = [
         (b"", "input: is not JSON: Expecting value at line 1, column 1"),
         (b'{"goal": "a go', "input: is not JSON: Unterminated string starting at line 1, column 10"),
         (b'{"goal": "a goal"} x', "input: is not JSON: Extra data at line 1, column 20"),
@@ -95,26 +95,20 @@ def _limits(json: str) -> bytes:
             b'{"goal": "a goal", "tiers": {"agents": {"reader": "huge"}}}',
             "tiers.agents.reader: Input should be 'small', 'medium' or 'large'",
         ),
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_bad_input_is_refused_by_name(data: bytes, message: str) -> None:
-    """Whatever is wrong with a request, the refusal says in which field and what."""
-    assert _refusal(data) == f"Invalid SessionRequest: {message}"
+    ]
+    for data, message in cases:
+        assert _refusal(data) == f"Invalid SessionRequest: {message}"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(b'{"goal": ' + b"[" * DEEP + b"]" * DEEP + b"}", id="arrays"),
-        pytest.param(b'{"goal": ' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}", id="objects"),
-    ],
-)
-def test_depth_is_refused(data: bytes) -> None:
+def test_depth_is_refused() -> None:
     """A text that is nested 100,000 deep neither passes nor brings the reader down."""
-    refusal = _refusal(data)
-
-    assert refusal == "Invalid SessionRequest: input: is nested more than 64 levels deep; no field needs that"
+    cases = [
+        b'{"goal": ' + b"[" * DEEP + b"]" * DEEP + b"}",  # arrays
+        b'{"goal": ' + b'{"a":' * DEEP + b"1" + b"}" * DEEP + b"}",  # objects
+    ]
+    for data in cases:
+        refusal = _refusal(data)
+        assert refusal == "Invalid SessionRequest: input: is nested more than 64 levels deep; no field needs that"
 
 
 def test_encrypted_input_without_keys_names_the_settings() -> None:
@@ -127,22 +121,19 @@ def test_encrypted_input_without_keys_names_the_settings() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("encoding", "found"),
-    [
+def test_only_json_is_read() -> None:
+    """A payload in any other encoding than JSON is refused, known to Temporal or not."""
+    cases = [
         (b"binary/plain", "is binary/plain"),
         (b"binary/null", "is binary/null"),
         (b"json/protobuf", "is json/protobuf"),
         (b"application/x-pickle", "is application/x-pickle"),
         (b"\xff\xfe\x1b", "is ���"),
         (b"", "is missing"),
-    ],
-)
-def test_only_json_is_read(encoding: bytes, found: str) -> None:
-    """A payload in any other encoding than JSON is refused, known to Temporal or not."""
-    refusal = _refusal(b'{"goal": "a goal"}', encoding=encoding)
-
-    assert refusal == f"Invalid SessionRequest: encoding: {found}; send JSON as json/plain"
+    ]
+    for encoding, found in cases:
+        refusal = _refusal(b'{"goal": "a goal"}', encoding=encoding)
+        assert refusal == f"Invalid SessionRequest: encoding: {found}; send JSON as json/plain"
 
 
 def test_an_unknown_encoding_is_refused_whatever_is_expected() -> None:

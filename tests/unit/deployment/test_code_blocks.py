@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import cast, get_type_hints
 
-import pytest
 import typer.main
 from typer.core import TyperGroup
 
@@ -77,37 +76,35 @@ def test_there_are_blocks() -> None:
     }
 
 
-@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == "python"], ids=lambda block: block.page)
-def test_python_compiles(block: Block) -> None:
+def test_python_compiles() -> None:
     """With `await` outside of functions, as in a notebook; every name of ours exists."""
-    tree = compile(block.text, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
-    compile(tree, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for block in (each for each in BLOCKS if each.language == "python"):
+        tree = compile(block.text, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+        compile(tree, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chargehand"):
+                module = importlib.import_module(node.module or "")
+                assert [each.name for each in node.names if not hasattr(module, each.name)] == []
 
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("chargehand"):
-            module = importlib.import_module(node.module or "")
-            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
 
-
-@pytest.mark.parametrize(("page", "words"), list(commands("chargehand")))
-def test_commands_exist_with_their_options(page: str, words: list[str]) -> None:
+def test_commands_exist_with_their_options() -> None:
     """The command line's own parser takes them; nothing is run."""
-    command = cast("VerbGroups", typer.main.get_command(app))
-    command.add_plugin_verbs()
+    root = cast("VerbGroups", typer.main.get_command(app))
+    root.add_plugin_verbs()
+    for page, said in commands("chargehand"):
+        words, command = said, root
+        while isinstance(command, TyperGroup):
+            assert words[0] in command.commands, page
+            command, words = command.commands[words[0]], words[1:]
+        with command.make_context(None, words) as context:
+            assert context.params
 
-    while isinstance(command, TyperGroup):
-        assert words[0] in command.commands, page
-        command, words = command.commands[words[0]], words[1:]
-    with command.make_context(None, words) as context:
-        assert context.params
 
-
-@pytest.mark.parametrize(("page", "words"), list(commands("make")))
-def test_make_has_the_targets(page: str, words: list[str]) -> None:
+def test_make_has_the_targets() -> None:
     """Each word that is no variable is a rule of the Makefile."""
-    rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-
-    assert [word for word in words if "=" not in word and word not in rules] == [], page
+    for page, words in commands("make"):
+        rules = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+        assert [word for word in words if "=" not in word and word not in rules] == [], page
 
 
 def test_requests_are_requests() -> None:

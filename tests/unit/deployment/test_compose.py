@@ -69,16 +69,15 @@ def test_compose_files_fit_the_compose_specification() -> None:
     )
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_images_are_pinned(name: str) -> None:
+def test_images_are_pinned() -> None:
     """Nothing changes under a user's feet: each image has a version, and the server and its tools the same one."""
-    image = SERVICES[name]["image"]
-
-    assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
-    assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
-    dockerfile = DOCKERFILE.read_text(encoding="utf-8")
-    assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
-    assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
+    for name in SERVICES:
+        image = SERVICES[name]["image"]
+        assert re.fullmatch(r"[a-z/-]+:\d+(\.\d+)+", image)
+        assert SERVICES["temporal"]["image"].split(":")[1] == SERVICES["temporal-schema"]["image"].split(":")[1]
+        dockerfile = DOCKERFILE.read_text(encoding="utf-8")
+        assert re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE) == ["$BASE", "$BASE"]
+        assert re.findall(r"^ARG BASE=(\S+)$", dockerfile, re.MULTILINE) == ["python:3.13-slim"]
 
 
 def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
@@ -93,18 +92,18 @@ def test_our_own_images_have_the_version_of_what_is_in_them() -> None:
     assert {tag for found in tags for tag in found} == {version}
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_services_are_bounded(name: str) -> None:
+def test_services_are_bounded() -> None:
     """Memory, processor and logs are limited, privileges dropped, ports open to this machine only; jobs run once."""
-    service = SERVICES[name]
-    ports = cast("list[str]", service.get("ports", []))
+    for name in SERVICES:
+        service = SERVICES[name]
+        ports = cast("list[str]", service.get("ports", []))
 
-    assert set(service["deploy"]["resources"]["limits"]) >= {"cpus", "memory"}
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}
-    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
-    assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
+        assert set(service["deploy"]["resources"]["limits"]) >= {"cpus", "memory"}
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}
+        assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+        assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
 
 
 def test_each_service_waits_for_what_it_needs() -> None:

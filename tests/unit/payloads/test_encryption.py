@@ -115,9 +115,9 @@ def test_encryption_is_off_unless_it_is_asked_for() -> None:
     assert encryption_from(None, None) is None
 
 
-@pytest.mark.parametrize(
-    ("keys", "key_id", "message"),
-    [
+def test_settings_that_cannot_be_used_are_refused() -> None:
+    """Half a setting, or one that cannot be used, is an error: never a start without encryption."""
+    cases: list[tuple[str | None, str | None, str]] = [
         (_keys(one=OLD), None, "CHARGEHAND_ENCRYPTION_KEY_ID is not set"),
         (None, "one", "CHARGEHAND_ENCRYPTION_KEYS is not set"),
         (_keys(one=OLD), "two", "names 'two', which is not among"),
@@ -129,14 +129,11 @@ def test_encryption_is_off_unless_it_is_asked_for() -> None:
         (_keys(**{"a b": OLD}), "a b", "a key id that cannot be used"),
         ("keys.json", "one", "nor the absolute path of a file"),
         ("/does/not/exist", "one", "No such file"),
-    ],
-)
-def test_settings_that_cannot_be_used_are_refused(keys: str | None, key_id: str | None, message: str) -> None:
-    """Half a setting, or one that cannot be used, is an error: never a start without encryption."""
-    with pytest.raises(ProtectionSettingsError, match=message) as refusal:
-        encryption_from(keys, key_id)
-
-    assert base64.b64encode(OLD).decode() not in str(refusal.value)
+    ]
+    for keys, key_id, message in cases:
+        with pytest.raises(ProtectionSettingsError, match=message) as refusal:
+            encryption_from(keys, key_id)
+        assert base64.b64encode(OLD).decode() not in str(refusal.value)
 
 
 def test_a_file_of_keys_that_others_can_read_is_refused(tmp_path: Path) -> None:

@@ -128,21 +128,19 @@ async def test_stored_payloads_are_encrypted(tmp_path: Path) -> None:
     assert b"canary" not in b"".join(file.read_bytes() for file in _files(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
+def test_storage_that_cannot_be_used_is_refused() -> None:
+    """A setting that names no storage is an error that shows how one is named."""
+    cases = [
         ("payloads", "absolute path"),
         ("ftp://host/x", "absolute path"),
         ("s3://", "s3://BUCKET"),
         ("s3://bucket?colour=red", "s3://BUCKET"),
         ("gs://", "gs://BUCKET"),
         ("gs://bucket?colour=red", "gs://BUCKET"),
-    ],
-)
-def test_storage_that_cannot_be_used_is_refused(place: str, message: str) -> None:
-    """A setting that names no storage is an error that shows how one is named."""
-    with pytest.raises(ProtectionSettingsError, match=message):
-        storage_from_text(place, "default")
+    ]
+    for place, message in cases:
+        with pytest.raises(ProtectionSettingsError, match=message):
+            storage_from_text(place, "default")
 
 
 @pytest.mark.parametrize("name", ["CHARGEHAND_STORAGE_THRESHOLD", "CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN"])

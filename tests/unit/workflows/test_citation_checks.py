@@ -1,6 +1,5 @@
 """What the statements of a report rest on."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,9 @@ EVIDENCE = Evidence(
 )
 
 
-@pytest.mark.parametrize(
-    ("statement", "verification"),
-    [
+def test_a_claim_rests_on_what_is_cited_for_it() -> None:
+    """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
+    cases = [
         ("Notice is three months [S1.1].", "quoted"),
         ("The fee is 1995.5 EUR [S1.2].", "quoted"),
         ("The fee is 2,995.50 EUR [S1.2].", "inferred"),
@@ -52,15 +51,12 @@ EVIDENCE = Evidence(
         ("The lease ends.", "inferred"),
         ("The lease does not end.", "unsupported"),
         ("Mice eat cheese.", "unsupported"),
-    ],
-)
-def test_a_claim_rests_on_what_is_cited_for_it(statement: str, verification: str) -> None:
-    """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
-    [claim] = claims_of(statement, EVIDENCE)
-
-    assert claim.verification == verification
-    assert bool(claim.sources) is (verification != "unsupported")
-    assert weakest([claim]) == verification
+    ]
+    for statement, verification in cases:
+        [claim] = claims_of(statement, EVIDENCE)
+        assert claim.verification == verification
+        assert bool(claim.sources) is (verification != "unsupported")
+        assert weakest([claim]) == verification
 
 
 # fmt: off
@@ -115,9 +111,9 @@ def test_lines_that_are_quoted_stay_apart() -> None:
     assert claim.quote == "Notice is given\nthree months before the end."
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_text_is_cut_into_statements() -> None:
+    """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
+    cases: list[tuple[str, list[str]]] = [
         ("One [S3]. Two.\n\nThree.", ["inferred", "inferred", "unsupported"]),
         ("# Title\n\n---\n\n*A remark.*\n\nIn short:\n\n```\ncode 1\n```\n(aside)", []),
         ("All from [S3]:\n\n1. one\n2. two", ["inferred", "inferred"]),
@@ -130,14 +126,11 @@ def test_lines_that_are_quoted_stay_apart() -> None:
         ("**Open:** One.", ["unsupported"]),
         ("这是事实。没有来源[S3]。", ["inferred", "inferred"]),
         ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["inferred"]),
-    ],
-)
-def test_a_text_is_cut_into_statements(text: str, expected: list[str]) -> None:
-    """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
-    found = [claim.verification for claim in claims_of(text, EVIDENCE)]
-
-    assert found[: len(expected)] == expected
-    assert set(found) <= {*expected}
+    ]
+    for text, expected in cases:
+        found = [claim.verification for claim in claims_of(text, EVIDENCE)]
+        assert found[: len(expected)] == expected
+        assert set(found) <= {*expected}
 
 
 def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +16,9 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map("".join)
 
 
-@pytest.mark.parametrize(
-    ("text", "checked"),
-    [
+def test_a_citation_of_nothing_is_removed() -> None:
+    """A number that no source has disappears and leaves a whole sentence; other text stays unchanged."""
+    cases = [
         ("It is so [S1][S3].", "It is so [S1][S3]."),
         ("It is so [S4].", "It is so."),
         ("It is so [S0].", "It is so."),
@@ -35,11 +34,9 @@ TEXTS = st.lists(PIECES, max_size=12).map("".join)
         ("It is so [s1] (S1) S2.", "It is so [s1] (S1) S2."),
         (f"It is so [S{'9' * 5_000}].", "It is so."),
         ("It is so [S٣].", "It is so [S٣]."),
-    ],
-)
-def test_a_citation_of_nothing_is_removed(text: str, checked: str) -> None:
-    """A number that no source has disappears and leaves a whole sentence; other text stays unchanged."""
-    assert checked_citations(text, SOURCES) == checked
+    ]
+    for text, checked in cases:
+        assert checked_citations(text, SOURCES) == checked
 
 
 def test_sources_are_numbered_as_the_text_cites_them() -> None:
@@ -70,20 +67,16 @@ def test_renumbering_keeps_what_is_cited_where(text: str) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize(
-    ("text", "numbered"),
-    [
-        pytest.param(
-            "So [a.md#L1], and [https://c.example/[x]].", "So [S1], and [S3].", id="refs, brackets in them too"
-        ),
-        pytest.param("So [a.md#L1-L9] and [a.md].", "So [a.md#L1-L9] and [a.md].", id="no part of another ref"),
-        pytest.param("So [S2], says [b.pdf#page=2].", "So, says [S2].", id="an agent's own numbers cite nothing"),
-        pytest.param("So (a.md#L1).", "So (a.md#L1).", id="no brackets, no citation"),
-    ],
-)
-def test_refs_become_numbers(text: str, numbered: str) -> None:
+def test_refs_become_numbers() -> None:
     """Exactly the refs in brackets become citations."""
-    assert number_refs(text, {source.ref: number for number, source in enumerate(SOURCES, start=1)}) == numbered
+    cases = [
+        ("So [a.md#L1], and [https://c.example/[x]].", "So [S1], and [S3]."),  # refs, brackets in them too
+        ("So [a.md#L1-L9] and [a.md].", "So [a.md#L1-L9] and [a.md]."),  # no part of another ref
+        ("So [S2], says [b.pdf#page=2].", "So, says [S2]."),  # an agent's own numbers cite nothing
+        ("So (a.md#L1).", "So (a.md#L1)."),  # no brackets, no citation
+    ]
+    for text, numbered in cases:
+        assert number_refs(text, {source.ref: number for number, source in enumerate(SOURCES, start=1)}) == numbered
 
 
 def test_a_ref_that_looks_like_a_number_is_itself() -> None:

@@ -2,16 +2,15 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workflows.rules.deduplication import child_workflow_id, fingerprint, normalise
 
 
-@pytest.mark.parametrize(
-    "said_otherwise",
-    [
+def test_the_way_of_saying_it_does_not_matter() -> None:
+    """Case, white space, punctuation, typographic forms and trivial words make no other piece of work."""
+    cases = [
         "LIST THE COSTS OF THE FERRY HARALD IN 2025",
         "  list the\n\tcosts of the   ferry Harald in 2025 ",
         "List the costs of the ferry “Harald” in 2025!",
@@ -19,18 +18,15 @@ from workflows.rules.deduplication import child_workflow_id, fingerprint, normal
         "List costs, ferry Harald, 2025",
         "**List** the `costs` of the ferry Harald (in 2025)",
         "Ｌｉｓｔ the costs of the ferry Harald in ２０２５",
-    ],
-)
-def test_the_way_of_saying_it_does_not_matter(said_otherwise: str) -> None:
-    """Case, white space, punctuation, typographic forms and trivial words make no other piece of work."""
-    same = fingerprint("analyst", "List the costs of the ferry Harald in 2025")
-
-    assert fingerprint("analyst", said_otherwise) == same
+    ]
+    for said_otherwise in cases:
+        same = fingerprint("analyst", "List the costs of the ferry Harald in 2025")
+        assert fingerprint("analyst", said_otherwise) == same
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_what_changes_the_meaning_matters() -> None:
+    """The order of words, numbers, accents, vowel signs and symbols make another piece of work."""
+    cases = [
         ("Compare Harald with Ida", "Compare Ida with Harald"),
         ("to be", "to do"),
         ("flights from Oslo to Rome", "flights to Oslo from Rome"),
@@ -49,11 +45,9 @@ def test_the_way_of_saying_it_does_not_matter(said_otherwise: str) -> None:
         ("jobs for C++", "jobs for C#"),
         ("find कि", "find की"),
         ("find fee", "find fée"),
-    ],
-)
-def test_what_changes_the_meaning_matters(one: str, other: str) -> None:
-    """The order of words, numbers, accents, vowel signs and symbols make another piece of work."""
-    assert fingerprint("reader", one) != fingerprint("reader", other)
+    ]
+    for one, other in cases:
+        assert fingerprint("reader", one) != fingerprint("reader", other)
 
 
 @given(text=st.text())

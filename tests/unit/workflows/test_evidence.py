@@ -98,21 +98,18 @@ def test_a_source_that_no_tool_returned_is_dropped() -> None:
     assert outcome.sources == (COSTS,)
 
 
-@pytest.mark.parametrize(
-    ("quote", "kept"),
-    [
-        pytest.param("Notice is given three months", "Notice is given three months", id="words as they stand"),
-        pytest.param("given   three\nmonths before", "given   three\nmonths before", id="other white space"),
-        pytest.param("Notice is given six months", HANDBOOK.quote, id="another word"),
-        pytest.param("notice is given", HANDBOOK.quote, id="another case"),
-        pytest.param("  ", HANDBOOK.quote, id="nothing"),
-    ],
-)
-def test_a_quotation_is_verbatim_or_not_the_agents(quote: str, kept: str) -> None:
+def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
     """The agent's quotation is kept only if its words stand in the source; else the source's own words are."""
-    outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ, ())
-
-    assert outcome.sources == (HANDBOOK.model_copy(update={"quote": kept}),)
+    cases = [
+        ("Notice is given three months", "Notice is given three months"),  # words as they stand
+        ("given   three\nmonths before", "given   three\nmonths before"),  # other white space
+        ("Notice is given six months", HANDBOOK.quote),  # another word
+        ("notice is given", HANDBOOK.quote),  # another case
+        ("  ", HANDBOOK.quote),  # nothing
+    ]
+    for quote, kept in cases:
+        outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ, ())
+        assert outcome.sources == (HANDBOOK.model_copy(update={"quote": kept}),)
 
 
 def test_a_quotation_belongs_to_the_first_real_source() -> None:
@@ -122,9 +119,9 @@ def test_a_quotation_belongs_to_the_first_real_source() -> None:
     assert outcome.sources == (COSTS, HANDBOOK)
 
 
-@pytest.mark.parametrize(
-    ("status", "ending"),
-    [
+def test_every_status_is_one_outcome() -> None:
+    """Each status that an agent may give becomes its own kind and reason, with the message where there is one."""
+    cases: list[tuple[str, Outcome]] = [
         ("success", Success()),
         ("partial", Partial(reason="why")),
         ("no_answer", Failure(reason="no_answer", message="why")),
@@ -132,21 +129,17 @@ def test_a_quotation_belongs_to_the_first_real_source() -> None:
         ("out_of_scope", Escalation(reason="out_of_scope", message="why")),
         ("confidence_too_low", Escalation(reason="confidence_too_low", message="why")),
         ("too_big", Escalation(reason="too_big", message="why")),
-    ],
-)
-def test_every_status_is_one_outcome(status: str, ending: Outcome) -> None:
-    """Each status that an agent may give becomes its own kind and reason, with the message where there is one."""
-    outcome = ground(_answer(status=status, content="", confidence=0, message="why"), READ, ())
-
-    assert outcome == ending
+    ]
+    for status, ending in cases:
+        outcome = ground(_answer(status=status, content="", confidence=0, message="why"), READ, ())
+        assert outcome == ending
 
 
-@pytest.mark.parametrize(("said", "taken"), [(-5, 0), (0, 0), (100, 100), (900, 100)])
-def test_confidence_is_a_percentage(said: int, taken: int) -> None:
+def test_confidence_is_a_percentage() -> None:
     """A number outside 0 to 100 is taken as the nearest in it, for the whole and for each claim."""
-    outcome = ground(_answer(_finding(confidence=said), confidence=said), READ, ())
-
-    assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
+    for said, taken in ((-5, 0), (0, 0), (100, 100), (900, 100)):
+        outcome = ground(_answer(_finding(confidence=said), confidence=said), READ, ())
+        assert (outcome.confidence, outcome.findings[0].confidence) == (taken, taken)
 
 
 def test_an_outcome_is_capped() -> None:

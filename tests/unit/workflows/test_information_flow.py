@@ -37,9 +37,9 @@ def _chain(*agents: str) -> tuple[Subtask, ...]:
     )
 
 
-@pytest.mark.parametrize(
-    ("agents", "found"),
-    [
+def test_a_chain_that_ends_outside_with_private_text_is_found() -> None:
+    """Whatever lies between them, what was read in private does not reach one who reads strangers and reaches out."""
+    cases: list[tuple[list[str], dict[str, set[str]]]] = [
         (["reader", "browser"], {"T2": {"T1"}}),
         (["reader", "writer", "browser"], {"T3": {"T2"}}),
         (["browser", "reader"], {}),
@@ -47,11 +47,9 @@ def _chain(*agents: str) -> tuple[Subtask, ...]:
         (["browser", "reader", "poster"], {"T3": {"T2"}}),
         (["supervisor", "browser"], {"T2": {"T1"}}),
         (["browser", "browser"], {}),
-    ],
-)
-def test_a_chain_that_ends_outside_with_private_text_is_found(agents: list[str], found: dict[str, set[str]]) -> None:
-    """Whatever lies between them, what was read in private does not reach one who reads strangers and reaches out."""
-    assert leaks(_chain(*agents), CREW, frozenset()) == found
+    ]
+    for agents, found in cases:
+        assert leaks(_chain(*agents), CREW, frozenset()) == found
 
 
 def test_what_a_session_was_given_counts() -> None:

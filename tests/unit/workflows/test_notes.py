@@ -1,6 +1,5 @@
 """Notes: what an agent may keep, and how much of it."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -31,9 +30,9 @@ def test_a_note_rests_on_what_was_read() -> None:
     assert notes.kept == (Note(claim="Three months.", source=quoted), Note(claim="Nothing on costs."))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+def test_a_note_that_cannot_be_kept_says_why() -> None:
+    """Nothing is kept that was not read, and the model is told what to change."""
+    cases: list[tuple[dict[str, JsonValue], str]] = [
         ({"claim": "Four months.", "ref": "elsewhere.md"}, "No tool has returned this ref"),
         ({"claim": "Four months.", "ref": PAGE.ref, "quote": "four months"}, "does not contain these words"),
         ({"claim": "Long.", "ref": PAGE.ref, "quote": "n" * 601}, "at most 600 characters"),
@@ -41,17 +40,13 @@ def test_a_note_rests_on_what_was_read() -> None:
         ({"claim": "c" * 1_001}, "1 to 1,000 characters"),
         ({"claim": ["a", "b"]}, "are texts"),
         ({"claim": "Kept."}, "kept this note already"),
-    ],
-)
-def test_a_note_that_cannot_be_kept_says_why(arguments: dict[str, JsonValue], problem: str) -> None:
-    """Nothing is kept that was not read, and the model is told what to change."""
-    notes = Notes([Note(claim="Kept.")])
-
-    result = notes.answer(call(**arguments), READ)
-
-    assert not result.ok
-    assert problem in str(result.output)
-    assert notes.kept == (Note(claim="Kept."),)
+    ]
+    for arguments, problem in cases:
+        notes = Notes([Note(claim="Kept.")])
+        result = notes.answer(call(**arguments), READ)
+        assert not result.ok
+        assert problem in str(result.output)
+        assert notes.kept == (Note(claim="Kept."),)
 
 
 @given(st.lists(st.text(min_size=1, max_size=1_000), max_size=8), st.integers(1, 300))

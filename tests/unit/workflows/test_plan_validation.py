@@ -87,65 +87,47 @@ def test_a_good_draft_becomes_the_same_plan() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("subtasks", "errors"),
-    [
-        pytest.param([], ["subtasks: there are none; a plan has at least one"], id="empty"),
-        pytest.param(
+def test_each_rule_refuses_by_itself() -> None:
+    """A draft with one mistake is refused with that mistake and no other."""
+    cases: list[tuple[Any, list[str]]] = [
+        ([], ["subtasks: there are none; a plan has at least one"]),  # empty
+        (
             [_subtask(agent="pirate")],
             ["subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer"],
-            id="unknown agent",
-        ),
-        pytest.param([_subtask(instruction="")], [f"subtask T1: {VAGUE}"], id="no instruction"),
-        pytest.param([_subtask(instruction="Do it")], [f"subtask T1: {VAGUE}"], id="vague"),
-        pytest.param([_subtask(instruction="- - - . . . ? ! x y z")], [f"subtask T1: {VAGUE}"], id="no words"),
-        pytest.param(
+        ),  # unknown agent
+        ([_subtask(instruction="")], [f"subtask T1: {VAGUE}"]),  # no instruction
+        ([_subtask(instruction="Do it")], [f"subtask T1: {VAGUE}"]),  # vague
+        ([_subtask(instruction="- - - . . . ? ! x y z")], [f"subtask T1: {VAGUE}"]),  # no words
+        (
             [_subtask("T1"), _subtask("T1", instruction="Find something else")],
             ["subtask T1: the id occurs 2 times"],
-            id="repeated id",
-        ),
-        pytest.param(
+        ),  # repeated id
+        (
             [_subtask("T1"), _subtask("T2", instruction="find the FACT of T1!")],
             ["subtask T2: gives the same agent the same task as T1"],
-            id="the same twice",
-        ),
-        pytest.param(
-            [_subtask("T1", depends_on=["T9"])],
-            ["subtask T1: depends on 'T9', which is not in the plan"],
-            id="dangling",
-        ),
-        pytest.param(
+        ),  # the same twice
+        ([_subtask("T1", depends_on=["T9"])], ["subtask T1: depends on 'T9', which is not in the plan"]),  # dangling
+        (
             [_subtask("T1"), _subtask("T2", required=["T1"])],
             ["subtask T2: requires 'T1', which is not among its depends_on"],
-            id="required but not an input",
-        ),
-        pytest.param(
+        ),  # required but not an input
+        (
             [_subtask("T1", depends_on=["T1"])],
             ["depends_on: T1 -> T1 is a cycle; no subtask of it could ever start"],
-            id="needs itself",
-        ),
-        pytest.param(
-            [_subtask("1")],
-            ["subtasks.0.id: String should match pattern '^[A-Za-z][A-Za-z0-9_-]{0,19}$'"],
-            id="weird id",
-        ),
-        pytest.param(
+        ),  # needs itself
+        ([_subtask("1")], ["subtasks.0.id: String should match pattern '^[A-Za-z][A-Za-z0-9_-]{0,19}$'"]),  # weird id
+        (
             [_subtask(instruction="word " * 1_000)],
             ["subtasks.0.instruction: String should have at most 4000 characters"],
-            id="endless instruction",
-        ),
-        pytest.param(
+        ),  # endless instruction
+        (
             [_subtask(instruction="Find this\x00 fact")],
             ["subtasks.0.instruction: has a control character (U+0000 at 10); remove it"],
-            id="NUL",
-        ),
-    ],
-)
-def test_each_rule_refuses_by_itself(subtasks: list[SubtaskDraft], errors: list[str]) -> None:
-    """A draft with one mistake is refused with that mistake and no other."""
-    found = _errors(_draft(*subtasks))
-
-    assert found == tuple(errors)
+        ),  # NUL
+    ]
+    for subtasks, errors in cases:
+        found = _errors(_draft(*subtasks))
+        assert found == tuple(errors)
 
 
 def test_a_plan_needs_no_more_turns_than_are_left() -> None:
@@ -267,27 +249,22 @@ def test_whatever_is_written_passes_or_is_refused(draft: PlanAnswer) -> None:
     assert plan is None or {subtask.agent for subtask in plan.subtasks} <= {"reader", "writer"}
 
 
-@pytest.mark.parametrize(
-    "draft",
-    [
-        pytest.param(_draft(*(_subtask(f"T{number}") for number in range(10_000))), id="10,000 subtasks"),
-        pytest.param(_draft(_subtask(instruction="word " * 2_000_000)), id="10 MB instruction"),
-        pytest.param(_draft(_subtask(depends_on=[f"U{number}" for number in range(200_000)])), id="200,000 inputs"),
-        pytest.param(
-            _draft(*(_subtask(f"T{n}", depends_on=[f"T{m}" for m in range(200)] * 20) for n in range(200))),
-            id="everything needs everything",
-        ),
-        pytest.param(_draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))), id="5 KB ids"),
-    ],
-)
-def test_a_huge_draft_is_refused_soon(draft: PlanAnswer) -> None:
+def test_a_huge_draft_is_refused_soon() -> None:
     """No size of draft holds a workflow task up, or makes a refusal that is itself huge."""
-    began = time.process_time()
-
-    found = _errors(draft)
-
-    assert time.process_time() - began < 1.5
-    assert sum(map(len, found)) < 10_000
+    cases = [
+        _draft(*(_subtask(f"T{number}") for number in range(10_000))),  # 10,000 subtasks
+        _draft(_subtask(instruction="word " * 2_000_000)),  # 10 MB instruction
+        _draft(_subtask(depends_on=[f"U{number}" for number in range(200_000)])),  # 200,000 inputs
+        _draft(
+            *(_subtask(f"T{n}", depends_on=[f"T{m}" for m in range(200)] * 20) for n in range(200))
+        ),  # everything needs everything
+        _draft(*(_subtask("T" * 5_000 + str(number)) for number in range(200))),  # 5 KB ids
+    ]
+    for draft in cases:
+        began = time.process_time()
+        found = _errors(draft)
+        assert time.process_time() - began < 1.5
+        assert sum(map(len, found)) < 10_000
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -38,13 +37,12 @@ def test_no_order_of_calls_gets_more_than_is_allowed(amounts: list[JsonValue]) -
     assert sum((Decimal(str(amount)) for amount in allowed), Decimal(0)) <= _TOTAL
 
 
-@pytest.mark.parametrize(
-    "amount", [float("nan"), float("inf"), -0.01, 10**400, 1e300, True, "5", None, [5], {"value": 5}]
-)
-def test_what_is_no_usable_number_is_denied(amount: JsonValue) -> None:
+def test_what_is_no_usable_number_is_denied() -> None:
     """NaN, infinities, negative and huge numbers, and what is no number, count as nothing and are not allowed."""
-    assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {"amount": amount}))
-    assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {}))
+    cases: list[JsonValue] = [float("nan"), float("inf"), -0.01, 10**400, 1e300, True, "5", None, [5], {"value": 5}]
+    for amount in cases:
+        assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {"amount": amount}))
+        assert any("must be a number" in problem for problem in PolicyLedger().violations(_LIMITED, {}))
 
 
 def test_sums_are_exact() -> None:

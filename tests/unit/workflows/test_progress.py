@@ -4,8 +4,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-import pytest
-
 from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
 from workflows.budget.ledger import Amount, Ledger
 from workflows.rules.web_ui import details
@@ -145,17 +143,21 @@ def test_details_draw_the_plan() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["a\n\n# b\n- c", "![x](http://evil.example)", "<img src=x>", "`\\`|`", "from $5 to $6", "[ref]: x", "w" * 5_000],
-)
-def test_no_text_draws_anything_of_its_own(text: str) -> None:
+def test_no_text_draws_anything_of_its_own() -> None:
     """Words of models and users stay in their line: no line, picture, link or formula comes of them."""
-    record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
-
-    drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
-
-    unescaped = re.sub(r"\\[\\`|<>\[\]$]", "", drawn[-1])
-    assert len(drawn) == 8
-    assert not set("[]<>`|$\\") & set(unescaped)
-    assert len(drawn[-1]) < 600
+    cases = [
+        "a\n\n# b\n- c",
+        "![x](http://evil.example)",
+        "<img src=x>",
+        "`\\`|`",
+        "from $5 to $6",
+        "[ref]: x",
+        "w" * 5_000,
+    ]
+    for text in cases:
+        record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
+        drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
+        unescaped = re.sub(r"\\[\\`|<>\[\]$]", "", drawn[-1])
+        assert len(drawn) == 8
+        assert not set("[]<>`|$\\") & set(unescaped)
+        assert len(drawn[-1]) < 600

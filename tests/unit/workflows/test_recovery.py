@@ -6,7 +6,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,9 +71,9 @@ def taken(outcome: Outcome, means: Means, attempts: Attempts | None = None) -> l
 GAVE_UP = "Gave up after 3 failed attempts; last error:"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "actions"),
-    [
+def test_everything_is_tried_in_its_turn() -> None:
+    """With all means at hand, each kind of bad end has its own order of things to try."""
+    cases: list[tuple[Outcome, list[Action]]] = [
         (Success(), [Accept()]),
         (Partial(gaps=("costs",)), [Accept()]),
         (NO_ANSWER, [Refine(), UseFallback("researcher"), GiveUp(f"{GAVE_UP} no_answer.")]),
@@ -84,41 +83,31 @@ GAVE_UP = "Gave up after 3 failed attempts; last error:"
         (CLUELESS, [UseStronger(Tier.LARGE), GiveUp("There is nothing else to try; last error: confidence_too_low.")]),
         (TIMEOUT, [Split(), GiveUp("There is nothing else to try; last error: timeout.")]),
         (TOO_BIG, [Split(), GiveUp("There is nothing else to try; last error: too_big.")]),
-    ],
-    ids=lambda value: value.kind if isinstance(value, Success | Partial) else getattr(value, "reason", ""),
-)
-def test_everything_is_tried_in_its_turn(outcome: Outcome, actions: list[Action]) -> None:
-    """With all means at hand, each kind of bad end has its own order of things to try."""
-    assert taken(outcome, ALL) == actions
+    ]
+    for outcome, actions in cases:
+        assert taken(outcome, ALL) == actions
 
 
-@pytest.mark.parametrize(
-    ("outcome", "actions"),
-    [
+def test_without_means_there_is_less_to_try() -> None:
+    """Nothing is tried for which there is no agent, no tier, no depth and no person."""
+    cases: list[tuple[Outcome, list[Action]]] = [
         (NO_ANSWER, [Refine(), GiveUp("There is nothing else to try; last error: no_answer.")]),
         (AMBIGUOUS, [Refine(), GiveUp("There is nothing else to try; last error: ambiguous_input.")]),
         (OUT_OF_SCOPE, [GiveUp("There is nothing else to try; last error: out_of_scope.")]),
         (UNSURE, [Accept()]),
         (CLUELESS, [GiveUp("There is nothing else to try; last error: confidence_too_low.")]),
         (TOO_BIG, [GiveUp("There is nothing else to try; last error: too_big.")]),
-    ],
-    ids=lambda value: getattr(value, "reason", ""),
-)
-def test_without_means_there_is_less_to_try(outcome: Outcome, actions: list[Action]) -> None:
-    """Nothing is tried for which there is no agent, no tier, no depth and no person."""
-    assert taken(outcome, NONE) == actions
+    ]
+    for outcome, actions in cases:
+        assert taken(outcome, NONE) == actions
 
 
-@pytest.mark.parametrize("reason", HOPELESS)
-def test_what_nothing_helps_is_given_up_at_once(reason: FailureReason) -> None:
-    """A failure that another attempt would only meet again costs no other attempt."""
-    assert taken(Failure(reason=reason), ALL) == [GiveUp(f"Another attempt would not help; last error: {reason}.")]
-
-
-@pytest.mark.parametrize("reason", sorted(set(get_args(FailureReason)) - set(HOPELESS)))
-def test_any_other_failure_is_tried_again(reason: FailureReason) -> None:
-    """Whatever an agent or its tools did wrong may go better with other words or another agent."""
-    assert taken(Failure(reason=reason), ALL)[:2] == [Refine(), UseFallback("researcher")]
+def test_what_nothing_helps_is_given_up_at_once() -> None:
+    """A failure that another attempt would only meet again costs none; any other is tried again."""
+    for reason in get_args(FailureReason):
+        hopeless = [GiveUp(f"Another attempt would not help; last error: {reason}.")]
+        tried = taken(Failure(reason=reason), ALL)[:2]
+        assert tried == (hopeless if reason in HOPELESS else [Refine(), UseFallback("researcher")])
 
 
 def test_a_refinement_that_is_not_worth_while_is_no_attempt() -> None:
@@ -266,10 +255,10 @@ def test_an_accepted_doubt_can_be_built_on() -> None:
     )
 
 
-@pytest.mark.parametrize("outcome", [Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS])
-def test_what_holds_no_doubtful_answer_is_accepted_as_it_is(outcome: Outcome) -> None:
+def test_what_holds_no_doubtful_answer_is_accepted_as_it_is() -> None:
     """Good ends stay what they are, and nothing is made of a question back or of nothing."""
-    assert accepted(outcome) == outcome
+    for outcome in (Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS):
+        assert accepted(outcome) == outcome
 
 
 def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
@@ -292,22 +281,18 @@ def node(name: str, after: tuple[str, ...] = (), required: tuple[str, ...] = ())
     return Subtask(id=name, agent="reader", instruction=f"Find out {name}", depends_on=after, required=required)
 
 
-@pytest.mark.parametrize(
-    ("required", "message"),
-    [
+def test_only_a_required_input_takes_its_dependents_with_it() -> None:
+    """What the plan does not mark as required is a gap; what it does is a reason to skip, and is named."""
+    cases: list[tuple[tuple[str, ...], str | None]] = [
         ((), None),
         (("T2",), None),
         (("T1", "T2"), "It requires T1, which failed."),
         (("T1", "T2", "T3"), "It requires T1, T3, which failed."),
-    ],
-)
-def test_only_a_required_input_takes_its_dependents_with_it(required: tuple[str, ...], message: str | None) -> None:
-    """What the plan does not mark as required is a gap; what it does is a reason to skip, and is named."""
-    outcomes: Mapping[str, Outcome] = {"T1": NO_ANSWER, "T2": Partial(), "T3": TOO_BIG}
-
-    refusal = skip_reason(node("T4", after=("T1", "T2", "T3"), required=required), outcomes)
-
-    assert refusal == (None if message is None else Failure(reason="skipped", message=message))
+    ]
+    for required, message in cases:
+        outcomes: Mapping[str, Outcome] = {"T1": NO_ANSWER, "T2": Partial(), "T3": TOO_BIG}
+        refusal = skip_reason(node("T4", after=("T1", "T2", "T3"), required=required), outcomes)
+        assert refusal == (None if message is None else Failure(reason="skipped", message=message))
 
 
 RECOVERY_PAGE = Path(__file__).parents[3] / "docs" / "recovery.md"

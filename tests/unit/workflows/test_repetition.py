@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -42,9 +41,9 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("earlier", "now"),
-    [
+def test_the_way_of_writing_it_does_not_matter() -> None:
+    """The order of names, and case and white space of plain words, make no other call."""
+    cases: list[tuple[dict[str, JsonValue], dict[str, JsonValue]]] = [
         ({"query": "Ferry costs", "most": 5}, {"most": 5, "query": "Ferry costs"}),
         ({"query": "Ferry costs"}, {"query": "  ferry\tCOSTS "}),
         ({"query": "Größe"}, {"query": "GRÖSSE"}),
@@ -52,16 +51,14 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
         ({"where": {"b": "Oslo", "a": 1}}, {"where": {"a": 1, "b": "oslo"}}),
         ({"sql": "select 'x'"}, {"sql": "select 'x'"}),
         ({}, {}),
-    ],
-)
-def test_the_way_of_writing_it_does_not_matter(earlier: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
-    """The order of names, and case and white space of plain words, make no other call."""
-    assert refuse_repetition(call(now), [asked(call(earlier))]) is not None
+    ]
+    for earlier, now in cases:
+        assert refuse_repetition(call(now), [asked(call(earlier))]) is not None
 
 
-@pytest.mark.parametrize(
-    ("earlier", "now"),
-    [
+def test_what_may_get_another_answer_is_another_call() -> None:
+    """Other words, values and orders are new; so is any letter of a program, a query, an address or a quotation."""
+    cases: list[tuple[dict[str, JsonValue], dict[str, JsonValue]]] = [
         ({"query": "costs"}, {"query": "cost"}),
         ({"query": "costs"}, {"query": "costs", "most": 5}),
         ({"query": "costs"}, {"text": "costs"}),
@@ -73,11 +70,9 @@ def test_the_way_of_writing_it_does_not_matter(earlier: dict[str, JsonValue], no
         ({"code": "if a:\nprint(a)"}, {"code": "if a:\n  print(a)"}),
         ({"url": "https://example.org/Costs"}, {"url": "https://example.org/costs"}),
         ({"query": '"notice period"'}, {"query": '"Notice period"'}),
-    ],
-)
-def test_what_may_get_another_answer_is_another_call(earlier: dict[str, JsonValue], now: dict[str, JsonValue]) -> None:
-    """Other words, values and orders are new; so is any letter of a program, a query, an address or a quotation."""
-    assert refuse_repetition(call(now), [asked(call(earlier))]) is None
+    ]
+    for earlier, now in cases:
+        assert refuse_repetition(call(now), [asked(call(earlier))]) is None
 
 
 def test_another_tool_is_another_call() -> None:
@@ -112,9 +107,9 @@ def test_what_cannot_be_read_is_refused_for_that() -> None:
 A, B, C, D = (query(text) for text in "ABCD")
 
 
-@pytest.mark.parametrize(
-    ("script", "goes_round"),
-    [
+def test_the_third_repetition_is_one_too_many() -> None:
+    """Three rounds that asked for nothing new make a circle, however long it is; a round with anything new is none."""
+    cases = [
         ("A A A", False),
         ("A A A A", True),
         ("A B A B A", True),
@@ -124,13 +119,10 @@ A, B, C, D = (query(text) for text in "ABCD")
         ("A AB AC AD", False),
         ("AA BB CC DD", False),
         ("A - - - -", False),
-    ],
-)
-def test_the_third_repetition_is_one_too_many(script: str, goes_round: bool) -> None:  # noqa: FBT001  # the expected value
-    """Three rounds that asked for nothing new make a circle, however long it is; a round with anything new is none."""
-    rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
-
-    assert is_repetitive(rounds) == goes_round
+    ]
+    for script, goes_round in cases:
+        rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
+        assert is_repetitive(rounds) == goes_round
 
 
 def test_broken_calls_go_round_too() -> None:

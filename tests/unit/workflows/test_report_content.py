@@ -150,37 +150,32 @@ def _plan(**needs: tuple[str, ...]) -> Plan:
     )
 
 
-@pytest.mark.parametrize(
-    ("records", "one_after_another", "critical", "speed_up"),
-    [
-        # 10 s of planning and writing around 10 s of work: nothing overlaps, nothing is gained.
-        pytest.param([_record("T1", 5, 15)], 10, 10, 1.0, id="one"),
-        # 20 s of work done in 10 s of the 20 s: 30 s one after another, 30 / 20.
-        pytest.param([_record("T1", 5, 15), _record("T2", 5, 15)], 20, 10, 1.5, id="two side by side"),
-        pytest.param([_record("T1", 5, 10), _record("T2", 10, 15)], 10, 5, 1.0, id="two in a row"),
-        # T1 5-12 and T2 8-15 overlap by 4 s: 24 / 20.
-        pytest.param([_record("T2", 8, 15), _record("T1", 5, 12)], 14, 7, 1.2, id="two that overlap"),
-        # T1 5-10, then T3 10-15 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
-        pytest.param([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 15)], 20, 10, 1.5, id="a chain"),
-        pytest.param([], 0, 0, 1.0, id="none"),
-    ],
-)
-def test_the_speed_up_is_against_one_after_another(
-    records: list[SubtaskRecord], one_after_another: int, critical: int, speed_up: float
-) -> None:
+def test_the_speed_up_is_against_one_after_another() -> None:
     """A session of 20 s is compared with the same steps in a row: what overlapped is what was gained."""
-    plan = _plan(T1=(), T2=(), T3=("T1",))
+    cases: list[tuple[list[SubtaskRecord], int, int, float]] = [
+        # 10 s of planning and writing around 10 s of work: nothing overlaps, nothing is gained.
+        ([_record("T1", 5, 15)], 10, 10, 1.0),  # one
+        # 20 s of work done in 10 s of the 20 s: 30 s one after another, 30 / 20.
+        ([_record("T1", 5, 15), _record("T2", 5, 15)], 20, 10, 1.5),  # two side by side
+        ([_record("T1", 5, 10), _record("T2", 10, 15)], 10, 5, 1.0),  # two in a row
+        # T1 5-12 and T2 8-15 overlap by 4 s: 24 / 20.
+        ([_record("T2", 8, 15), _record("T1", 5, 12)], 14, 7, 1.2),  # two that overlap
+        # T1 5-10, then T3 10-15 needs it; T2 5-15 beside them. 10 s overlap: 30 / 20.
+        ([_record("T1", 5, 10), _record("T2", 5, 15), _record("T3", 10, 15)], 20, 10, 1.5),  # a chain
+        ([], 0, 0, 1.0),  # none
+    ]
+    for records, one_after_another, critical, speed_up in cases:
+        plan = _plan(T1=(), T2=(), T3=("T1",))
+        timing = timing_of(plan, records, START, _at(20))
 
-    timing = timing_of(plan, records, START, _at(20))
-
-    assert timing == Timing(
-        started_at=START,
-        ended_at=_at(20),
-        wall=timedelta(seconds=20),
-        subtasks_one_after_another=timedelta(seconds=one_after_another),
-        critical_path=timedelta(seconds=critical),
-        speed_up=speed_up,
-    )
+        assert timing == Timing(
+            started_at=START,
+            ended_at=_at(20),
+            wall=timedelta(seconds=20),
+            subtasks_one_after_another=timedelta(seconds=one_after_another),
+            critical_path=timedelta(seconds=critical),
+            speed_up=speed_up,
+        )
 
 
 def test_what_did_not_run_took_no_time() -> None:
@@ -200,20 +195,17 @@ def test_what_did_not_run_took_no_time() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("models", "brain"),
-    [
+def test_the_report_says_who_thought() -> None:
+    """The models that worked on a session are named, and that none was a language model if so."""
+    cases: list[tuple[list[str], str]] = [
         ([], "No model was called."),
         (["extractive", "extractive"], "No language model was used: quoted passages and computed figures only."),
         (["m2", "m1", "m2", ""], "m1, m2"),
         (["extractive", "m1"], "extractive, m1"),
-    ],
-)
-def test_the_report_says_who_thought(models: list[str], brain: str) -> None:
-    """The models that worked on a session are named, and that none was a language model if so."""
-    lines = [SpendLine(agent="reader", model=model, purpose="work", usage=Usage()) for model in models]
-
-    assert brain_of(lines) == brain
+    ]
+    for models, brain in cases:
+        lines = [SpendLine(agent="reader", model=model, purpose="work", usage=Usage()) for model in models]
+        assert brain_of(lines) == brain
 
 
 def test_an_input_is_an_outcome_without_its_bookkeeping() -> None:
@@ -236,22 +228,20 @@ def test_a_session_below_is_told_what_is_known() -> None:
     assert len(long) == 20_000
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "reason"),
-    [
+def test_why_a_session_stopped() -> None:
+    """A limit that was reached is named before anything else that happened, and what cut it short before all."""
+    cases: list[tuple[list[Outcome], str]] = [
         ([Success(), Failure(reason="empty")], "completed"),
         ([Partial(reason="half")], "completed"),
         ([Failure(reason="empty"), Escalation(reason="too_big")], "nothing_succeeded"),
         ([], "nothing_succeeded"),
         ([Success(), Failure(reason="out_of_turns")], "out_of_turns"),
         ([Partial(reason="out_of_budget"), Failure(reason="out_of_turns")], "out_of_budget"),
-    ],
-)
-def test_why_a_session_stopped(outcomes: list[Outcome], reason: str) -> None:
-    """A limit that was reached is named before anything else that happened, and what cut it short before all."""
-    assert stop_reason_of(outcomes, None) == reason
-    assert stop_reason_of(outcomes, "deadline") == "deadline"
-    assert stop_reason_of(outcomes, "finish_now") == "finish_now"
+    ]
+    for outcomes, reason in cases:
+        assert stop_reason_of(outcomes, None) == reason
+        assert stop_reason_of(outcomes, "deadline") == "deadline"
+        assert stop_reason_of(outcomes, "finish_now") == "finish_now"
 
 
 @pytest.mark.parametrize("character", ["a", "€", "\\", "\n"])

@@ -3,7 +3,6 @@
 import re
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,11 +19,9 @@ def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str)
     assert matches(pattern, text) == bool(re.fullmatch(expression, text.casefold(), re.DOTALL))
 
 
-@pytest.mark.parametrize("pattern", ["*a" * 100 + "*b", "*" * 200, "*" + "a" * 199])
-def test_no_pattern_takes_long(pattern: str) -> None:
+def test_no_pattern_takes_long() -> None:
     """The longest request is matched in no time, whatever the pattern."""
-    began = time.process_time()
-
-    matches(pattern, "a" * 20_000)
-
-    assert time.process_time() - began < 0.5
+    for pattern in ("*a" * 100 + "*b", "*" * 200, "*" + "a" * 199):
+        began = time.process_time()
+        matches(pattern, "a" * 20_000)
+        assert time.process_time() - began < 0.5

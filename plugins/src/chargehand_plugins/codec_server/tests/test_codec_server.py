@@ -115,9 +115,9 @@ async def test_what_is_not_encrypted_is_left_alone(url: str) -> None:
     assert [each.data for each in _payloads(body)] == [b"1", b'"x"']
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "status"),
-    [
+async def test_strangers_get_nothing(url: str) -> None:
+    """Without the token, from another web page or for another namespace, nothing is decoded or encoded."""
+    cases: list[tuple[str, dict[str, str], int]] = [
         ("/decode", {"X-Namespace": "default"}, 401),
         ("/decode", {"X-Namespace": "default", "Authorization": "Bearer wrong"}, 401),
         ("/decode", {"X-Namespace": "default", "Authorization": f"Bearer {TOKEN}x"}, 401),
@@ -131,17 +131,13 @@ async def test_what_is_not_encrypted_is_left_alone(url: str) -> None:
         (f"/{TOKEN}/decode", {"X-Namespace": "default", "Origin": UI + ".evil.example"}, 403),
         (f"/{TOKEN}/keys", {"X-Namespace": "default"}, 404),
         (f"/{TOKEN}/x/decode", {"X-Namespace": "default"}, 401),
-    ],
-)
-async def test_strangers_get_nothing(url: str, path: str, headers: dict[str, str], status: int) -> None:
-    """Without the token, from another web page or for another namespace, nothing is decoded or encoded."""
-    sealed = await data_converter(ENCRYPTION).encode(["canary"])
-
-    answered, given, body = await _ask(f"{url}{path}", sealed, headers)
-
-    assert answered == status
-    assert "canary" not in json.dumps(body)
-    assert given.get("Access-Control-Allow-Origin") in (None, UI)
+    ]
+    for path, headers, status in cases:
+        sealed = await data_converter(ENCRYPTION).encode(["canary"])
+        answered, given, body = await _ask(f"{url}{path}", sealed, headers)
+        assert answered == status
+        assert "canary" not in json.dumps(body)
+        assert given.get("Access-Control-Allow-Origin") in (None, UI)
 
 
 async def test_other_pages_are_not_told_that_they_may_ask(url: str) -> None:
@@ -152,15 +148,13 @@ async def test_other_pages_are_not_told_that_they_may_ask(url: str) -> None:
     assert [name for name in headers if name.lower().startswith("access-control")] == []
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"no json", b"[5]", b'{"payloads": 5}', b'{"payloads":[{"words":"x"}]}', b"[" * 100_000, b"\xff"]
-)
-async def test_rubbish_is_refused(url: str, body: bytes) -> None:
+async def test_rubbish_is_refused(url: str) -> None:
     """A body that is no list of payloads is a bad request; the server goes on."""
-    status, _, _ = await _ask(f"{url}/decode", body, BEARER)
-
-    assert status == 400
-    assert (await _ask(f"{url}/health", b"", {}, "GET"))[0] == 200
+    cases = [b"", b"no json", b"[5]", b'{"payloads": 5}', b'{"payloads":[{"words":"x"}]}', b"[" * 100_000, b"\xff"]
+    for body in cases:
+        status, _, _ = await _ask(f"{url}/decode", body, BEARER)
+        assert status == 400
+        assert (await _ask(f"{url}/health", b"", {}, "GET"))[0] == 200
 
 
 async def test_a_missing_key_is_said(url: str) -> None:
@@ -187,19 +181,17 @@ async def test_too_much_is_refused_unread(url: str) -> None:
     assert b" 413 " in status
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
+def test_openness_is_refused() -> None:
+    """A weak token, or an address that others reach without TLS, is refused at the start."""
+    cases: list[tuple[dict[str, str], str]] = [
         ({"token": "short"}, "at least 16 characters"),
         ({"token": "with/slashes/in/the/token"}, "letters, digits"),
         ({"host": "0.0.0.0"}, "requires TLS"),
         ({"host": "codec.example.com"}, "requires TLS"),
-    ],
-)
-def test_openness_is_refused(settings: dict[str, str], message: str) -> None:
-    """A weak token, or an address that others reach without TLS, is refused at the start."""
-    with pytest.raises(ProtectionSettingsError, match=message):
-        CodecServerSettings(**{"token": TOKEN, "converters": {}, **settings})  # pyright: ignore[reportArgumentType]  # one mapping for all cases
+    ]
+    for settings, message in cases:
+        with pytest.raises(ProtectionSettingsError, match=message):
+            CodecServerSettings(**{"token": TOKEN, "converters": {}, **settings})  # pyright: ignore[reportArgumentType]  # one mapping for all cases
 
 
 async def test_a_taken_port_is_said(url: str) -> None:
