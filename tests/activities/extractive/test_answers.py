@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pypdfium2
+import pytest
 
 from activities.contracts import InputOutcome
 from activities.models.extractive.decisions import decide

@@ -9,6 +9,7 @@ from functools import reduce
 from itertools import product
 from urllib.parse import quote
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 

@@ -72,9 +72,6 @@ async def test_a_profile_is_connected_by(monkeypatch: pytest.MonkeyPatch, addres
     assert chargehand.client.service_client.config.target_host == address
 
 
-_DENIED = {"content-type": "application/grpc", "grpc-status": "16", "grpc-message": "Request unauthorized."}
-
-
 async def _deny(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer every call over HTTP/2 as a server of Temporal Cloud answers one with a wrong key."""
     try:
