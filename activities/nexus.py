@@ -5,46 +5,31 @@ is named. Operations other than `run` are answered within seconds, which is all 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import nexusrpc
 from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
-from pydantic import BaseModel
 from temporalio import nexus
 from temporalio.client import WorkflowHandle
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import (
-    Answer,
-    CallDecision,
-    Interruption,
-    Plan,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
-    Report,
-    SessionRequest,
-    Status,
-    UserMessage,
-)
+from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
 from chargehand.interface import Supervisor
+from chargehand.messages import MESSAGES, Row
 from chargehand.nexus import ForSession, OneSession, SessionService
+from chargehand.session import Session
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
-from chargehand.wire import UpdateName
 
 _SECONDS: Final = 8.0
 """For one operation; Nexus allows ten."""
 
-_Result = TypeVar("_Result", bound=BaseModel)
 
-
-@service_handler(service=SessionService)
 class SessionOperations:
     """Carries out the operations by the worker's own client."""
 
@@ -64,12 +49,7 @@ class SessionOperations:
             ) from error
 
     @sync_operation
-    async def status(self, ctx: StartOperationContext, asked: OneSession) -> Status:  # noqa: ARG002  # the SDK's own signature
-        async with _answered(asked.session) as session:
-            return await session.query(Supervisor.status)
-
-    @sync_operation
-    async def result(self, ctx: StartOperationContext, asked: OneSession) -> Report:  # noqa: ARG002  # as above
+    async def result(self, ctx: StartOperationContext, asked: OneSession) -> Report:  # noqa: ARG002  # the SDK's own signature
         async with _answered(asked.session) as session:
             if is_open(await describe_session(nexus.client(), asked.session)):
                 raise ChargehandError(
@@ -78,41 +58,30 @@ class SessionOperations:
             return await session.result()
 
     @sync_operation
-    async def decide_plan(self, ctx: StartOperationContext, asked: ForSession[PlanDecision]) -> Plan:
-        return await _update(ctx, UpdateName.DECIDE_PLAN, asked.session, Plan, asked.message)
-
-    @sync_operation
-    async def decide_call(self, ctx: StartOperationContext, asked: ForSession[CallDecision]) -> Status:
-        return await _update(ctx, UpdateName.DECIDE_CALL, asked.session, Status, asked.message)
-
-    @sync_operation
-    async def answer(self, ctx: StartOperationContext, asked: ForSession[Answer]) -> Status:
-        return await _update(ctx, UpdateName.ANSWER, asked.session, Status, asked.message)
-
-    @sync_operation
-    async def raise_limits(self, ctx: StartOperationContext, asked: ForSession[RaisedLimits]) -> Status:
-        return await _update(ctx, UpdateName.RAISE_LIMITS, asked.session, Status, asked.message)
-
-    @sync_operation
-    async def tell(self, ctx: StartOperationContext, asked: ForSession[UserMessage]) -> Status:
-        return await _update(ctx, UpdateName.TELL, asked.session, Status, asked.message)
-
-    @sync_operation
-    async def interrupt(self, ctx: StartOperationContext, asked: ForSession[Interruption]) -> Status:
-        return await _update(ctx, UpdateName.INTERRUPT, asked.session, Status, asked.message)
-
-    @sync_operation
-    async def edit_plan(self, ctx: StartOperationContext, asked: ForSession[PlanEdit]) -> Plan:
-        return await _update(ctx, UpdateName.EDIT_PLAN, asked.session, Plan, asked.message)
-
-    @sync_operation
-    async def finish_now(self, ctx: StartOperationContext, asked: OneSession) -> Status:
-        return await _update(ctx, UpdateName.FINISH_NOW, asked.session, Status)
-
-    @sync_operation
     async def cancel(self, ctx: StartOperationContext, asked: OneSession) -> None:  # noqa: ARG002  # as above
         async with _answered(asked.session) as session:
             await session.cancel()
+
+
+def _sending(message: Row) -> Callable[..., Awaitable[Any]]:
+    """Send a message, an update once: also if the operation is tried again because its answer was lost."""
+
+    async def send(_: object, ctx: StartOperationContext, asked: Any) -> Any:
+        async with _answered(asked.session) as session:
+            if message.kind == "query":
+                return await Session(nexus.client(), asked.session).send(message, None)
+            sent = [asked.message] if message.takes else []
+            return await session.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                message.name, args=sent, id=ctx.request_id, result_type=message.returns
+            )
+
+    send.__name__, send.__annotations__ = message.name, {}  # the service has the types
+    return sync_operation(send)
+
+
+for _message in MESSAGES.values():
+    setattr(SessionOperations, _message.name, _sending(_message))
+service_handler(service=SessionService)(SessionOperations)
 
 
 async def _refuse_other_workflow(session_id: str) -> None:
@@ -124,16 +93,6 @@ async def _refuse_other_workflow(session_id: str) -> None:
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-
-
-async def _update(
-    ctx: StartOperationContext, name: UpdateName, session_id: str, result: type[_Result], *message: BaseModel
-) -> _Result:
-    """Send an update once, also if the operation is tried again because its answer was lost."""
-    async with _answered(session_id) as session:
-        return await session.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-            name, args=message, id=ctx.request_id, result_type=result
-        )
 
 
 @asynccontextmanager

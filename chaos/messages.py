@@ -19,7 +19,8 @@ from temporalio.service import RPCError
 from chaos.harness import Harness, Outcome, open_harness, script
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
-from chargehand.wire import QueryName, SignalName, UpdateName
+from chargehand.messages import UPDATES
+from chargehand.wire import SignalName
 
 
 async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Result:
@@ -69,12 +70,12 @@ Message = tuple[str, str, bytes, str]
 
 _NAMES: Final = {
     "signal": [SignalName.MAILBOX, SignalName.STEER, "nobody_knows_this", "__temporal_x"],
-    # Not `finish_now`, which makes sense whatever comes with it.
+    # Not those that make sense whatever comes with them.
     "update": [
-        *(UpdateName.DECIDE_PLAN, UpdateName.RAISE_LIMITS, UpdateName.ANSWER, UpdateName.TELL, UpdateName.EDIT_PLAN),
+        *(name for name, row in UPDATES.items() if row.takes and name != "interrupt"),
         "nobody_knows_this",
     ],
-    "query": [QueryName.STATUS, QueryName.PLAN, "nobody_knows_this", "__stack_trace"],
+    "query": ["status", "plan", "nobody_knows_this", "__stack_trace"],
 }
 _CONTENTS: Final = (
     b"",

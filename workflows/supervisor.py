@@ -25,7 +25,8 @@ with workflow.unsafe.imports_passed_through():
         UserMessage,
     )
     from chargehand.converter import join_problems
-    from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
+    from chargehand.messages import Messages, handles
+    from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
     from workflows.admission import Place, list_end
     from workflows.contracts import Steering, SupervisorRequest
@@ -107,17 +108,17 @@ class SupervisorWorkflow:
         else:
             return report
 
-    @workflow.query(name=QueryName.STATUS, description="The session status.")
+    @workflow.query(**handles(Messages.status))
     def status(self) -> Status:
         """Return the session status."""
         return self._progress.status()
 
-    @workflow.query(name=QueryName.PLAN, description="The plan; null until there is one.")
+    @workflow.query(**handles(Messages.plan))
     def plan(self) -> Plan | None:
         """Return the plan."""
         return self._progress.plan
 
-    @workflow.update(name=UpdateName.DECIDE_PLAN, description="Approve, edit or reject the plan.")
+    @workflow.update(**handles(Messages.decide_plan))
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Apply a person's decision; an edited plan is validated like any plan."""
         self._has_decision = True
@@ -135,13 +136,11 @@ class SupervisorWorkflow:
         return plan
 
     @decide_plan.validator
-    def _is_awaited(self, decision: PlanDecision) -> None:
+    def _is_awaited(self, decision: PlanDecision) -> None:  # noqa: ARG002  # the handler's signature
         if self._progress.state != "awaiting_approval" or self._has_decision:
             raise _refusal("This session is not awaiting approval.")
-        if (decision.plan is not None) != (decision.decision == "edit"):
-            raise _refusal("plan: is required with the decision 'edit', and allowed with no other")
 
-    @workflow.update(name=UpdateName.FINISH_NOW, description="Stop and write the report from what there is.")
+    @workflow.update(**handles(Messages.finish_now))
     async def finish_now(self) -> Status:
         """Stop what runs, and write the report from what there is."""
         await _next_task()
@@ -152,7 +151,7 @@ class SupervisorWorkflow:
     def _can_finish(self) -> None:
         self._refuse_if_over()
 
-    @workflow.update(name=UpdateName.RAISE_LIMITS, description="Allow the session more turns, money or time.")
+    @workflow.update(**handles(Messages.raise_limits))
     async def raise_limits(self, raised: RaisedLimits) -> Status:
         """Apply higher limits; a paused session continues."""
         await _next_task()
@@ -170,7 +169,7 @@ class SupervisorWorkflow:
         if not self._is_resuming:
             self._refuse_problems(raised)
 
-    @workflow.update(name=UpdateName.ANSWER, description="Answer the question of a subtask.")
+    @workflow.update(**handles(Messages.answer))
     async def answer(self, answer: Answer) -> Status:
         """Give a person's answer to the subtask that asked."""
         self._answered.add(answer.subtask)
@@ -187,7 +186,7 @@ class SupervisorWorkflow:
                 f"{', '.join(unanswered) or 'none'}."
             )
 
-    @workflow.update(name=UpdateName.DECIDE_CALL, description="Approve, edit or reject a tool call.")
+    @workflow.update(**handles(Messages.decide_call))
     async def decide_call(self, decision: CallDecision) -> Status:
         """Apply a person's decision to the call that it names, once."""
         await _next_task()
@@ -209,7 +208,7 @@ class SupervisorWorkflow:
         except CallRefused as error:
             raise _refusal(str(error)) from None
 
-    @workflow.update(name=UpdateName.EDIT_PLAN, description="Change what has not begun of the plan.")
+    @workflow.update(**handles(Messages.edit_plan))
     async def edit_plan(self, edit: PlanEdit) -> Plan:
         """Follow the plan as edited; what runs and what has ended stays."""
         await _next_task()
@@ -228,7 +227,7 @@ class SupervisorWorkflow:
             except InvalidPlan as error:
                 raise _refusal(str(error)) from None
 
-    @workflow.update(name=UpdateName.TELL, description="Have agents read a message at their next turn.")
+    @workflow.update(**handles(Messages.tell))
     async def tell(self, message: UserMessage) -> Status:
         """Keep a message for the agents that it is for; those that run get it now."""
         await _next_task()
@@ -241,7 +240,7 @@ class SupervisorWorkflow:
         if not self._is_resuming:
             self._refuse_message(message)
 
-    @workflow.update(name=UpdateName.INTERRUPT, description="End the tools that agents are using.")
+    @workflow.update(**handles(Messages.interrupt))
     async def interrupt(self, interruption: Interruption = _ALL) -> Status:
         """End the tools of the agents that run; they go on with their next turn."""
         await _next_task()

@@ -119,7 +119,7 @@ def _repeating(rounds: int, words: str = "") -> Script:
 
 async def _answer(session: Session) -> None:
     await until_state(session, "awaiting_answer")
-    await session.answer("T1", "The one of this year.")
+    await session.answer(subtask="T1", text="The one of this year.")
 
 
 async def _decide_calls(session: Session) -> None:
@@ -163,9 +163,10 @@ async def _finish(session: Session) -> None:
 
 async def _steer(session: Session) -> None:
     await until_state(session, "executing")
-    await session.tell("Only the handbook, please.", subtask="T2")
-    await session.interrupt("T2")
-    await session.edit_plan(AddSubtask(subtask=Subtask(id="T3", agent="reader", instruction="Read the bulletin.")))
+    await session.tell(text="Only the handbook, please.", subtask="T2")
+    await session.interrupt(subtask="T2")
+    added = Subtask(id="T3", agent="reader", instruction="Read the bulletin.")
+    await session.edit_plan(edits=(AddSubtask(subtask=added),))
     await session.finish_now()
 
 

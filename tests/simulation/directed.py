@@ -2,7 +2,7 @@
 
 session = VirtualSession(request, Script().plan(subtask("T1")).work("T1", Held(answer("Late."), seconds=90)))
 session.run_until(60)
-session.update(UpdateName.FINISH_NOW)
+session.update("finish_now")
 report = session.report()
 """
 
@@ -17,7 +17,6 @@ from activities.model_turn.activity import interpret
 from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Report, SessionRequest, Status
-from chargehand.wire import QueryName, UpdateName
 from chargehand_worker.in_memory.exchange import Answer, Update
 from chargehand_worker.in_memory.executions import Execution
 from chargehand_worker.in_memory.jobs import PAYLOADS
@@ -93,7 +92,7 @@ class VirtualSession:
         """Let everything happen up to a moment, in seconds since the start."""
         self._server.run_until(round(seconds * _SECOND))
 
-    def update(self, name: UpdateName, argument: object = None) -> Update:
+    def update(self, name: str, argument: object = None) -> Update:
         """Send an update; returns what becomes of it."""
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
         return self._server.update(ROOT, f"update {len(self._server.updates)}", name, payloads)
@@ -109,7 +108,7 @@ class VirtualSession:
 
     def status(self) -> Status:
         """Ask the running session."""
-        found = self._server.query(ROOT, QueryName.STATUS)
+        found = self._server.query(ROOT, "status")
         assert found is not None
         return PAYLOADS.from_payload(found, Status)
 

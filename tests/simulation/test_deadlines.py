@@ -9,7 +9,6 @@ from activities.contracts import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Answer, Limits, Report, SessionRequest, Source
-from chargehand.wire import UpdateName
 from tests.scripted_model import (
     COST,
     Held,
@@ -82,7 +81,7 @@ def test_a_session_below_that_is_stopped_hands_back_spend_and_findings(stop: str
     session = VirtualSession(limited(deadline=60), script)
     session.run_until(30)
     if stop == "finish_now":
-        session.update(UpdateName.FINISH_NOW)
+        session.update("finish_now")
     result = session.report()
 
     assert [(record.state, record.reason) for record in result.subtasks] == [("partial", stop)]
@@ -124,7 +123,7 @@ def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None
     """The answer stands in the next instruction; one that comes too late changes nothing."""
     session = VirtualSession(_asking(timedelta(minutes=4), timedelta(minutes=10)), _unsure())
     session.run_until(seconds)
-    session.update(UpdateName.ANSWER, Answer(subtask="T1", text=MEANT))
+    session.update("answer", Answer(subtask="T1", text=MEANT))
     session.report()
 
     assert any(MEANT in task.instruction for task in session.tasks(WorkTask)) == (seconds < 240)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from chargehand.contracts import Answer, Interruption, PlanDecision, PlanEdit, Status, UserMessage
-from chargehand.wire import QueryName, UpdateName
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants
@@ -97,38 +96,38 @@ class DecisionCore(RuleBasedStateMachine):
     def finish_now(self, after: int, *, really: bool) -> None:
         self._let_happen(after)
         if really:
-            self._update(UpdateName.FINISH_NOW)
+            self._update("finish_now")
 
     @rule(after=_EVENTS, turns=_TURNS, dollars=_DOLLARS, seconds=_SECONDS)
     def raise_limits(self, after: int, turns: int | None, dollars: Decimal | None, seconds: int | None) -> None:
         self._let_happen(after)
         self.laws.raised(turns, dollars, None if seconds is None else timedelta(seconds=seconds))
-        self._update(UpdateName.RAISE_LIMITS, {"max_turns": turns, "budget_usd": dollars, "deadline": seconds})
+        self._update("raise_limits", {"max_turns": turns, "budget_usd": dollars, "deadline": seconds})
 
     @rule(after=_EVENTS, really_not=_SELDOM)
     def decide(self, after: int, *, really_not: bool) -> None:
         self._let_happen(after)
-        self._update(UpdateName.DECIDE_PLAN, PlanDecision(decision="reject" if really_not else "approve"))
+        self._update("decide_plan", PlanDecision(decision="reject" if really_not else "approve"))
 
     @rule(after=_EVENTS, subtask=st.sampled_from(["T1", "T2", "T3"]))
     def answer(self, after: int, subtask: str) -> None:
         self._let_happen(after)
-        self._update(UpdateName.ANSWER, Answer(subtask=subtask, text="The first reading is meant."))
+        self._update("answer", Answer(subtask=subtask, text="The first reading is meant."))
 
     @rule(after=_EVENTS, subtask=_SUBTASKS)
     def tell(self, after: int, subtask: str | None) -> None:
         self._let_happen(after)
-        self._update(UpdateName.TELL, UserMessage(text=f"Message {self.updates}.", subtask=subtask))
+        self._update("tell", UserMessage(text=f"Message {self.updates}.", subtask=subtask))
 
     @rule(after=_EVENTS, subtask=_SUBTASKS)
     def interrupt(self, after: int, subtask: str | None) -> None:
         self._let_happen(after)
-        self._update(UpdateName.INTERRUPT, Interruption(subtask=subtask))
+        self._update("interrupt", Interruption(subtask=subtask))
 
     @rule(after=_EVENTS, edits=st.lists(_EDITS, min_size=1, max_size=3))
     def edit(self, after: int, edits: list[dict[str, object]]) -> None:
         self._let_happen(after)
-        self._update(UpdateName.EDIT_PLAN, PlanEdit.model_validate({"edits": edits}))
+        self._update("edit_plan", PlanEdit.model_validate({"edits": edits}))
 
     @rule(after=_EVENTS, which=_WHICH)
     def duplicate_a_message(self, after: int, which: int) -> None:
@@ -141,7 +140,7 @@ class DecisionCore(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         """Whoever watches is answered and changes nothing."""
-        found = self.server.query(ROOT, QueryName.STATUS)
+        found = self.server.query(ROOT, "status")
         assert found is not None
         status: Status = PAYLOADS.from_payload(found, Status)
         assert status.session == ROOT
@@ -163,7 +162,7 @@ class DecisionCore(RuleBasedStateMachine):
             for _ in range(events):
                 self.server.step()
 
-    def _update(self, name: UpdateName, argument: object = None) -> None:
+    def _update(self, name: str, argument: object = None) -> None:
         self.updates += 1
         payloads = [] if argument is None else [PAYLOADS.to_payload(argument)]
         self.server.update(ROOT, f"update {self.updates}", name, payloads)

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Interruption, Limits, PlanEdit, Report, SessionRequest, UserMessage
-from chargehand.wire import UpdateName
 from chargehand_worker.in_memory.exchange import Update
 from tests.scripted_model import Held, Script, answer, plan, report, subtask, use
 from tests.simulation.directed import VirtualSession
@@ -25,7 +24,7 @@ ENDS = {"topic T1": 30, "topic X1": 40, "topic T2": 50}
 """When the agents end, by words of their instructions."""
 
 
-def _at_every_moment(name: UpdateName, argument: object) -> Iterator[tuple[int, VirtualSession, Update, Report]]:
+def _at_every_moment(name: str, argument: object) -> Iterator[tuple[int, VirtualSession, Update, Report]]:
     for moment in MOMENTS:
         session = VirtualSession(GOAL, SCRIPT)
         session.run_until(moment)
@@ -43,7 +42,7 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
     usual = VirtualSession(GOAL, SCRIPT)
     usual.report()
     refused: list[int] = []
-    for moment, session, update, result in _at_every_moment(UpdateName.TELL, UserMessage(text=TEXT)):
+    for moment, session, update, result in _at_every_moment("tell", UserMessage(text=TEXT)):
         if update.failure is not None:
             refused.append(moment)
         for words, end in ENDS.items():
@@ -59,7 +58,7 @@ def test_a_message_is_read_by_all_agents_at_any_moment_or_refused() -> None:
 
 def test_an_interruption_discards_no_call_at_any_moment() -> None:
     """Every reply is used, and every subtask ends as it would have."""
-    for _, session, _, result in _at_every_moment(UpdateName.INTERRUPT, Interruption()):
+    for _, session, _, result in _at_every_moment("interrupt", Interruption()):
         assert session.replies == result.usage.turns
         assert {record.state for record in result.subtasks} == {"success"}
         assert result.gaps == ()
@@ -72,7 +71,7 @@ def test_an_edit_takes_effect_as_a_whole_or_is_refused_at_any_moment() -> None:
         {"edits": [{"edit": "drop", "subtask": "T2"}, {"edit": "add", "subtask": {**added, "tier": None}}]}
     )
     accepted: list[bool] = []
-    for _, _, update, result in _at_every_moment(UpdateName.EDIT_PLAN, edit):
+    for _, _, update, result in _at_every_moment("edit_plan", edit):
         accepted.append(update.failure is None)
         ids = [record.id for record in result.subtasks]
         assert ids == ["N1", "T1", "T3" if accepted[-1] else "T2"]
@@ -94,7 +93,7 @@ def test_a_session_remembers_only_so_many_edits() -> None:
     edits = [{"edit": "reword", "subtask": "T2", "instruction": text} for text in texts]
     updates: list[Update] = []
     for moment in range(31, 37):
-        updates.append(session.update(UpdateName.EDIT_PLAN, PlanEdit.model_validate({"edits": edits})))
+        updates.append(session.update("edit_plan", PlanEdit.model_validate({"edits": edits})))
         session.run_until(moment)
     status = session.status()
 
@@ -115,7 +114,7 @@ def test_a_paused_session_goes_on_without_what_was_dropped() -> None:
     paused = session.status()
     waiting = [record.id for record in paused.subtasks if record.state == "waiting"]
     edit = {"edits": [{"edit": "drop", "subtask": id_} for id_ in waiting]}
-    session.update(UpdateName.EDIT_PLAN, PlanEdit.model_validate(edit))
+    session.update("edit_plan", PlanEdit.model_validate(edit))
     result = session.report()
 
     assert paused.state == "paused"

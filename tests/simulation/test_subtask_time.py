@@ -6,7 +6,6 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RaisedLimits, Report, SessionRequest
-from chargehand.wire import UpdateName
 from tests.scripted_model import Held, Script, answer, keep_using, plan, subtask, topics, use
 from tests.simulation.directed import VirtualSession
 from tests.workflows.test_note_taking import QUOTED, READ, note
@@ -106,7 +105,7 @@ def test_waiting_for_a_grant_is_not_the_agents_time() -> None:
     session = VirtualSession(timed(60, max_turns=6, on_limit="pause"), script)
     session.run_until(raised_at)
     paused = session.status()
-    session.update(UpdateName.RAISE_LIMITS, RaisedLimits(max_turns=20))
+    session.update("raise_limits", RaisedLimits(max_turns=20))
     result = session.report()
 
     assert paused.state == "paused"

@@ -3,12 +3,16 @@
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+from hypothesis import find, reject
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, JsonValue
+from pydantic import AfterValidator, BaseModel, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
+
+from chargehand.messages import Row
 
 Model = TypeVar("Model", bound=BaseModel)
 Strategy = st.SearchStrategy[Any]
@@ -20,7 +24,21 @@ _TYPED = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_s
 def contracts(model: type[Model], text: st.SearchStrategy[str] = TEXT) -> st.SearchStrategy[Model]:
     """Build a contract with all of its fields; `text` draws the strings that have no constraint."""
     fields = {name: _values(field.annotation, field.metadata, text) for name, field in model.model_fields.items()}
-    return st.builds(model, **fields)
+    return st.builds(partial(_build, model), **fields)
+
+
+def _build(model: type[Model], /, **fields: Any) -> Model:
+    try:
+        return model(**fields)
+    except ValidationError as error:
+        if {each["type"] for each in error.errors()} != {"value_error"}:
+            raise
+        return reject()  # a rule that binds fields to each other
+
+
+def examples(message: Row) -> list[BaseModel]:
+    """Build what an update takes, as the arguments of its handler."""
+    return [find(contracts(message.takes), lambda _: True)] if message.takes else []
 
 
 def json_values(text: st.SearchStrategy[str] = TEXT) -> Strategy:
@@ -52,7 +70,8 @@ def _generic(origin: Any, arguments: tuple[Any, ...], metadata: list[Any], text:
         return st.one_of([_values(each, metadata, text) for each in arguments])
     if origin is dict:
         return st.dictionaries(*(_values(each, [], text) for each in arguments), max_size=2)
-    return st.lists(_values(arguments[0], [], text), max_size=2).map(origin)
+    least = max((each.min_length for each in metadata if getattr(each, "min_length", None)), default=0)
+    return st.lists(_values(arguments[0], [], text), min_size=least, max_size=2).map(origin)
 
 
 def _flat(metadata: tuple[Any, ...]) -> list[Any]:

@@ -56,7 +56,7 @@ async def test_a_question_stands_in_the_status_and_its_answer_in_the_next_instru
         await until(lambda: _has_ended(session, "T2"))
         asking = await session.status()
         before = _instructions(opened)
-        after_update = await session.answer("T1", MEANT)
+        after_update = await session.answer(subtask="T1", text=MEANT)
         result = await session.result()
 
     [question] = asking.questions
@@ -88,10 +88,10 @@ async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEn
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1"))
         with pytest.raises(UpdateRefused, match="subtask: 'T2' has no open question; subtasks that have one: T1"):
-            await session.answer("T2", MEANT)
-        await session.answer("T1", MEANT)
+            await session.answer(subtask="T2", text=MEANT)
+        await session.answer(subtask="T1", text=MEANT)
         with pytest.raises(UpdateRefused, match="subtask: 'T1' has no open question; subtasks that have one: none"):
-            await session.answer("T1", "The calendar year.")
+            await session.answer(subtask="T1", text="The calendar year.")
         held.released.set()
         result = await session.result()
 
@@ -104,10 +104,10 @@ async def test_two_subtasks_ask_at_once_and_are_answered_apart(environment: Open
     async with environment(unsure("T1", "T2")) as opened:
         session = await opened.chargehand.start(GOAL)
         await until(lambda: _asks(session, "T1", "T2"))
-        await session.answer("T2", f"{MEANT} For T2.")
+        await session.answer(subtask="T2", text=f"{MEANT} For T2.")
         await until(lambda: _asks(session, "T1"))
         between = await session.status()
-        await session.answer("T1", f"{MEANT} For T1.")
+        await session.answer(subtask="T1", text=f"{MEANT} For T1.")
         result = await session.result()
 
     answered = [told for told in _instructions(opened) if MEANT in told]

@@ -1,10 +1,8 @@
 """With a caller key, only who has it changes a session, whatever the server lets through."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 from temporalio.client import (
     Client,
     Interceptor,
@@ -16,33 +14,14 @@ from temporalio.client import (
 
 from chargehand import Chargehand
 from chargehand.caller_key import SETTING, CallerKey, SignUpdates
-from chargehand.contracts import (
-    Answer,
-    CallDecision,
-    DropSubtask,
-    Interruption,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
-    SessionRequest,
-    UserMessage,
-)
-from chargehand.wire import UpdateName
+from chargehand.contracts import PlanDecision, SessionRequest
+from chargehand.messages import UPDATES
 from tests.scripted_model import Script, answer, topics
+from tests.unit.strategies import examples
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
 
 KEY = "a key of the operator's, 32 or more"
-UPDATES: dict[UpdateName, Sequence[BaseModel]] = {
-    UpdateName.DECIDE_PLAN: [PlanDecision(decision="approve")],
-    UpdateName.RAISE_LIMITS: [RaisedLimits(max_turns=1_000)],
-    UpdateName.FINISH_NOW: [],
-    UpdateName.ANSWER: [Answer(subtask="T1", text="2026")],
-    UpdateName.DECIDE_CALL: [CallDecision(call="c1", hash="0" * 64, decision="approve")],
-    UpdateName.TELL: [UserMessage(text="Spend more.")],
-    UpdateName.INTERRUPT: [Interruption()],
-    UpdateName.EDIT_PLAN: [PlanEdit(edits=(DropSubtask(subtask="T1"),))],
-}
 
 
 class Forge(Interceptor):
@@ -90,13 +69,13 @@ async def test_only_signed_updates_change_a_session(
             with_interceptors(chargehand.client, sign, Forge(id=session.id)),
             with_interceptors(chargehand.client, sign, Forge(args=[PlanDecision(decision="reject")])),
         ]
-        tried = [(stranger, UpdateName.DECIDE_PLAN, other) for stranger in strangers[2:]]
-        tried += [(stranger, name, session) for stranger in strangers[:2] for name in UpdateName]
+        tried = [(stranger, "decide_plan", other) for stranger in strangers[2:]]
+        tried += [(stranger, name, session) for stranger in strangers[:2] for name in UPDATES]
         refusals: list[str] = []
         for stranger, name, to in tried:
             handle: Any = stranger.get_workflow_handle(to.id)
             with pytest.raises(WorkflowUpdateFailedError) as refused:
-                await handle.execute_update(name, args=UPDATES[name])
+                await handle.execute_update(name, args=examples(UPDATES[name]))
             refusals.append(str(refused.value.cause))
         before = [(await each.status()).state for each in (session, other)]
         signing = Chargehand(with_interceptors(chargehand.client, sign), chargehand.task_queue)

@@ -33,7 +33,7 @@ from chargehand.history.status import read_status
 from chargehand.payloads.encryption import Encryption
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import ErrorType, UpdateName
+from chargehand.wire import ErrorType
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, request_tool, subtask, use
 from tests.workflows.conftest import OpenEnvironment
@@ -186,7 +186,7 @@ async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironm
                 told.append((event.subtask, event.is_open))
             if isinstance(event, QuestionEvent) and event.is_open:
                 answer = {"subtask": event.question.subtask, "text": MEANT}
-                await handle.execute_update(UpdateName.ANSWER, answer)  # pyright: ignore[reportUnknownMemberType]  # SDK
+                await handle.execute_update("answer", answer)  # pyright: ignore[reportUnknownMemberType]  # SDK
 
     assert told == [
         *("planning", "executing", "awaiting_answer", ("T1", True)),
@@ -207,7 +207,7 @@ async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
             if event.is_open:
                 assert (await session.status()).calls == (event.call,)
                 decision = {"call": event.call.id, "hash": event.call.hash, "decision": "approve"}
-                await handle.execute_update(UpdateName.DECIDE_CALL, decision)  # pyright: ignore[reportUnknownMemberType]  # SDK
+                await handle.execute_update("decide_call", decision)  # pyright: ignore[reportUnknownMemberType]  # SDK
 
     assert told == [("T1", "refund", {"amount": 10}, True), ("T1", "refund", {"amount": 10}, False)]
 

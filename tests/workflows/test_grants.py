@@ -12,7 +12,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
-from chargehand.wire import ErrorType, SignalName, UpdateName
+from chargehand.wire import ErrorType, SignalName
 from tests.scripted_model import COST, Held, Script, Turn, answer, reply, report, subtask, topics, use
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -114,7 +114,7 @@ async def test_limits_cannot_be_raised_by_nonsense(forgetful: OpenEnvironment, r
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         with pytest.raises(WorkflowUpdateFailedError) as failure:
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                UpdateName.RAISE_LIMITS, raised
+                "raise_limits", raised
             )
         held.released.set()
         result = await session.result()

@@ -28,9 +28,10 @@ from temporalio.service import RPCError
 
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
+from chargehand.messages import MESSAGES
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import PayloadDirectory, Storage
-from chargehand.wire import ErrorType, QueryName, SignalName, UpdateName, WorkflowType
+from chargehand.wire import ErrorType, SignalName, WorkflowType
 from tests.environment import SessionEnvironment, open_environment
 from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
 from tests.parameters import first_fast
@@ -153,7 +154,7 @@ async def _send(handle: WorkflowHandle[Any, Any], name: str, payload: Payload, t
         try:
             if name in set(SignalName):
                 await handle.signal(name, value)
-            elif name in set(QueryName):
+            elif name in {"status", "plan"}:
                 await handle.query(name, value, result_type=RawValue)
             else:
                 await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
@@ -171,8 +172,8 @@ async def test_hostile_messages_change_nothing(client: Client, tmp_path: Path, p
         await until_state(session, "awaiting_approval")
         handle, turn = opened.anyone.get_workflow_handle(session.id), asyncio.Semaphore(5)
         chosen = payloads(SMALL, 6)
-        for name in (*SignalName, *UpdateName, *QueryName):
-            if name != UpdateName.FINISH_NOW:
+        for name in (*SignalName, *MESSAGES):
+            if name != "finish_now":
                 await asyncio.gather(*(_send(handle, name, payload, turn) for payload in chosen))
         await session.approve()
         result = await asyncio.wait_for(session.result(), 90)

@@ -16,7 +16,6 @@ from chargehand.contracts import (
     SessionRequest,
 )
 from chargehand.errors import UpdateRefused
-from chargehand.wire import UpdateName
 from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -55,7 +54,7 @@ async def test_what_has_not_begun_is_edited_and_the_rest_goes_on(forgetful: Open
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         one, other = [
             await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                UpdateName.EDIT_PLAN, {"edits": edits}, id="once", result_type=Plan
+                "edit_plan", {"edits": edits}, id="once", result_type=Plan
             )
             for _ in range(2)
         ]
@@ -102,7 +101,7 @@ async def test_an_edit_is_refused_as_a_whole_with_the_reason(environment: OpenEn
         await first.reached.wait()
         for reason, edits in refused.items():
             with pytest.raises(UpdateRefused, match=reason):
-                await session.edit_plan(*PlanEdit.model_validate({"edits": edits}).edits)
+                await session.edit_plan(edits=PlanEdit.model_validate({"edits": edits}).edits)
         plan = await session.plan()
         first.released.set()
         result = await asyncio.wait_for(session.result(), 60)
@@ -119,11 +118,13 @@ async def test_a_plan_is_edited_before_it_is_approved(environment: OpenEnvironme
     async with environment(Script().plan(*PLAN)) as opened:
         session = await opened.chargehand.start(request)
         await until_state(session, "awaiting_approval")
-        await session.edit_plan(DropSubtask(subtask="T4"), DropSubtask(subtask="T3"))
+        await session.edit_plan(edits=(DropSubtask(subtask="T4"), DropSubtask(subtask="T3")))
         await session.edit_plan(
-            RewordSubtask(subtask="T1", instruction="Find out about the tides only, please."),
-            RerouteSubtask(subtask="T2", agent="analyst"),
-            ReorderSubtask(subtask="T5", depends_on=()),
+            edits=(
+                RewordSubtask(subtask="T1", instruction="Find out about the tides only, please."),
+                RerouteSubtask(subtask="T2", agent="analyst"),
+                ReorderSubtask(subtask="T5", depends_on=()),
+            )
         )
         await session.approve()
         result = await asyncio.wait_for(session.result(), 60)
@@ -143,15 +144,15 @@ async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironmen
         await first.reached.wait()
         item = added("T2", ["T1"])
         item["subtask"]["for_each"] = "T1"
-        await session.edit_plan(*PlanEdit.model_validate({"edits": [item]}).edits)
+        await session.edit_plan(edits=PlanEdit.model_validate({"edits": [item]}).edits)
         first.released.set()
         await growing.reached.wait()
         with pytest.raises(UpdateRefused, match="'T2' has begun"):
-            await session.edit_plan(DropSubtask(subtask="T2"))
-        await session.edit_plan(*PlanEdit.model_validate({"edits": [added("T3", ["T2"])]}).edits)
+            await session.edit_plan(edits=(DropSubtask(subtask="T2"),))
+        await session.edit_plan(edits=PlanEdit.model_validate({"edits": [added("T3", ["T2"])]}).edits)
         growing.released.set()
         await looking.reached.wait()
-        await session.edit_plan(*PlanEdit.model_validate({"edits": [added("T4", ["T3"])]}).edits)
+        await session.edit_plan(edits=PlanEdit.model_validate({"edits": [added("T4", ["T3"])]}).edits)
         looking.released.set()
         result = await asyncio.wait_for(session.result(), 60)
 

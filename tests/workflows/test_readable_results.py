@@ -12,7 +12,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.errors import StorageNotSet
 from chargehand.payloads.storage import PayloadDirectory, Storage
-from chargehand.wire import QueryName, UpdateName, WorkflowType
+from chargehand.wire import WorkflowType
 from tests.environment import open_environment
 from tests.scripted_model import Script, report, subtask
 from tests.waiting import until_state
@@ -38,8 +38,8 @@ def _as_printed(value: object) -> object:
             return value
 
 
-@pytest.mark.parametrize("queried", [QueryName.PLAN, QueryName.STATUS])
-async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path: Path, queried: QueryName) -> None:
+@pytest.mark.parametrize("queried", ["plan", "status"])
+async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path: Path, queried: str) -> None:
     """A client with the SDK's own converter starts a session, pastes the plan back, and reads a report of 200 KB."""
     plain = await Client.connect(client.service_client.config.target_host)
     async with open_environment(await _storing(client, tmp_path), tmp_path, _SCRIPT) as opened:
@@ -49,9 +49,9 @@ async def test_any_client_reads_what_a_session_answers(client: Client, tmp_path:
         )
         await until_state(opened.chargehand.session(handle.id), "awaiting_approval")
         answered = cast("dict[str, Any]", await handle.query(queried))
-        plan = _as_printed(answered["plan"] if queried is QueryName.STATUS else answered)
+        plan = _as_printed(answered["plan"] if queried == "status" else answered)
         decided: object = await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-            UpdateName.DECIDE_PLAN, {"decision": "edit", "plan": plan}
+            "decide_plan", {"decision": "edit", "plan": plan}
         )
         result = cast("dict[str, Any]", await asyncio.wait_for(handle.result(), 60))
 

@@ -15,7 +15,6 @@ from chargehand.client import Chargehand
 from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
-from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, refined, refuse, request_tool, request_tools, subtask, use
 from tests.waiting import until
@@ -41,7 +40,7 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
     """Send a message as any Temporal client does."""
     handle = client.get_workflow_handle(session.id)
     sent = await handle.start_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        UpdateName.TELL,
+        "tell",
         UserMessage(text=text),
         id=update_id,
         wait_for_stage=WorkflowUpdateStage.ACCEPTED,
@@ -89,7 +88,7 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
         limits = Limits(max_turns=40, max_rounds=rounds)
         session = await opened.chargehand.start(GOAL.model_copy(update={"limits": limits}))
         await last.reached.wait()
-        await session.tell("Write in French.", "T1")
+        await session.tell(text="Write in French.", subtask="T1")
         last.released.set()
         result = await asyncio.wait_for(session.result(), 60)
 
@@ -108,7 +107,7 @@ async def test_an_earlier_answer_counts_in_a_later_run_too(
     async with environment(Script().plan(subtask("T1")).work("T1", last, refuse)) as opened:
         session = await opened.chargehand.start(GOAL)
         await last.reached.wait()
-        await session.tell("Write in French.", "T1")
+        await session.tell(text="Write in French.", subtask="T1")
         last.released.set()
         result = await asyncio.wait_for(session.result(), 60)
         await until(lambda: _has_runs(opened.chargehand.client, result.subtasks[0].workflow_id or "", 2))
@@ -129,15 +128,15 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
         session = await opened.chargehand.start(GOAL)
         await second.reached.wait()
         with pytest.raises(UpdateRefused, match=r"subtask: 'T1' has ended; .*not ended: T2, T3"):
-            await session.tell("Too late.", "T1")
+            await session.tell(text="Too late.", subtask="T1")
         with pytest.raises(UpdateRefused, match="subtask: 'T9' is not in the plan"):
-            await session.tell("To nobody.", "T9")
-        await session.tell("Only the new ones.", "T3")
-        await session.tell("In metres.")
+            await session.tell(text="To nobody.", subtask="T9")
+        await session.tell(text="Only the new ones.", subtask="T3")
+        await session.tell(text="In metres.")
         second.released.set()
         result = await asyncio.wait_for(session.result(), 60)
         with pytest.raises(ChargehandError, match="has ended and cannot be changed"):
-            await session.tell("After the end.")
+            await session.tell(text="After the end.")
 
     [failed, *again] = [task for task in opened.model.tasks(WorkTask) if "T3" in task.instruction]
     assert [heard(task) for task in (failed, *again)] == [["Only the new ones.", "In metres."]] * 2
@@ -156,8 +155,8 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     async with environment(Script().plan(*chain).work("topic T1", first)) as opened:
         session = await opened.chargehand.start(GOAL)
         await first.reached.wait()
-        await session.tell("In metres.", "T4")
-        await session.edit_plan(RerouteSubtask(subtask="T4", agent="analyst"))
+        await session.tell(text="In metres.", subtask="T4")
+        await session.edit_plan(edits=(RerouteSubtask(subtask="T4", agent="analyst"),))
         first.released.set()
         result = await asyncio.wait_for(session.result(), 60)
         await until(lambda: _has_runs(opened.chargehand.client, session.id, 2))
@@ -181,9 +180,9 @@ async def test_a_nested_session_hands_messages_down(
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL)
         await asyncio.gather(*(each.reached.wait() for each in held))
-        await session.tell("To one.", "N1/X2")
-        await session.tell("To all.", "N1")
-        await session.tell("To nobody.", "N1/X9")
+        await session.tell(text="To one.", subtask="N1/X2")
+        await session.tell(text="To all.", subtask="N1")
+        await session.tell(text="To nobody.", subtask="N1/X9")
         for each in held:
             each.released.set()
         result = await asyncio.wait_for(session.result(), 60)
@@ -219,9 +218,9 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
         await asyncio.gather(other.reached.wait(), hanging.acquire(), hanging.acquire())
         monkeypatch.setattr(opened.tools["search_documents"], "use", usual)
         with pytest.raises(UpdateRefused, match="subtask: 'T3' does not run; subtasks that run: T1, T2"):
-            await session.interrupt("T3")
-        await session.tell("Look at the letter instead.", "T1")
-        await session.interrupt("T1")
+            await session.interrupt(subtask="T3")
+        await session.tell(text="Look at the letter instead.", subtask="T1")
+        await session.interrupt(subtask="T1")
         await until(lambda: _has_turns(opened, "T1", 3))
         other.released.set()
         result = await asyncio.wait_for(session.result(), 60)
@@ -248,7 +247,7 @@ async def test_a_call_that_waits_for_approval_is_not_interrupted(environment: Op
     async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
         [call] = await pending(session, 1)
-        await session.interrupt("T1")
+        await session.interrupt(subtask="T1")
         await session.approve_call(call)
         result = await asyncio.wait_for(session.result(), 60)
 
@@ -282,7 +281,7 @@ async def test_a_message_survives_the_worker_that_accepted_it(client: Client, tm
     async with open_environment(client, tmp_path, script.work("T1", first), task_queue=queue) as opened:
         session = await opened.chargehand.start(GOAL)
         await first.reached.wait()
-        await session.tell("In metres.")
+        await session.tell(text="In metres.")
         first.released.set()
     async with open_environment(client, tmp_path, script.work("T1", answer("Known.")), task_queue=queue) as opened:
         result = await asyncio.wait_for(Chargehand(client, queue).session(session.id).result(), 60)

@@ -146,8 +146,8 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
         with pytest.raises(SessionFailed, match="smallest that work here"):
             await (await opened.chargehand.start(_asking("0.0001"))).result()
         with pytest.raises(UpdateRefused, match=r"raise it to at most \$2\.00"):
-            await running.raise_limits(budget_usd=3)
-        raised = await running.raise_limits(budget_usd=2)
+            await running.raise_limits(budget_usd=Decimal(3))
+        raised = await running.raise_limits(budget_usd=Decimal(2))
         await _running(opened, running.id)
         usage = await _usage(opened)
         await running.cancel()

@@ -16,7 +16,6 @@ from chargehand.contracts import Limits, PendingCall, SessionRequest, Trace
 from chargehand.errors import UpdateRefused
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import UpdateName
 from tests.environment import SessionEnvironment
 from tests.scripted_model import (
     Held,
@@ -123,9 +122,9 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
         handle = opened.chargehand.client.get_workflow_handle(session.id)
         by_hand = {"call": calls[10].id, "hash": calls[10].hash, "decision": "approve"}
         with pytest.raises(WorkflowUpdateFailedError) as incomplete:
-            await handle.execute_update(UpdateName.DECIDE_CALL, by_hand | {"decision": "edit"})  # pyright: ignore[reportUnknownMemberType]  # SDK
-        assert "arguments: are required with the decision 'edit'" in str(incomplete.value.cause)
-        await handle.execute_update(UpdateName.DECIDE_CALL, by_hand)  # pyright: ignore[reportUnknownMemberType]  # SDK
+            await handle.execute_update("decide_call", by_hand | {"decision": "edit"})  # pyright: ignore[reportUnknownMemberType]  # SDK
+        assert "arguments: is required with the decision 'edit'" in str(incomplete.value.cause)
+        await handle.execute_update("decide_call", by_hand)  # pyright: ignore[reportUnknownMemberType]  # SDK
         result = await asyncio.wait_for(session.result(), 60)
         trace = await session.trace()
 

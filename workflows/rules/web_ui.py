@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
-from chargehand.wire import UpdateName
+from chargehand.messages import UPDATES
 
 _MARKS: Final = {
     "waiting": "○",
@@ -42,7 +42,7 @@ def details(status: Status) -> str:
         + (
             f"send it as an update: temporal workflow update execute --workflow-id {_plain(status.session, 300)} "
             f"--name {name}"
-            if name in set(UpdateName)
+            if name in UPDATES
             else "sessions are steered by updates"
         )
         for name in status.unknown_signals

@@ -127,8 +127,6 @@ class Approvals:
             raise CallRefused(f"call: '{decision.call}' does not wait for a decision; calls that do: {known}.")
         if decision.hash != pending.shown.hash:
             raise CallRefused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
-        if (decision.arguments is not None) != (decision.decision == "edit"):
-            raise CallRefused("arguments: are required with the decision 'edit', and allowed with no other")
         if decision.decision != "reject":
             self._refuse_unmakeable(pending.request, _decided(pending, decision))
         return pending

@@ -20,7 +20,6 @@ from chargehand_cli.terminal import prompt, read_line, say
 _ANSWER: Final = "Your answer (leave empty to skip): "
 _DECISION: Final = "[a]pprove, [e]dit, [r]eject, or leave empty to decide later: "
 _EDITOR: Final = "vi"
-_MAX_REASON_LENGTH: Final = 2_000
 
 Put = Callable[[], Awaitable[None]]
 
@@ -87,7 +86,7 @@ class Prompts:
         say(f"  {safe_text(question.text)}")
         prompt(_ANSWER)
         if text := await self._read():
-            await self._session.answer(question.subtask, text)
+            await self._session.answer(subtask=question.subtask, text=text)
         else:
             say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
 
@@ -107,7 +106,7 @@ class Prompts:
             await (self._session.approve() if plan == given else self._session.edit(plan))
         elif choice == "r":
             prompt("Reason: ")
-            reason = (await self._read())[:_MAX_REASON_LENGTH]
+            reason = await self._read()
             await self._session.reject(reason)
         else:
             say(f"To decide later: `chargehand plan {self._session.id} --approve`, `--edit FILE` or `--reject REASON`")

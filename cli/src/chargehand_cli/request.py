@@ -17,13 +17,10 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import PlanEdit, RaisedLimits, SessionRequest, UserMessage
+    from chargehand import PlanEdit, RaisedLimits, SessionRequest
 
     Model = TypeVar("Model", bound=BaseModel)
 
-_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?\s*(?:s|min|m|h|d)\s*)+")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
 _MOST_GOAL_CHARACTERS: Final = 100_000
 """Of standard input; the contract's limit is lower, and its message says so."""
 _OPTIONS: Final[Mapping[str, str]] = {
@@ -144,7 +141,7 @@ def build_request(
         approval="plan" if options.approve_plan else None,
         review=options.review,
         questions="allowed" if options.questions else None,
-        answer_within=read_duration(options.answer_within),
+        answer_within=options.answer_within,
         urgency=options.urgency,
     )
     fields |= typed
@@ -154,7 +151,7 @@ def build_request(
         max_attempts=options.attempts,
         max_rounds=options.rounds,
         max_reviews=options.reviews,
-        subtask_deadline=read_duration(options.subtask_deadline),
+        subtask_deadline=options.subtask_deadline,
         on_limit=options.on_limit,
     )
     if limits:
@@ -186,17 +183,6 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
 
     options = {path.removeprefix("limits."): option for path, option in _OPTIONS.items()}
     return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid", options)
-
-
-def build_user_message(text: str, subtask: str | None) -> "UserMessage":
-    """Validate a message to agents.
-
-    Raises:
-        BadRequest: it is invalid.
-    """
-    from chargehand import UserMessage
-
-    return _validate(UserMessage, {"text": text, "subtask": subtask}, "The message is invalid")
 
 
 def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
@@ -244,6 +230,8 @@ def _validate(
 
 def _by_option(problem: str, options: Mapping[str, str]) -> str:
     path, separator, what = problem.partition(": ")
+    if path == "input":
+        return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), what)
     for field, option in options.items():
         if path == field or path.startswith(f"{field}."):
             return f"{option}{separator}{what}"
@@ -252,7 +240,7 @@ def _by_option(problem: str, options: Mapping[str, str]) -> str:
 
 def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
     dollars = None if budget is None else Decimal(str(budget))
-    return _without_none(budget_usd=dollars, max_turns=turns, deadline=read_duration(deadline))
+    return _without_none(budget_usd=dollars, max_turns=turns, deadline=deadline)
 
 
 def _without_none(**fields: object) -> dict[str, Any]:
@@ -275,10 +263,3 @@ def read_json(source: str) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise BadRequest(f'{source} is not a JSON object such as {{"goal": "…"}}.')
     return cast("dict[str, Any]", fields)
-
-
-def read_duration(text: str | None) -> float | str | None:
-    """Read `90`, `90s`, `10m` or `1h30m`; leave anything else to the contract, which also accepts ISO 8601."""
-    if text is None or not _DURATION.fullmatch(typed := text.strip().lower()):
-        return text
-    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))

@@ -23,6 +23,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError, FailureError
 
 from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
+from chargehand.contracts.request import DURATION_EXPECTED
 from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
@@ -100,7 +101,7 @@ def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: t
     if kind == "missing":
         return "is required"
     if kind == "time_delta_parsing":
-        return "must be a number of seconds or an ISO 8601 duration such as PT10M"
+        return DURATION_EXPECTED
     if kind != "extra_forbidden":
         return message.removeprefix("Value error, ")
     parent = _model_at(model, location[:-1])

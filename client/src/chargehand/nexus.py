@@ -4,34 +4,26 @@
     report = await chargehand.execute_operation(
         SessionService.run, ForSession(session="claim-17", message=SessionRequest(goal="…"))
     )
+    status = await chargehand.execute_operation(
+        operation(Messages.tell), ForSession(session="claim-17", message=UserMessage(text="…"))
+    )
 
-Every worker serves it. What each operation does is what the client's method, and the update, of that name does.
+Every worker serves it. Beside `run`, `result` and `cancel`, its operations are the messages of a session.
 """
 
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, overload
 
 import nexusrpc
-from pydantic import StringConstraints
+from pydantic import ConfigDict, StringConstraints
 
-from chargehand.contracts import (
-    Answer,
-    CallDecision,
-    Interruption,
-    Plan,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
-    Report,
-    SessionRequest,
-    Status,
-    TypedByPeople,
-    UserMessage,
-)
+from chargehand.contracts import Report, SessionRequest, TypedByPeople
+from chargehand.messages import MESSAGES, Messages, Row, SessionMessage
 from chargehand.wire import NEXUS_SERVICE
 
-__all__ = ["ForSession", "OneSession", "SessionService"]
+__all__ = ["ForSession", "Messages", "OneSession", "SessionService", "operation"]
 
 MessageType = TypeVar("MessageType", bound=TypedByPeople)
+Output = TypeVar("Output")
 
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
@@ -46,26 +38,39 @@ class OneSession(TypedByPeople):
 class ForSession(OneSession, Generic[MessageType]):
     """A message for a session."""
 
+    model_config = ConfigDict(defer_build=True)
+
     message: MessageType
     """The request, for `run`; or the message of the update."""
 
 
-@nexusrpc.service(name=NEXUS_SERVICE)
+@overload
+def operation(message: SessionMessage[..., None, Output]) -> nexusrpc.Operation[OneSession, Output]: ...
+
+
+@overload
+def operation(
+    message: SessionMessage[..., MessageType, Output],
+) -> nexusrpc.Operation[ForSession[MessageType], Output]: ...
+
+
+def operation(message: Row) -> nexusrpc.Operation[Any, Any]:
+    """Return the operation that sends a message of the table: its input names the session, and has the message."""
+    takes = OneSession if message.takes is None else ForSession[message.takes]
+    return nexusrpc.Operation(name=message.name, input_type=takes, output_type=message.returns)
+
+
 class SessionService:
     """The operations on sessions."""
 
     run: nexusrpc.Operation[ForSession[SessionRequest], Report]
     """Start a session, or attach to the running one of this id, and wait for its report; cancelling it cancels the
     session."""
-    status: nexusrpc.Operation[OneSession, Status]
     result: nexusrpc.Operation[OneSession, Report]
     """Return the report of a session that has ended."""
-    decide_plan: nexusrpc.Operation[ForSession[PlanDecision], Plan]
-    decide_call: nexusrpc.Operation[ForSession[CallDecision], Status]
-    answer: nexusrpc.Operation[ForSession[Answer], Status]
-    raise_limits: nexusrpc.Operation[ForSession[RaisedLimits], Status]
-    tell: nexusrpc.Operation[ForSession[UserMessage], Status]
-    interrupt: nexusrpc.Operation[ForSession[Interruption], Status]
-    edit_plan: nexusrpc.Operation[ForSession[PlanEdit], Plan]
-    finish_now: nexusrpc.Operation[OneSession, Status]
     cancel: nexusrpc.Operation[OneSession, None]
+
+
+for _row in MESSAGES.values():
+    setattr(SessionService, _row.name, operation(_row))
+nexusrpc.service(name=NEXUS_SERVICE)(SessionService)

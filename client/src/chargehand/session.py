@@ -5,10 +5,10 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar, overload
+from typing import Any, ClassVar, Final, TypeVar, cast, overload
 
 from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
@@ -17,21 +17,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from chargehand.arguments import contract, valid_id
 from chargehand.contracts import (
-    Answer,
-    CallDecision,
     Event,
-    Interruption,
     PendingCall,
     Plan,
-    PlanChange,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
     Report,
     SessionRequest,
     Status,
     Trace,
-    UserMessage,
     VerificationReport,
     VerificationRequest,
 )
@@ -41,6 +33,7 @@ from chargehand.history.status import with_running
 from chargehand.history.tree import read_trace
 from chargehand.interface import Supervisor, Verification
 from chargehand.listing import SessionSummary, sessions_query, summarise
+from chargehand.messages import Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
@@ -62,8 +55,8 @@ class _Asked(SessionRequest):
     largest_bytes: ClassVar[int] = 50 << 20
 
 
-class Session:
-    """One session on a server.
+class Session(Messages):
+    """One session on a server: its messages, and what the server knows of it without a worker.
 
     Every method raises errors of `chargehand.errors` only: `SessionNotFound` if there is no such session,
     `NotReachable` if the server does not answer, `NoWorker` if a worker has to answer and none runs.
@@ -151,28 +144,13 @@ class Session:
         same = {name: getattr(before, name) for name in ("crew", "tenant") if name not in request.model_fields_set}
         return request.model_copy(update={**same, "follows": self.id})
 
-    async def status(self) -> Status:
-        """Return state, plan, open questions, waiting tool calls, and what was spent, by running subtasks too.
-
-        Costs one history for each workflow that runs below the session, beside the worker's answer; `follow()` says
-        the same as it happens.
-        """
-        with translated(self.id):
-            return await with_running(
-                self._client, self.id, lambda: self._answer(self._handle.query(Supervisor.status))
-            )
-
-    async def plan(self) -> Plan | None:
-        """Return the plan; None until there is one."""
-        return await self._answer(self._handle.query(Supervisor.plan))
-
     async def approve(self) -> Plan:
         """Approve the plan of a session that awaits approval, and return it.
 
         Raises:
             UpdateRefused: the session does not await approval.
         """
-        return await self._decide(PlanDecision(decision="approve"))
+        return await self.decide_plan(decision="approve")
 
     async def edit(self, plan: Plan) -> Plan:
         """Replace the plan of a session that awaits approval, and return the plan that is carried out.
@@ -180,7 +158,7 @@ class Session:
         Raises:
             UpdateRefused: the plan is invalid, or the session does not await approval.
         """
-        return await self._decide(contract(PlanDecision, decision="edit", plan=plan))
+        return await self.decide_plan(decision="edit", plan=plan)
 
     async def reject(self, reason: str = "") -> None:
         """Reject the plan of a session that awaits approval: the session fails, and quotes the reason.
@@ -191,7 +169,7 @@ class Session:
         Raises:
             UpdateRefused: the session does not await approval.
         """
-        await self._decide(contract(PlanDecision, decision="reject", reason=reason))
+        await self.decide_plan(decision="reject", reason=reason)
 
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
         """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any.
@@ -199,11 +177,9 @@ class Session:
         Raises:
             UpdateRefused: the call no longer waits, or the arguments do not fit the tool.
         """
-        decision = "approve" if arguments is None else "edit"
-        changed = None if arguments is None else dict(arguments)
-        return await self._decide_call(
-            contract(CallDecision, call=call.id, hash=call.hash, decision=decision, arguments=changed)
-        )
+        if arguments is None:
+            return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
+        return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
 
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
         """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues.
@@ -211,90 +187,27 @@ class Session:
         Raises:
             UpdateRefused: the call no longer waits.
         """
-        return await self._decide_call(
-            contract(CallDecision, call=call.id, hash=call.hash, decision="reject", reason=reason)
-        )
+        return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
-    async def answer(self, subtask: str, text: str) -> Status:
-        """Answer the question of a subtask of `status().questions`, which then continues.
+    async def send(self, message: SessionMessage[..., Input, Output], content: Input) -> Output:
+        """Send a message with its content, and wait for the answer.
 
-        Args:
-            subtask: id of the subtask, such as `T1`.
-            text: 1 to 4,000 characters.
+        What running subtasks have spent is added to a status; that reads a history for each workflow that runs below
+        the session, while `follow()` says the same as it happens.
 
         Raises:
-            UpdateRefused: the subtask has no open question.
+            UpdateRefused: the session's state does not allow it.
+            AlreadyEnded: the session has ended.
         """
-        answer = contract(Answer, subtask=subtask, text=text)
+        sent: list[object] = [] if content is None else [content]
+        if message.name == Messages.status.name:
+            with translated(self.id):
+                status = await with_running(self._client, self.id, partial(self._query, Messages.status))
+            return cast("Output", status)
+        if message.kind == "query":
+            return await self._query(message)
         return await self._answer(
-            self._handle.execute_update(Supervisor.answer, answer)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def raise_limits(
-        self,
-        *,
-        max_turns: int | None = None,
-        budget_usd: Decimal | float | None = None,
-        deadline: timedelta | float | None = None,
-    ) -> Status:
-        """Allow the session more; one that waits at a limit goes on. All are totals, so calling twice changes nothing.
-
-        Args:
-            max_turns: model calls, including those already made.
-            budget_usd: US dollars, including those already spent.
-            deadline: time since the start of the session; a number is seconds.
-
-        Raises:
-            UpdateRefused: a limit is not higher than before, or above the operator's ceiling.
-        """
-        if max_turns is None and budget_usd is None and deadline is None:
-            raise InvalidInput("raise_limits: give max_turns, budget_usd or deadline")
-        raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=_exact(budget_usd), deadline=deadline)
-        return await self._answer(
-            self._handle.execute_update(Supervisor.raise_limits, raised)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def tell(self, text: str, subtask: str | None = None) -> Status:
-        """Have agents read a message at their next turn: those of a subtask, or all that run or begin later.
-
-        Raises:
-            UpdateRefused: the session is over, or the subtask has ended.
-        """
-        message = contract(UserMessage, text=text, subtask=subtask)
-        return await self._answer(
-            self._handle.execute_update(Supervisor.tell, message)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def interrupt(self, subtask: str | None = None) -> Status:
-        """End the tools that the agent of a subtask is using, or all agents; they go on with their next turn.
-
-        Raises:
-            UpdateRefused: the session is over, or the subtask has ended.
-        """
-        interruption = contract(Interruption, subtask=subtask)
-        return await self._answer(
-            self._handle.execute_update(Supervisor.interrupt, interruption)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def edit_plan(self, *edits: PlanChange) -> Plan:
-        """Change what has not begun of the plan, in this order and checked as a whole; returns the plan.
-
-        Raises:
-            UpdateRefused: an edit is invalid, or concerns what has begun.
-        """
-        edit = contract(PlanEdit, edits=edits)
-        return await self._answer(
-            self._handle.execute_update(Supervisor.edit_plan, edit)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def finish_now(self) -> Status:
-        """Stop the subtasks that run, and have the report written from what is there.
-
-        Raises:
-            AlreadyEnded: there is nothing to finish.
-        """
-        return await self._answer(
-            self._handle.execute_update(Supervisor.finish_now)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+            self._handle.execute_update(message.name, args=sent, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
         )
 
     async def cancel(self) -> None:
@@ -375,15 +288,8 @@ class Session:
             )
         return await self._answer(verifying.result())
 
-    async def _decide(self, decision: PlanDecision) -> Plan:
-        return await self._answer(
-            self._handle.execute_update(Supervisor.decide_plan, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
-
-    async def _decide_call(self, decision: CallDecision) -> Status:
-        return await self._answer(
-            self._handle.execute_update(Supervisor.decide_call, decision)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
+    async def _query(self, message: SessionMessage[..., Any, Output]) -> Output:
+        return await self._answer(self._handle.query(message.name, result_type=message.returns))
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
         """Wait for what a worker answers, as long as there is one."""
@@ -427,7 +333,3 @@ async def start_session(
             Supervisor.run, request, id=session_id, task_queue=task_queue, **start_options(request)
         )
     return Session(client, session_id, files)
-
-
-def _exact(dollars: Decimal | float | None) -> Decimal | None:
-    return None if dollars is None else Decimal(str(dollars))

@@ -8,22 +8,23 @@
         print(event.kind)
     print(session.result().answer)
 
-They run in an event loop of a thread of their own, so they also work where one runs already, as in a notebook. The
-signatures are in `sync.pyi`, which `python -m tests.unit.client.sync_stub` writes from the asynchronous classes.
+They run in an event loop of a thread of their own, so they also work where one runs already, as in a notebook. Each
+method takes its parameters and their types from the asynchronous one.
 """
 
 import asyncio
 import functools
-import inspect
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, Final, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from chargehand import client, session
+from chargehand.messages import MessagesWithoutAwait
 
 __all__ = ["Chargehand", "Session"]
 
-_T = TypeVar("_T")
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 _END: Final = object()
 _starting: Final = threading.Lock()
 
@@ -35,29 +36,43 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _wait(work: Coroutine[Any, Any, _T]) -> _T:
+def _wait(work: Coroutine[Any, Any, _Result]) -> _Result:
     with _starting:
         loop = _loop()
     result = asyncio.run_coroutine_threadsafe(work, loop)
     try:
         return result.result()
-    except BaseException:  # Ctrl-C, for one: what nobody waits for any more must not go on
+    except BaseException:  # such as Ctrl-C: the work must not go on without its caller
         result.cancel()
         raise
 
 
-def _waiting(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+def _waiting(
+    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, _Result]],
+) -> Callable[Concatenate[Any, _Parameters], _Result]:
     @functools.wraps(method)
-    def wait(face: "_Face", *given: Any, **named: Any) -> Any:
-        return _without_await(_wait(getattr(face.asynchronous, method.__name__)(*given, **named)))
+    def wait(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        return _wait(getattr(self.asynchronous, method.__name__)(*args, **kwargs))
 
     return wait
 
 
-def _iterating(method: Callable[..., AsyncGenerator[Any]]) -> Callable[..., Any]:
+def _opening(
+    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, session.Session]],
+) -> Callable[Concatenate[Any, _Parameters], "Session"]:
     @functools.wraps(method)
-    def iterate(face: "_Face", *given: Any, **named: Any) -> Generator[Any]:
-        items = getattr(face.asynchronous, method.__name__)(*given, **named)
+    def wait(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> "Session":
+        return Session(_wait(getattr(self.asynchronous, method.__name__)(*args, **kwargs)))
+
+    return wait
+
+
+def _iterating(
+    method: Callable[Concatenate[Any, _Parameters], AsyncIterator[_Result]],
+) -> Callable[Concatenate[Any, _Parameters], Generator[_Result]]:
+    @functools.wraps(method)
+    def iterate(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Generator[_Result]:
+        items = getattr(self.asynchronous, method.__name__)(*args, **kwargs)
 
         async def following() -> Any:
             return await anext(items, _END)
@@ -71,47 +86,58 @@ def _iterating(method: Callable[..., AsyncGenerator[Any]]) -> Callable[..., Any]
     return iterate
 
 
-def _calling(method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(face: "_Face", *given: Any, **named: Any) -> Any:
-        return _without_await(getattr(face.asynchronous, method.__name__)(*given, **named))
+def _connecting(
+    connect: Callable[_Parameters, Coroutine[Any, Any, client.Chargehand]],
+) -> Callable[_Parameters, "Chargehand"]:
+    @functools.wraps(connect)
+    def wait(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> "Chargehand":
+        return Chargehand(_wait(connect(*args, **kwargs)))
 
-    return call
-
-
-class _Face:
-    """Has every public method of an asynchronous class, and its attributes."""
-
-    def __init_subclass__(cls, of: type) -> None:
-        for name, method in vars(of).items():
-            if name.startswith("_") or not inspect.isfunction(method):
-                continue
-            if inspect.iscoroutinefunction(method):
-                setattr(cls, name, _waiting(method))
-            else:
-                setattr(cls, name, (_iterating if inspect.isasyncgenfunction(method) else _calling)(method))
-
-    def __init__(self, asynchronous: Any) -> None:
-        self.asynchronous = asynchronous
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.asynchronous, name)
+    return wait
 
 
-class Session(_Face, of=session.Session):
+class Session(MessagesWithoutAwait):
     """One session on a server; see `chargehand.Session`."""
 
+    def __init__(self, asynchronous: session.Session) -> None:
+        self.asynchronous = asynchronous
+        self.id = asynchronous.id
 
-class Chargehand(_Face, of=client.Chargehand):
+    send = _waiting(session.Session.send)
+    approve = _waiting(session.Session.approve)
+    edit = _waiting(session.Session.edit)
+    reject = _waiting(session.Session.reject)
+    approve_call = _waiting(session.Session.approve_call)
+    reject_call = _waiting(session.Session.reject_call)
+    request = _waiting(session.Session.request)
+    ask = _opening(session.Session.ask)
+    documents = _waiting(session.Session.documents)
+    thread = _waiting(session.Session.thread)
+    follow_up = _waiting(session.Session.follow_up)
+    cancel = _waiting(session.Session.cancel)
+    result = _waiting(session.Session.result)
+    trace = _waiting(session.Session.trace)
+    artifacts = _waiting(session.Session.artifacts)
+    follow = _iterating(session.Session.follow)
+    verify = _waiting(session.Session.verify)
+
+
+class Chargehand:
     """Sessions on one Temporal namespace and task queue; see `chargehand.Chargehand`."""
 
-    @classmethod
-    def connect(cls, *given: Any, **named: Any) -> "Chargehand":
-        """Connect to a server; see `chargehand.Chargehand.connect`."""
-        return cls(_wait(client.Chargehand.connect(*given, **named)))
+    def __init__(self, asynchronous: client.Chargehand) -> None:
+        self.asynchronous = asynchronous
+        self.task_queue = asynchronous.task_queue
 
+    connect = staticmethod(_connecting(client.Chargehand.connect))
+    start = _opening(client.Chargehand.start)
+    run = _waiting(client.Chargehand.run)
+    list = _iterating(client.Chargehand.list)
+    tenants = _waiting(client.Chargehand.tenants)
+    schedule = _waiting(client.Chargehand.schedule)
+    unschedule = _waiting(client.Chargehand.unschedule)
+    missing_search_attributes = _waiting(client.Chargehand.missing_search_attributes)
 
-def _without_await(result: object) -> object:
-    return Session(result) if isinstance(result, session.Session) else result
+    def session(self, session_id: str) -> Session:
+        """Give access to a session by its id, without asking the server whether it exists."""
+        return Session(self.asynchronous.session(session_id))

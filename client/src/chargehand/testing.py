@@ -14,21 +14,17 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final, cast, overload
 
 from temporalio.client import Schedule
 
 from chargehand.arguments import contract
 from chargehand.client import Chargehand
 from chargehand.contracts import (
-    Answer,
-    CallDecision,
     Event,
     Plan,
-    PlanChange,
     PlanDecision,
     Report,
     SessionRequest,
@@ -37,7 +33,7 @@ from chargehand.contracts import (
     TenantUsage,
     Timing,
     Trace,
-    UserMessage,
+    TypedByPeople,
     VerificationReport,
 )
 from chargehand.errors import (
@@ -48,6 +44,7 @@ from chargehand.errors import (
     UpdateRefused,
 )
 from chargehand.listing import SessionSummary, one_line
+from chargehand.messages import Input, Output, SessionMessage
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, scheduled, times
@@ -118,11 +115,7 @@ class _Run:
     script: StandInScript
     request: SessionRequest
     documents: tuple[Document, ...] = ()
-    decisions: list[PlanDecision] = field(default_factory=list[PlanDecision])
-    answers: list[Answer] = field(default_factory=list[Answer])
-    call_decisions: list[CallDecision] = field(default_factory=list[CallDecision])
-    messages: list[UserMessage] = field(default_factory=list[UserMessage])
-    edits: list[PlanChange] = field(default_factory=list[PlanChange])
+    sent: list[tuple[str, TypedByPeople | None]] = field(default_factory=list[tuple[str, TypedByPeople | None]])
     was_cancelled: bool = False
 
 
@@ -155,58 +148,16 @@ class StandInSession(Session):
         first = self._chargehand.summary(self.id).thread
         return tuple([each async for each in self._chargehand.list(1_000, thread=first)][::-1])
 
-    async def status(self) -> Status:
-        """Say where the session stands."""
+    async def send(self, message: SessionMessage[..., Input, Output], content: Input) -> Output:
+        """Keep an update in `sent`; return the status or the plan of the script, or the plan of the decision."""
         run = self._run()
-        return run.script.status or Status(
-            session=self.id, goal=run.request.goal, state=_state(run), plan=run.script.plan
-        )
-
-    async def plan(self) -> Plan | None:
-        """Show the plan of the script."""
-        return self._run().script.plan
-
-    approve = Session.approve
-    edit = Session.edit
-    reject = Session.reject
-    approve_call = Session.approve_call
-    reject_call = Session.reject_call
-
-    async def raise_limits(
-        self,
-        *,
-        max_turns: int | None = None,  # noqa: ARG002  # a script knows no limits
-        budget_usd: Decimal | float | None = None,  # noqa: ARG002  # as above
-        deadline: timedelta | float | None = None,  # noqa: ARG002  # as above
-    ) -> Status:
-        """Say where the session stands; a script knows no limits."""
-        return await self.status()
-
-    async def answer(self, subtask: str, text: str) -> Status:
-        """Note the answer, and say where the session stands."""
-        self._run().answers.append(contract(Answer, subtask=subtask, text=text))
-        return await self.status()
-
-    async def tell(self, text: str, subtask: str | None = None) -> Status:
-        """Note the message, and say where the session stands."""
-        self._run().messages.append(contract(UserMessage, text=text, subtask=subtask))
-        return await self.status()
-
-    async def interrupt(self, subtask: str | None = None) -> Status:  # noqa: ARG002  # a script uses no tools
-        """Say where the session stands; a script uses no tools."""
-        return await self.status()
-
-    async def edit_plan(self, *edits: PlanChange) -> Plan:
-        """Note the edits, and give back the plan of the script."""
-        run = self._run()
-        if run.script.plan is None:
-            raise UpdateRefused("There is no plan yet.", ErrorType.UPDATE_REFUSED)
-        run.edits.extend(edits)
-        return run.script.plan
-
-    async def finish_now(self) -> Status:
-        """Say where the session stands; its report is there already."""
-        return await self.status()
+        plan = content.plan if isinstance(content, PlanDecision) and content.plan else run.script.plan
+        answer = plan if message.returns is not Status else run.script.status or _status(self.id, run)
+        if message.kind == "update":
+            if answer is None:
+                raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)
+            run.sent.append((message.name, content))
+        return cast("Output", answer)
 
     async def result(self) -> Report:
         """Give the report of the script, or raise its error."""
@@ -249,17 +200,6 @@ class StandInSession(Session):
             return files
         return await asyncio.to_thread(_write, files, Path(to))
 
-    async def _decide(self, decision: PlanDecision) -> Plan:
-        run = self._run()
-        if run.script.plan is None:
-            raise UpdateRefused("This session is not awaiting approval.", ErrorType.UPDATE_REFUSED)
-        run.decisions.append(decision)
-        return decision.plan or run.script.plan
-
-    async def _decide_call(self, decision: CallDecision) -> Status:
-        self._run().call_decisions.append(decision)
-        return await self.status()
-
     def _run(self) -> _Run:
         return self._chargehand.run_of(self.id)
 
@@ -290,29 +230,9 @@ class StandInChargehand(Chargehand):
         return {session_id: run.documents for session_id, run in self._runs.items()}
 
     @property
-    def decisions(self) -> dict[str, list[PlanDecision]]:
-        """What was decided on plans, by session id."""
-        return {session_id: run.decisions for session_id, run in self._runs.items()}
-
-    @property
-    def messages(self) -> dict[str, list[UserMessage]]:
-        """The messages to agents, by session."""
-        return {session_id: run.messages for session_id, run in self._runs.items()}
-
-    @property
-    def edits(self) -> dict[str, list[PlanChange]]:
-        """The changes to plans, by session."""
-        return {session_id: run.edits for session_id, run in self._runs.items()}
-
-    @property
-    def call_decisions(self) -> dict[str, list[CallDecision]]:
-        """The decisions on tool calls, by session."""
-        return {session_id: run.call_decisions for session_id, run in self._runs.items()}
-
-    @property
-    def answers(self) -> dict[str, list[Answer]]:
-        """What was answered to questions, by session id."""
-        return {session_id: run.answers for session_id, run in self._runs.items()}
+    def sent(self) -> dict[str, list[tuple[str, TypedByPeople | None]]]:
+        """The updates that were sent, by session id: the name of each, and its content."""
+        return {session_id: run.sent for session_id, run in self._runs.items()}
 
     @classmethod
     async def connect(
@@ -430,6 +350,10 @@ def _write(files: Mapping[str, bytes], folder: Path) -> dict[str, Path]:
     for name, content in files.items():
         (folder / name).write_bytes(content)
     return {name: folder / name for name in files}
+
+
+def _status(session_id: str, run: _Run) -> Status:
+    return Status(session=session_id, goal=run.request.goal, state=_state(run), plan=run.script.plan)
 
 
 def _state(run: _Run) -> SessionState:

@@ -39,24 +39,9 @@ class ActivityType(StrEnum):
 
 
 class QueryName(StrEnum):
-    """Queries of a session, and of a tenant's ledger."""
+    """Queries of a tenant's ledger; those of a session, and its updates, are named in `chargehand.messages`."""
 
-    STATUS = "status"
-    PLAN = "plan"
     USAGE = "usage"
-
-
-class UpdateName(StrEnum):
-    """Updates of a session."""
-
-    DECIDE_PLAN = "decide_plan"
-    RAISE_LIMITS = "raise_limits"
-    FINISH_NOW = "finish_now"
-    ANSWER = "answer"
-    DECIDE_CALL = "decide_call"
-    TELL = "tell"
-    INTERRUPT = "interrupt"
-    EDIT_PLAN = "edit_plan"
 
 
 class SignalName(StrEnum):

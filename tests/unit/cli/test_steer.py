@@ -44,7 +44,8 @@ def test_a_message_is_for_a_subtask_or_for_all(chargehand: StandInChargehand) ->
 
     assert codes == [Exit.DONE] * 2
     assert wrong == [Exit.BAD_INPUT] * 2
-    assert chargehand.messages["s"] == [UserMessage(text="In metres."), UserMessage(text="In feet.", subtask="T2/T1")]
+    sent = [UserMessage(text="In metres."), UserMessage(text="In feet.", subtask="T2/T1")]
+    assert chargehand.sent["s"] == [("tell", each) for each in sent]
 
 
 def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_edits_are_typed_or_read_from_a_file(chargehand: StandInChargehand, tmp_
         {"edit": "reorder", "subtask": "T5", "depends_on": []},
     ]
     assert code == Exit.DONE
-    assert chargehand.edits["s"] == [*PlanEdit.model_validate({"edits": expected}).edits]
+    assert chargehand.sent["s"] == [("edit_plan", PlanEdit.model_validate({"edits": expected}))]
 
 
 @pytest.mark.parametrize(

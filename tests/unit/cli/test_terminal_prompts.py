@@ -28,10 +28,10 @@ class Typist:
         return await self.lines.get()
 
 
-async def _session() -> tuple[StandInSession, Callable[[], list[Answer]]]:
+async def _session() -> tuple[StandInSession, Callable[[], list[object]]]:
     chargehand = StandInChargehand(report_of("Done."))
     session = await chargehand.start(SessionRequest(goal="What is new?"))
-    return session, lambda: chargehand.answers[session.id]
+    return session, lambda: [content for _, content in chargehand.sent[session.id]]
 
 
 def _prompt(session: StandInSession, typist: Typist) -> Prompts:
@@ -59,7 +59,7 @@ async def test_questions_are_asked_one_after_another() -> None:
     assert answers() == [Answer(subtask="T1", text="1987"), Answer(subtask="T2", text="Here")]
 
 
-async def _count(answers: Callable[[], list[Answer]], expected: int) -> bool:
+async def _count(answers: Callable[[], list[object]], expected: int) -> bool:
     return len(answers()) == expected
 
 

@@ -1,19 +1,18 @@
 """Writes the JSON Schemas of the public contracts: `python -m tests.unit.contracts.schema_files docs/schemas`."""
 
-import inspect
 import json
 import sys
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, cast, get_args, get_type_hints
+from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
 
 from chargehand import contracts
-from chargehand.contracts import TypedByPeople
-from chargehand.interface import Supervisor
+from chargehand.contracts import Report, SessionRequest, TypedByPeople
+from chargehand.messages import MESSAGES
 
 _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 """Read whole, beside the messages of a session; the schema of each holds those of its parts."""
@@ -21,9 +20,8 @@ _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 
 def _messages() -> set[str]:
     """Name what goes in and out of a session: its request and report, and the messages of its updates and queries."""
-    hints = [get_type_hints(each).values() for each in vars(Supervisor).values() if inspect.isfunction(each)]
-    types = {part for hint in chain(*hints) for part in (get_args(hint) or (hint,))}
-    return {each.__name__ for each in types if each is not NoneType}
+    sent = chain(*((row.takes, *(get_args(row.returns) or [row.returns])) for row in MESSAGES.values()))
+    return {each.__name__ for each in (SessionRequest, Report, *sent) if each and each is not NoneType}
 
 
 @cache

@@ -8,13 +8,13 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import cast, get_type_hints
+from typing import cast
 
 import typer.main
 from typer.core import TyperGroup
 
 from chargehand.contracts import SessionRequest
-from chargehand.interface import Supervisor
+from chargehand.messages import UPDATES
 from chargehand_cli.main import app
 from chargehand_cli.verb_groups import VerbGroups
 from tests.unit.deployment.test_documents import ROOT, documents
@@ -114,9 +114,9 @@ def test_requests_are_requests() -> None:
     assert found
     for words in found:
         update = words[words.index("--name") + 1] if "--name" in words else ""
-        hints = get_type_hints(getattr(Supervisor, update)) if update else {"request": SessionRequest}
-        [contract] = [hint for name, hint in hints.items() if name != "return"]
-        assert contract.model_validate_json(words[words.index("--input") + 1])
+        takes = UPDATES[update].takes if update else SessionRequest
+        assert takes
+        assert takes.model_validate_json(words[words.index("--input") + 1])
 
 
 def test_shell_blocks_are_shell() -> None:

@@ -1,7 +1,7 @@
 """Steer a running session: `plan`, `answer`, `raise`, `finish` and `cancel`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from chargehand import Question, Status
 
 app = typer.Typer()
-
-_MAX_REASON_LENGTH: Final = 2_000
 
 
 @verb(app)
@@ -52,7 +50,7 @@ async def plan(
         say(f"Session {session}: the plan was replaced and approved.")
         return
     if reject is not None:
-        await connection.session(session).reject(reject[:_MAX_REASON_LENGTH])
+        await connection.session(session).reject(reject)
         say(f"Session {session}: the plan was rejected.")
         return
     await open_to_query(connection, session)
@@ -78,7 +76,7 @@ async def answer(
     """Answer a question of a session that was started with --questions."""
     await open_to_steer(connection, session)
     question = _open_question(await connection.session(session).status(), subtask)
-    await connection.session(session).answer(question.subtask, text)
+    await connection.session(session).answer(subtask=question.subtask, text=text)
     say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
 
 
@@ -94,15 +92,12 @@ async def raise_limits(
     ] = None,
 ) -> None:
     """Raise a running session's limits; a paused session continues."""
+    from chargehand.messages import Messages
     from chargehand_cli.rendering.text import dollars
 
-    if turns is None and budget is None and deadline is None:
-        raise typer.BadParameter("Give at least one of --turns, --budget and --deadline.")
     raised = build_raised_limits(turns, budget, deadline)
     await open_to_steer(connection, session)
-    now = await connection.session(session).raise_limits(
-        max_turns=raised.max_turns, budget_usd=raised.budget_usd, deadline=raised.deadline
-    )
+    now = await connection.session(session).send(Messages.raise_limits, raised)
     until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
     say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
 

@@ -148,12 +148,13 @@ async def _answers(client: "Client", queue: str) -> bool:
     from temporalio.client import WorkflowQueryFailedError
     from temporalio.service import RPCError, RPCStatusCode
 
+    from chargehand.messages import Messages
     from chargehand.visibility import list_executions
-    from chargehand.wire import QueryName, WorkflowType
+    from chargehand.wire import WorkflowType
 
     async def answers(workflow_id: str) -> bool | None:
         try:
-            await client.get_workflow_handle(workflow_id).query(QueryName.STATUS, rpc_timeout=_QUERY_TIMEOUT)
+            await client.get_workflow_handle(workflow_id).query(Messages.status.name, rpc_timeout=_QUERY_TIMEOUT)
         except RPCError as error:
             is_silence = error.status in {RPCStatusCode.CANCELLED, RPCStatusCode.DEADLINE_EXCEEDED}
             return False if is_silence else None  # the server itself answered: the session is new or stuck

@@ -1,6 +1,7 @@
 """The typed values that cross Chargehand's boundaries. `__all__` is the one list of the public ones."""
 
 # Public contracts are built from these; `as` marks what workers share and callers do not need.
+from chargehand.contracts import steering
 from chargehand.contracts.authority import Authority as Authority
 from chargehand.contracts.authority import Capability as Capability
 from chargehand.contracts.authority import Obligation as Obligation
@@ -15,7 +16,7 @@ from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out
 from chargehand.contracts.base import round_up_dollars as round_up_dollars
 from chargehand.contracts.base import without_control_characters as without_control_characters
-from chargehand.contracts.calls import CallDecision, PendingCall
+from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.events import (
     CallEvent,
     EndEvent,
@@ -48,19 +49,7 @@ from chargehand.contracts.outcome import Confidence as Confidence
 from chargehand.contracts.outcome import FailureReason as FailureReason
 from chargehand.contracts.outcome import Severity as Severity
 from chargehand.contracts.outcome import Verification as Verification
-from chargehand.contracts.plan import (
-    AddSubtask,
-    Answer,
-    DropSubtask,
-    Plan,
-    PlanDecision,
-    PlanEdit,
-    ReorderSubtask,
-    RerouteSubtask,
-    RewordSubtask,
-    Subtask,
-)
-from chargehand.contracts.plan import PlanChange as PlanChange
+from chargehand.contracts.plan import Plan, Subtask
 from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import (
     Claim,
@@ -82,23 +71,19 @@ from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
-from chargehand.contracts.request import Limits, RaisedLimits, SessionRequest, Tier, Tiers
-from chargehand.contracts.steering import Interruption, UserMessage
+from chargehand.contracts.request import Limits, SessionRequest, Tier, Tiers
+from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]  # the list is its own
 from chargehand.contracts.tenant import QueuedSession, TenantLimits, TenantUsage
 from chargehand.contracts.trace import Recorded as Recorded
 from chargehand.contracts.trace import Step, Trace
 from chargehand.contracts.verification import ClaimCheck, QuoteCheck, VerificationReport, VerificationRequest
 
-__all__ = [
-    "AddSubtask",
-    "Answer",
+__all__: list[str] = [
     "Artifact",
-    "CallDecision",
     "CallEvent",
     "Claim",
     "ClaimCheck",
     "Contradiction",
-    "DropSubtask",
     "EarlierSession",
     "EditRecord",
     "EndEvent",
@@ -107,7 +92,6 @@ __all__ = [
     "Failure",
     "Finding",
     "Grade",
-    "Interruption",
     "Issue",
     "LimitUse",
     "Limits",
@@ -115,19 +99,13 @@ __all__ = [
     "Partial",
     "PendingCall",
     "Plan",
-    "PlanDecision",
-    "PlanEdit",
     "PlanEvent",
     "PlannedSubtask",
     "Question",
     "QuestionEvent",
     "QueuedSession",
     "QuoteCheck",
-    "RaisedLimits",
-    "ReorderSubtask",
     "Report",
-    "RerouteSubtask",
-    "RewordSubtask",
     "Route",
     "SessionRequest",
     "Source",
@@ -150,7 +128,7 @@ __all__ = [
     "Trace",
     "TurnEvent",
     "Usage",
-    "UserMessage",
     "VerificationReport",
     "VerificationRequest",
 ]
+__all__ += steering.__all__

@@ -7,7 +7,7 @@ from decimal import ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Generic
 
 from pydantic import (
     AfterValidator,
@@ -51,29 +51,32 @@ class Contract(BaseModel):
         """
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
-        for name, text in _docstrings(cls).items():
+        for name, text in attribute_docstrings(cls).items():
             if name in properties:
                 properties[name].setdefault("description", text)
         return schema
 
 
 @cache
-def _docstrings(contract: type[BaseModel]) -> dict[str, str]:
-    """Read the docstrings below the fields of a class, its bases' included."""
+def attribute_docstrings(of: type) -> dict[str, str]:
+    """Read the docstrings below the attributes of a class, those of its bases included."""
     inherited = {
         name: text
-        for base in reversed(contract.__bases__)
-        if issubclass(base, BaseModel) and base is not BaseModel
-        for name, text in _docstrings(base).items()
+        for base in reversed(of.__bases__)
+        if base not in {object, BaseModel, Generic}
+        for name, text in attribute_docstrings(base).items()
     }
     try:
-        definition: Any = ast.parse(dedent(inspect.getsource(contract))).body[0]
+        definition: Any = ast.parse(dedent(inspect.getsource(of))).body[0]
     except (OSError, TypeError):  # made at run time
         return inherited
     own = {}
-    for field, below in pairwise(definition.body):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+    for attribute, below in pairwise(definition.body):
+        match attribute, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
                 own[name] = inspect.cleandoc(text)
             case _:
                 pass

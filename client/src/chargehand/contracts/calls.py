@@ -1,14 +1,11 @@
-"""Tool calls that wait for a person, and what the person decides."""
+"""Tool calls that wait for a person."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, StringConstraints
+from pydantic import JsonValue
 
-from chargehand.contracts.base import Contract, NoControlCharacters, TypedByPeople
-
-CallId = Annotated[str, StringConstraints(pattern=r"^c[1-9][0-9]{0,5}$")]
+from chargehand.contracts.base import Contract
 
 
 class PendingCall(Contract):
@@ -33,21 +30,6 @@ class PendingCall(Contract):
     """Id of the workflow that waits; in a nested session, its plan has the subtask."""
     open_until: datetime
     """When the call is denied without a decision."""
-
-
-class CallDecision(TypedByPeople):
-    """A person's decision on one tool call."""
-
-    call: CallId
-    """Id of the call."""
-    hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    """Hash of the call that the person has seen."""
-    decision: Literal["approve", "edit", "reject"]
-    """`approve` the call, `edit` its arguments and approve that, or `reject` it."""
-    arguments: Annotated[dict[str, JsonValue], Field(max_length=100)] | None = None
-    """The arguments to be used instead, for `edit`."""
-    reason: Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters] = ""
-    """Why, for `reject`; the agent reads it."""
 
 
 def call_title(tool: str, arguments: Mapping[str, JsonValue]) -> str:

@@ -31,6 +31,10 @@ from chargehand.contracts.base import (
 
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
+_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?|(?:\d{1,9}(?:\.\d{1,9})?\s{0,9}(?:s|min|m|h|d)\s{0,9}){1,4}")
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
+DURATION_EXPECTED: Final = "must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds"
 
 
 def _explain_path(value: object) -> object:
@@ -65,14 +69,25 @@ def _unquoted_number(value: object) -> object:
 
 
 def _duration(value: object) -> object:
+    """Read `90s`, `10m` or `1h30m`; pydantic reads seconds and ISO 8601."""
     if isinstance(value, bool):
-        raise ValueError("must be a number of seconds or an ISO 8601 duration such as PT10M")
-    return value
+        raise ValueError(DURATION_EXPECTED)
+    if not isinstance(value, str) or not _DURATION.fullmatch(typed := value.strip().lower()):
+        return value
+    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))
 
 
 def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
+
+DollarLimit = Annotated[
+    Dollars,
+    Field(gt=0, le=10_000),
+    BeforeValidator(_unquoted_number),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
+]
+"""US dollars that a session may spend (more than 0, at most 10,000)."""
 
 Criterion = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
@@ -91,7 +106,7 @@ Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
 
 def _duration_schema(most_seconds: int) -> dict[str, Any]:
     seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": most_seconds}
-    return {"anyOf": [{"type": "string", "format": "duration"}, seconds]}
+    return {"anyOf": [{"type": "string", "examples": ["90s", "1h30m", "PT10M"]}, seconds]}
 
 
 UpToADay = Annotated[
@@ -100,7 +115,7 @@ UpToADay = Annotated[
     BeforeValidator(_duration),
     WithJsonSchema(_duration_schema(86_400), mode="validation"),
 ]
-"""A positive duration of at most a day: seconds, or ISO 8601 such as `PT10M`."""
+"""A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
 UpToAWeek = Annotated[
     timedelta,
     Field(gt=timedelta(0), le=timedelta(days=7)),
@@ -127,12 +142,7 @@ class Limits(TypedByPeople):
 
     max_turns: Annotated[Count, Field(le=1_000)] = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
-    budget_usd: Annotated[
-        Dollars,
-        Field(gt=0, le=10_000, json_schema_extra={"default": 2.0}),
-        BeforeValidator(_unquoted_number),
-        WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
-    ] = Decimal("2.00")
+    budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 2.0})] = Decimal("2.00")
     """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
     max_depth: Annotated[Count, Field(le=10)] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
@@ -293,16 +303,3 @@ class SessionRequest(TypedByPeople):
         if usual is None or not isinstance(given, dict):
             return request
         return {**request, "limits": {**usual.model_dump(mode="json"), **cast("dict[str, Any]", given)}}
-
-
-class RaisedLimits(TypedByPeople):
-    """Higher limits for a running session; absent fields stay as they are."""
-
-    max_turns: Annotated[Count, Field(le=1_000)] | None = None
-    """LLM calls in the whole session, including those already made."""
-    budget_usd: Annotated[Dollars, Field(gt=0, le=10_000), BeforeValidator(_unquoted_number)] | None = None
-    """US dollars in the whole session, including those already spent."""
-    deadline: Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=7)), BeforeValidator(_duration)] | None = (
-        None
-    )
-    """Time from the start of the session, not from now."""

@@ -36,12 +36,13 @@ from chargehand.contracts import (
     Usage,
 )
 from chargehand.errors import UnusableSettings
+from chargehand.messages import Messages
 from chargehand.scripted_session import ScriptedRun
 from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.temporal_errors import ending
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
-from chargehand.wire import QueryName, UpdateName, WorkflowType
+from chargehand.wire import WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS, error_of
 from chargehand_worker.in_memory.server import Server
@@ -136,7 +137,7 @@ class _Person:
 
     def decide(self, server: Server) -> bool:
         """Decide about one call; False if none waits."""
-        payload = server.query(_SESSION, QueryName.STATUS) if self.approve else None
+        payload = server.query(_SESSION, Messages.status.name) if self.approve else None
         if self.approve is None or payload is None:
             return False
         [status] = PAYLOADS.from_payloads([payload], [Status])
@@ -145,7 +146,7 @@ class _Person:
                 self._decided.add(call.id)
                 decision = "approve" if self.approve(call) else "reject"
                 decided = CallDecision(call=call.id, hash=call.hash, decision=decision)
-                server.update(_SESSION, call.id, UpdateName.DECIDE_CALL, PAYLOADS.to_payloads([decided]))
+                server.update(_SESSION, call.id, Messages.decide_call.name, PAYLOADS.to_payloads([decided]))
                 return True
         return False
 

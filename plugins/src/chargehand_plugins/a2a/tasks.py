@@ -149,7 +149,7 @@ async def _answer(session: Session, text: str) -> None:
         raise UnsupportedOperationError(
             f"The task has {len(status.questions)} open questions; one can be answered here."
         )
-    await session.answer(status.questions[0].subtask, text)
+    await session.answer(subtask=status.questions[0].subtask, text=text)
 
 
 async def _wait(session: Session) -> None:

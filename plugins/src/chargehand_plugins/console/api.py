@@ -31,6 +31,7 @@ from chargehand import (
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
+from chargehand.messages import Messages
 from chargehand_plugins.console import actions
 from chargehand_plugins.console.listing import SPEND_NOTE, Spend, spend_rows
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
@@ -235,32 +236,32 @@ async def decide_plan(call: Call) -> Response:
 
 async def decide_call(call: Call) -> Response:
     """Decide on a tool call."""
-    return answer(await actions.decide_call(await _session(call), await call.body(CallDecision, "decision")))
+    return answer(await (await _session(call)).send(Messages.decide_call, await call.body(CallDecision, "decision")))
 
 
 async def answer_question(call: Call) -> Response:
     """Answer a question."""
-    return answer(await actions.answer_question(await _session(call), await call.body(Answer, "answer")))
+    return answer(await (await _session(call)).send(Messages.answer, await call.body(Answer, "answer")))
 
 
 async def edit_plan(call: Call) -> Response:
     """Change what has not begun of the plan."""
-    return answer(await actions.edit_plan(await _session(call), await call.body(PlanEdit, "edit")))
+    return answer(await (await _session(call)).send(Messages.edit_plan, await call.body(PlanEdit, "edit")))
 
 
 async def tell(call: Call) -> Response:
     """Tell agents something."""
-    return answer(await actions.tell(await _session(call), await call.body(UserMessage, "message")))
+    return answer(await (await _session(call)).send(Messages.tell, await call.body(UserMessage, "message")))
 
 
 async def interrupt(call: Call) -> Response:
     """End the tools that agents are using."""
-    return answer(await (await _session(call)).interrupt((await call.body(Interruption, "interruption")).subtask))
+    return answer(await (await _session(call)).send(Messages.interrupt, await call.body(Interruption, "interruption")))
 
 
 async def raise_limits(call: Call) -> Response:
     """Raise limits."""
-    return answer(await actions.raise_limits(await _session(call), await call.body(RaisedLimits, "request")))
+    return answer(await (await _session(call)).send(Messages.raise_limits, await call.body(RaisedLimits, "request")))
 
 
 async def finish(call: Call) -> Response:

@@ -32,9 +32,9 @@ from chargehand import (
     UserMessage,
 )
 from chargehand.listing import STATES
+from chargehand.messages import Messages
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_body, report_page, report_style
-from chargehand_cli.request import read_duration
 from chargehand_plugins.console import actions, api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import Backend
@@ -222,7 +222,7 @@ def _limits(turns: str, budget: str, deadline: str) -> dict[str, Any]:
     given = {
         "max_turns": _whole(turns, "turns"),
         "budget_usd": _number(budget, "budget"),
-        "deadline": read_duration(deadline or None),
+        "deadline": deadline or None,
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -350,12 +350,12 @@ async def _decide_plan(session: Session, form: FormData) -> None:
 
 async def _decide_call(session: Session, form: FormData) -> None:
     fields = {name: text_of(form, name) for name in ("call", "hash", "decision", "reason")}
-    await actions.decide_call(session, validate(CallDecision, fields, "decision"))
+    await session.send(Messages.decide_call, validate(CallDecision, fields, "decision"))
 
 
 async def _answer(session: Session, form: FormData) -> None:
     answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
-    await actions.answer_question(session, answer)
+    await session.send(Messages.answer, answer)
 
 
 async def _edit_plan(session: Session, form: FormData) -> None:
@@ -365,25 +365,22 @@ async def _edit_plan(session: Session, form: FormData) -> None:
         names = ("edit", "subtask", _CHANGED.get(text_of(form, "edit"), ""))
         change = {name: text_of(form, name) for name in names if name}
         edit = validate(PlanEdit, {"edits": [change]}, "edit")
-    await actions.edit_plan(session, edit)
+    await session.send(Messages.edit_plan, edit)
 
 
 async def _tell(session: Session, form: FormData) -> None:
     fields = {"text": text_of(form, "text"), "subtask": text_of(form, "subtask") or None}
-    await actions.tell(session, validate(UserMessage, fields, "message"))
+    await session.send(Messages.tell, validate(UserMessage, fields, "message"))
 
 
 async def _interrupt(session: Session, form: FormData) -> None:
     fields = {"subtask": text_of(form, "subtask") or None}
-    await session.interrupt(validate(Interruption, fields, "interruption").subtask)
+    await session.send(Messages.interrupt, validate(Interruption, fields, "interruption"))
 
 
 async def _raise_limits(session: Session, form: FormData) -> None:
     limits = _limits(*(text_of(form, name) for name in ("turns", "budget", "deadline")))
-    raised = validate(RaisedLimits, limits, "request")
-    if raised == RaisedLimits():
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Give at least one of turns, budget and time.")
-    await actions.raise_limits(session, raised)
+    await session.send(Messages.raise_limits, validate(RaisedLimits, limits, "request"))
 
 
 async def _finish(session: Session, _: FormData) -> None:

@@ -16,14 +16,17 @@ from pydantic import Field, JsonValue, ValidationError
 from chargehand import (
     PendingCall,
     Plan,
+    RaisedLimits,
     Report,
     Session,
     SessionRequest,
 )
+from chargehand.arguments import contract
 from chargehand.contracts import PlanChange
 from chargehand.converter import describe_problems, join_problems
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
+from chargehand.messages import Messages
 from chargehand.payloads.settings import encryption_of
 from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
@@ -203,7 +206,7 @@ class SessionTools:
         if len(chosen) != 1:
             known = ", ".join(each.subtask for each in asked) or "none"
             raise BadRequest(f"subtask: name one that asks; those that do: {known}")
-        await found.answer(chosen[0], text)
+        await found.answer(subtask=chosen[0], text=text)
         return await self._standing(found)
 
     async def tell_agents(
@@ -214,7 +217,7 @@ class SessionTools:
     ) -> str:
         """Tell the agents of a running session something that helps or corrects them."""
         found = await self._session(session)
-        await found.tell(text, subtask)
+        await found.tell(text=text, subtask=subtask)
         return await self._standing(found)
 
     async def interrupt_agents(
@@ -224,7 +227,7 @@ class SessionTools:
     ) -> str:
         """End the tools that agents are using, so that they go on with their next turn at once."""
         found = await self._session(session)
-        await found.interrupt(subtask)
+        await found.interrupt(subtask=subtask)
         return await self._standing(found)
 
     async def change_plan(
@@ -232,7 +235,7 @@ class SessionTools:
     ) -> str:
         """Change what has not begun of a running session's plan: add, drop, reword, reroute or reorder subtasks."""
         found = await self._session(session)
-        await found.edit_plan(*edits)
+        await found.edit_plan(edits=edits)
         return await self._standing(found)
 
     async def raise_limits(
@@ -243,8 +246,9 @@ class SessionTools:
         deadline_minutes: Annotated[float | None, Field(description="New total of minutes since the start.")] = None,
     ) -> str:
         """Allow a running session more turns, money or time; a paused one goes on. It spends the user's money."""
+        raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=budget_usd, deadline=_seconds(deadline_minutes))
         found = await self._session(session)
-        await found.raise_limits(max_turns=max_turns, budget_usd=budget_usd, deadline=_seconds(deadline_minutes))
+        await found.send(Messages.raise_limits, raised)
         return await self._standing(found)
 
     async def finish_session(self, session: SessionId) -> str:
