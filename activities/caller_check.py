@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.contracts import OpenSessionRequest
+from activities.contracts.session import OpenSessionRequest
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 

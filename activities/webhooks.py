@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import WebhookNotice
+from activities.contracts.webhook import WebhookNotice
 from chargehand.wire import ActivityType, ErrorType
 
 SECONDS: Final = 20
@@ -114,8 +114,8 @@ class WebhookActivities:
         import httpcore2
         from httpx2 import create_ssl_context
 
-        from activities.pages.addresses import AddressRefusedError
-        from activities.pages.guarded_get import GuardedBackend
+        from activities.http.addresses import AddressRefusedError
+        from activities.http.guarded_get import GuardedBackend
 
         tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
         backend = GuardedBackend(self.rules.internal)

@@ -8,16 +8,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from activities.contracts import InputOutcome, Round, SubtaskDraft, ToolCall, ToolResult
-from activities.crews import Crew
-from activities.data.query import QueryData
+from activities.contracts.crew import Crew
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
+from activities.contracts.tool import Tool, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models.extractive import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
-from activities.tools import Tool, ToolContext
+from activities.tools.data.query import QueryData
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task

@@ -16,7 +16,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from activities.contracts import ModelCard, PriceStep, Round, ToolCall, ToolResult
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.turn_kinds.work import WorkTask
 from benchmarks import processes, scripted
 from benchmarks.jobs import until_polled

@@ -14,16 +14,16 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap.self_test import require_tight
-from activities.code.monty import MontyRunner
-from activities.code.protocol import CodeRunner
-from activities.code.tool import RunCode
-from activities.data.chart import DrawChart
-from activities.data.query import QueryData
+from activities.contracts.tool import Tool, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools import Tool, ToolContext
+from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.tools.code.bubblewrap.self_test import require_tight
+from activities.tools.code.monty import MontyRunner
+from activities.tools.code.protocol import CodeRunner
+from activities.tools.code.tool import RunCode
+from activities.tools.data.chart import DrawChart
+from activities.tools.data.query import QueryData
 from benchmarks.tables import Row
 
 _REPETITIONS: Final = 10

@@ -11,10 +11,9 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-import worker_main
-from activities import composition
-from activities.tools import Tool
+from activities.contracts.tool import Tool
 from benchmarks import hand_written, scripted
+from worker import composition, program
 
 
 def _own() -> int:
@@ -26,7 +25,7 @@ def _own() -> int:
         return build(**made_of) | {name: scripted.ScriptedTool(name) for name in scripted.TOOLS}
 
     composition.build_tools = scripted_tools
-    return worker_main.main([])
+    return program.main([])
 
 
 async def _hand_written(task_queue: str) -> None:
@@ -64,4 +63,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main())  # see worker_main
+    os._exit(main())  # see worker/program.py

@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from activities.heartbeat import HEARTBEAT_TIMEOUT
 from chaos import books
 from chaos.harness import Harness, Outcome, Worker, open_harness, script
 from chaos.kills import Holding
 from chaos.result import Demand, Result, Scale
 from chargehand.contracts import Report
-from workflows.options import HEARTBEAT_TIMEOUT
 
 _SOURCE: Final = Path(__file__).with_name("wrong_clock.c")
 _HOUR: Final = timedelta(hours=1)

@@ -3,12 +3,12 @@
 import os
 import sys
 
-import worker_main
 from chaos.later_build import LATER_WORKFLOWS
+from worker import program, workers
 
 if __name__ == "__main__":
-    worker_main.WORKFLOWS = LATER_WORKFLOWS
-    code = worker_main.main([])
+    workers.WORKFLOWS = LATER_WORKFLOWS
+    code = program.main([])
     sys.stderr.flush()
-    # Not the ordinary way, for the reason that `worker_main.py` gives.
+    # Not the ordinary way, for the reason that `worker/program.py` gives.
     os._exit(code)

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 
-from activities.contracts import MOST_CALLS
+from activities.contracts.rounds import MOST_CALLS
 from activities.documents.artifacts import ArtifactStore
-from activities.session_facts import (
+from activities.opening.activity import (
     _DOCUMENT_CHARACTERS,  # pyright: ignore[reportPrivateUsage]  # measured here
 )
-from activities.settings import Settings
 from activities.turn_kinds.work import FindingDraft
 from chaos.harness import Harness, Outcome, open_harness
 from chaos.result import Demand, Result, Scale
@@ -29,6 +28,7 @@ from tests.scripted_provider import (
     report,
     subtask,
 )
+from worker.settings import Settings
 from workflows.rules.evidence import CLAIM_CHARACTERS, FINDINGS, GAPS, MESSAGE_CHARACTERS, QUOTE_CHARACTERS
 
 _MOST_EVENTS: Final = 51_200 // 4

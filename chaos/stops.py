@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from random import Random
 
+from activities.heartbeat import HEARTBEAT_TIMEOUT
 from chaos import books
 from chaos.harness import Outcome, open_harness, script
 from chaos.kills import Holding, spread
 from chaos.result import Demand, Result, Scale
-from workflows.options import HEARTBEAT_TIMEOUT
 
 
 async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here

@@ -10,9 +10,9 @@ from pydantic_settings import BaseSettings
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 
-from activities.settings import settings_type
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.operations import Operation
+from worker.settings import settings_type
 
 DOCS = Path(__file__).resolve().parent
 PLUGINS = DOCS.parent / "plugins" / "src" / "chargehand_plugins"

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, settings
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from activities.settings import settings_type
 from chargehand import plugins
 from chargehand.connecting import grpc_compression
 from chargehand.converter import data_converter
 from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
+from worker.settings import settings_type
 
 KEYS = (
     "ANTHROPIC_API_KEY",

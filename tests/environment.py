@@ -12,36 +12,36 @@ from uuid import uuid4
 
 from temporalio.client import Client
 
-from activities.backlogs import BacklogActivities
-from activities.code_review.activity import CodeReviewActivities
-from activities.code_review.change import ChangeReader
-from activities.code_review.tool import CodeHistory, ReadCode, ReadDiff
-from activities.contracts import ModelCard, PriceStep
-from activities.crew_files import load_crews
-from activities.crew_versions import CrewVersions
-from activities.crews import Crew
+from activities.contracts.crew import Crew
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.tool import READS_DOCUMENTS, Tool, tool_capabilities
+from activities.crews.files import load_crews
+from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.verification import VerificationActivities
-from activities.listing import Listing
-from activities.model_turn.activity import TurnActivities
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.resets import RunningDuplicateActivities
-from activities.model_turn.retry_policy import Pause, pause_after
 from activities.models.protocol import Model
 from activities.models.registry import Models
+from activities.opening.activity import SessionActivities
+from activities.opening.backlogs import BacklogActivities
+from activities.opening.listing import Listing
 from activities.queues import Kind, ToolQueues, tool_queues
-from activities.recall import RECALL, Recall
-from activities.session_facts import SessionActivities
-from activities.settings import Settings
 from activities.tenants import Ledgers, TenantActivities, Tenants
-from activities.tool_use import ToolActivities
-from activities.tools import READS_DOCUMENTS, Tool, tool_capabilities
+from activities.tools.code_review.activity import CodeReviewActivities
+from activities.tools.code_review.change import ChangeReader
+from activities.tools.code_review.tool import CodeHistory, ReadCode, ReadDiff
+from activities.tools.recall import RECALL, Recall
+from activities.turn.activity import TurnActivities
+from activities.turn.conversations import Conversations
+from activities.turn.resets import RunningDuplicateActivities
+from activities.turn.retry_policy import Pause, pause_after
+from activities.turn.tool_use import ToolActivities
 from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
-from worker_main import build_worker
+from worker.settings import Settings
+from worker.workers import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
 REVIEW_TOOLS: Final = ("read_diff", "read_code", "code_history")

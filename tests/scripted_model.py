@@ -19,10 +19,11 @@ from typing import Final, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import ContradictionDraft, SubtaskDraft, ToolCall
-from activities.model_turn.activity import prompt_bytes
+from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.models.protocol import ModelCall, ModelReply
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
+from activities.turn.activity import prompt_bytes
 from activities.turn_kinds.compact import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress import CompressAnswer
 from activities.turn_kinds.critique import CritiqueAnswer

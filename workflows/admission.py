@@ -8,7 +8,7 @@ from decimal import Decimal
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
-from activities.contracts import SessionFacts
+from activities.contracts.session import SessionFacts
 from activities.tenant_contracts import Admission, AdmissionRequest, AdmissionTerms, Leaving
 from chargehand.contracts import Message, SessionRequest, SessionState
 from chargehand.search_attributes import CREW, STATE, TENANT, change_of

@@ -6,9 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from activities.contracts import AgentCard, InputOutcome, ModelCard, Note, OutputCaps, Round, SessionFacts
-from activities.model_turn.contracts import Counted
+from activities.contracts.cards import AgentCard
+from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.rounds import InputOutcome, Note, Round
+from activities.contracts.session import SessionFacts
 from activities.queues import ToolQueues
+from activities.turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
     Capability,

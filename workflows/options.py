@@ -6,17 +6,12 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import Priority, RetryPolicy, WorkflowIDReusePolicy
 
-from activities.model_turn.retry_policy import BILLED_FAILURES
+from activities.heartbeat import HEARTBEAT_TIMEOUT
+from activities.turn.retry_policy import BILLED_FAILURES
 from chargehand.contracts import SessionRequest
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
-
-HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
-"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`.
-
-A crashed worker's calls go on so much later. A server that is starved of processor time takes seconds for a heartbeat.
-"""
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
 _OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
@@ -32,7 +27,7 @@ MAX_LOST_WORKERS: Final = 10
 """How often a turn is called again after its worker was lost."""
 # What was not billed is retried until the turn's time is up; the activity ends the retries in all other cases.
 TURN_RETRIES: Final = RetryPolicy(
-    # After a lost worker. After an error of the provider, `activities.model_turn.retry_policy` says how long to wait.
+    # After a lost worker. After an error of the provider, `activities.turn.retry_policy` says how long to wait.
     initial_interval=timedelta(milliseconds=100),
     backoff_coefficient=2.0,
     maximum_interval=timedelta(seconds=60),

@@ -27,7 +27,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from temporalio.workflow import Info
 
 from activities.caller_check import recognise
-from activities.contracts import OpenSessionRequest
+from activities.contracts.session import OpenSessionRequest
 from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS

@@ -8,8 +8,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import MOST_CALLS, Round
-    from activities.model_turn.contracts import TurnResult
+    from activities.contracts.rounds import MOST_CALLS, Round
+    from activities.turn.contracts import TurnResult
     from activities.turn_kinds.compact import CompactAnswer
     from activities.turn_kinds.work import AgentAnswer, WorkTask
     from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage

@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts import WebhookNotice
+    from activities.contracts.webhook import WebhookNotice
     from activities.webhooks import WebhookActivities
     from chargehand.wire import WorkflowType
     from workflows import options

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from urllib.parse import unquote
 
 from activities.documents.artifacts import ArtifactError, Artifacts
-from activities.pages.page import FetchError, FetchLimits
+from activities.http.page import FetchError, FetchLimits
 from chargehand.contracts import Contract
 
 if TYPE_CHECKING:
     from httpx2 import URL
 
-    from activities.pages.guarded_get import GuardedGet
+    from activities.http.guarded_get import GuardedGet
 
 DOWNLOAD_LIMITS: Final = FetchLimits(wire_bytes=100 << 20, decoded_bytes=100 << 20, total=timedelta(seconds=60))
 _FRESH_SECONDS: Final = 24 * 3_600
@@ -116,7 +116,7 @@ class Downloads:
             draft.unlink(missing_ok=True)
 
     def _make_http(self) -> "GuardedGet":
-        from activities.pages.guarded_get import GuardedBackend, GuardedGet
+        from activities.http.guarded_get import GuardedBackend, GuardedGet
 
         backend = GuardedBackend(self.allowed_hosts)
         agent = "Chargehand/0.4 (reads documents for a session)"

@@ -10,7 +10,6 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from activities.child_process import ChildProcess
 from activities.documents.artifacts import ArtifactError
 from activities.documents.catalog import Catalog, DocumentEntry, Table
 from activities.documents.formats import Format, format_of, size_problem
@@ -20,6 +19,7 @@ from activities.documents.parsed import NotADocumentError, Part, Result, Span, r
 from activities.documents.parsing import Answer, Job, parse_in_child
 from activities.documents.sql_names import sql_name
 from activities.documents.table_loader import TableSource, close_database, load_table
+from activities.processes.child import ChildProcess
 
 INDEX_FILE: Final = "index.sqlite"
 TABLES_FILE: Final = "tables.duckdb"

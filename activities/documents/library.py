@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from activities.contracts.tool import READING_CHARACTERS
 from activities.documents.artifacts import Artifacts
 from activities.documents.catalog import Catalog
 from activities.documents.cleanup import mark_used
@@ -23,7 +24,6 @@ from activities.documents.names import Named, UnknownDocumentError, resolve
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
 from activities.documents.ranking import Hit, search
-from activities.tools import READING_CHARACTERS
 from chargehand.contracts import Contract
 
 _FORMAT: Final = 3

@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from activities import child_limits
-from activities.child_limits import Allowance
 from activities.documents.formats import format_of
 from activities.documents.parsed import (
     NotADocumentError,
@@ -19,6 +17,8 @@ from activities.documents.parsed import (
     write_result,
 )
 from activities.documents.passages import cut
+from activities.processes import limits
+from activities.processes.limits import Allowance
 
 _MEMORY_BYTES: Final = 512 << 20
 _FILE_BYTES: Final = 512 << 20
@@ -77,5 +77,5 @@ def _check_zip(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    child_limits.confine(_MEMORY_BYTES, _FILE_BYTES)
-    child_limits.serve(parse)
+    limits.confine(_MEMORY_BYTES, _FILE_BYTES)
+    limits.serve(parse)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.formats import Format
+from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 _FIRST_SECONDS: Final = 7
 """Processor time until the first piece of a document is read, and between two pieces."""

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from activities.child_process import ChildError, ChildProcess, ChildTimeoutError
 from activities.documents.catalog import Column, Table
+from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 _SECONDS_A_TABLE: Final = 30
 """Processor time for one table."""

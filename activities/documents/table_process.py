@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import duckdb
 
-from activities import child_limits
 from activities.documents.sql_names import sql_name
+from activities.processes import limits
 
 _MEMORY_BYTES: Final = 2 << 30
 _FILE_BYTES: Final = 2 << 30
@@ -43,7 +43,7 @@ def load(question: dict[str, Any]) -> dict[str, Any]:
     if question.get("close"):
         _connection.close()
         return {}
-    child_limits.allow_processor_seconds(question["processor_seconds"])
+    limits.allow_processor_seconds(question["processor_seconds"])
     try:
         return _load(_connection, question)
     except (duckdb.Error, MemoryError) as error:
@@ -145,5 +145,5 @@ def _quoted(text: str) -> str:
 
 
 if __name__ == "__main__":
-    child_limits.confine(_MEMORY_BYTES, _FILE_BYTES)
-    child_limits.serve(load)
+    limits.confine(_MEMORY_BYTES, _FILE_BYTES)
+    limits.serve(load)

@@ -5,10 +5,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import PASSAGE_GAP
-from activities.documents.library import DocumentLibrary, Passage, Reading
-from activities.documents.names import UnknownDocumentError
-from activities.tools import (
+from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.tool import (
     READING_CHARACTERS,
     READS_DOCUMENTS,
     ToolAnswer,
@@ -17,6 +15,8 @@ from activities.tools import (
     failed,
     object_schema,
 )
+from activities.documents.library import DocumentLibrary, Passage, Reading
+from activities.documents.names import UnknownDocumentError
 from chargehand.contracts import Source
 
 _MOST_PASSAGES: Final = 6

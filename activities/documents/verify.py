@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Final, Protocol
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
 from activities.documents.artifacts import Artifacts
 from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary, OpenLibrary

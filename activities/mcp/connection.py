@@ -17,9 +17,9 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
-from activities.http_limits import limit_client
-from activities.mcp.declaration import McpDeclaration
-from activities.silence import note_progress
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.http.limits import limit_client
+from activities.processes.stalls import note_progress
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

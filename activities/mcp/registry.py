@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from typing import Final
 
 from activities.backends import Choice, SettingsError
-from activities.mcp.declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import Tool
 from activities.mcp.server import McpServer
 from activities.mcp.tool import tools_of
-from activities.tools import Tool
 
 _PATIENCE: Final = 20.0
 """Of `doctor`, which waits for all servers."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.mcp.declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration
 from activities.mcp.definitions import Definition, UnusableTool, define, digest_together
 from chargehand.wire import ErrorType
 

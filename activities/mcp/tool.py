@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
 from activities.mcp.definitions import MOST_SPEC_BYTES, readable
 from activities.mcp.server import McpServer, WithdrawnTool
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
 from chargehand.contracts import Capability, Source
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYABLE_CODES, BatchStore
 from activities.models.clients import COUNT_SECONDS, ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply, translating

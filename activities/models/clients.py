@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 
 from pydantic import JsonValue
 
-from activities.http_limits import limit_client
+from activities.http.limits import limit_client
 from activities.models.abilities import abilities_of
 from activities.models.failures import ReportedError, UnreadableReply, redacted, refuses_effort, translating
 from activities.models.prices import Overrides, Tokens, usage_of

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from activities.http_limits import describe_tls_error
+from activities.http.limits import describe_tls_error
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.clients import ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Tokens

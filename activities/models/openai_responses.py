@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
 from activities.models.failures import ReportedError, translating
 from activities.models.prices import Tokens

@@ -8,11 +8,11 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from activities.contracts import ToolCall
-from activities.crews import SubtaskField
+from activities.contracts.crew import SubtaskField
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import ToolSpec
 from activities.documents.catalog import Catalog
 from activities.models.schemas import Schema, answer_schema, with_data
-from activities.tools import ToolSpec
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from activities.turn_kinds.registry import Task

@@ -13,8 +13,8 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Backend, Row, SettingsError, WebAddress, secret
-from activities.contracts import ModelCard, OutputCaps, PriceStep
-from activities.crews import Crew
+from activities.contracts.crew import Crew
+from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
 from activities.models.protocol import CountsInput, Model

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import from_json
 
-from activities.contracts import ToolCall
-from activities.http_limits import BodyRefused
+from activities.contracts.rounds import ToolCall
+from activities.http.limits import BodyRefused
 from activities.models.failures import UnreadableReply
 from chargehand.converter import describe_problems, join_problems
 

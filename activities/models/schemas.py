@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, cast
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_json
 
-from activities.contracts import SubtaskDraft
-from activities.crews import SubtaskField
+from activities.contracts.crew import SubtaskField
+from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from chargehand.contracts import JsonSchema, Tier
 

@@ -11,11 +11,11 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from activities.http_limits import BodyRefused
+from activities.http.limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.protocol import FollowsText
 from activities.models.replies import parse
-from activities.silence import silence_limit
+from activities.processes.stalls import stall_limit
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
 """Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
@@ -94,7 +94,7 @@ async def receive(
     """
     whole = asyncio.timeout(whole_seconds)
     try:
-        silence = silence_limit(patience.first_seconds, patience.gap_seconds)
+        silence = stall_limit(patience.first_seconds, patience.gap_seconds)
         async with whole, silence as on_line, request as response:
             on_line()
             return await _body(response, fold, on_line, live)

@@ -9,7 +9,8 @@ from typing import Final, Literal, cast
 
 from pydantic import ConfigDict, JsonValue
 
-from activities.contracts import InputOutcome, ModelCard, Round, ToolCall
+from activities.contracts.model import ModelCard
+from activities.contracts.rounds import InputOutcome, Round, ToolCall
 from activities.models.failures import ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Capability, Contract, Source, Tier, Usage

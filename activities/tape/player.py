@@ -16,7 +16,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.backends import SettingsError
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import within
@@ -35,7 +36,6 @@ from activities.tape.contracts import (
     identify,
 )
 from activities.tape.recorder import redact
-from activities.tools import ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
 from activities.tape.contracts import (
@@ -29,7 +30,6 @@ from activities.tape.contracts import (
     identify,
     uses,
 )
-from activities.tools import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from chargehand.contracts import Capability
 
 _logger = logging.getLogger("chargehand.tape")

@@ -9,12 +9,12 @@ from pydantic import FilePath
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError, secret_values
+from activities.contracts.tool import Tool, tool_capabilities
 from activities.models.protocol import CountsInput
 from activities.models.registry import Models
 from activities.tape.contracts import WorkerFacts
 from activities.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
 from activities.tape.recorder import Recorder, TapeFile, recording, recording_tool
-from activities.tools import Tool, tool_capabilities
 
 
 class TapeSettings(BaseSettings):

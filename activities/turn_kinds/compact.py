@@ -5,7 +5,7 @@ A new conversation, since what a model has thought belongs to the messages befor
 
 from typing import ClassVar, Final, Literal
 
-from activities.crews import Agent
+from activities.contracts.crew import Agent
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, JsonSchema

@@ -4,7 +4,7 @@ from typing import ClassVar, Final, Literal
 
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You shorten a text that answers an instruction.
 

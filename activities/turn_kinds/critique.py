@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
@@ -14,7 +14,7 @@ from activities.turn_kinds.rendering import (
     verdict_section,
 )
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are a critic. You read a report before the user does, beside the outcomes it rests on.
 

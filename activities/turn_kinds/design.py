@@ -2,11 +2,11 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import AgentDraft, OfferedTool
+from activities.contracts.cards import AgentDraft, OfferedTool
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import bullet_list, document_sections, request_section
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. Before the user's request is planned, describe the
 specialists that it needs besides the agents below. Answer with JSON:

@@ -2,12 +2,12 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.plan import RejectedPlan, rejected_sections
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import outcome_section, request_section
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. One subtask of your plan is a template, to be
 carried out once for each item of a list that another subtask has now found. You write the instructions.

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import bullet_list, request_section
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract, Source
 
 _INSTRUCTIONS: Final = """You are an examiner. You grade a report by the criteria of the user who asked for it. You did

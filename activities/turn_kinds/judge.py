@@ -2,11 +2,11 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import evidence_text
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are a judge. Several candidates answer the same question. You decide which one is right.
 

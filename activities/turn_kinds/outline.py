@@ -2,11 +2,12 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import CitedSource, outcome_section, request_section, sources_section
-from activities.untrusted_text import escape_marks
+from activities.turn_kinds.untrusted_text import escape_marks
 from chargehand.contracts import Contract
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You outline a long report from the outcomes of its

@@ -2,12 +2,12 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import InputOutcome
-from activities.crews import Agent
+from activities.contracts.crew import Agent
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import bullet_list, findings_section, request_section, schema_section
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract, JsonSchema
 
 _INSTRUCTIONS: Final = """You put a finished report into the shape that a program expects.

@@ -5,7 +5,8 @@ from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import Field
 
-from activities.contracts import InputOutcome, SubtaskDraft
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask, required_of_models
 from activities.turn_kinds.rendering import (
@@ -15,7 +16,7 @@ from activities.turn_kinds.rendering import (
     outcome_section,
     request_section,
 )
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract, Dollars, EarlierSession, Strategy, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.

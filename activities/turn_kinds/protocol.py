@@ -8,8 +8,8 @@ from pydantic import GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, to_json
 
-from activities.contracts import ToolCall
-from activities.crews import Agent, Crew, SubtaskField
+from activities.contracts.crew import Agent, Crew, SubtaskField
+from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from chargehand.contracts import Contract, JsonSchema, left_out
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Final, Literal
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import document_sections, request_section
-from activities.untrusted_text import data_block
+from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Escalation, Failure, Outcome
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. One of its subtasks ended badly. You decide

@@ -5,9 +5,10 @@ from typing import Final
 
 from pydantic_core import to_json
 
-from activities.contracts import ContradictionDraft, InputOutcome, Note
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome, Note
 from activities.documents.catalog import Catalog
-from activities.untrusted_text import data_block, request_block
+from activities.turn_kinds.untrusted_text import data_block, request_block
 from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, JsonSchema, Outcome, left_out
 
 CATALOG_BYTES: Final = 9_000

@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import ContradictionDraft, InputOutcome, SubtaskDraft
+from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import document_sections, nesting_note, request_section, verdict_section

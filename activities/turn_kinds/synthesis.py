@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Final, Literal
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
@@ -13,7 +14,7 @@ from activities.turn_kinds.rendering import (
     request_section,
     sources_section,
 )
-from activities.untrusted_text import data_block, escape_marks
+from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Contradiction, left_out
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the

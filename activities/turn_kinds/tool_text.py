@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic_core import to_json
 
-from activities.contracts import PASSAGE_GAP, ToolCall, ToolResult
-from activities.untrusted_text import data_block
+from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
+from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Source
 
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, JsonValue
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome, Note, Round
-from activities.crews import Agent, Crew
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import InputOutcome, Note, Round
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer, required_of_models
 from activities.turn_kinds.rendering import (
@@ -18,7 +18,7 @@ from activities.turn_kinds.rendering import (
     told_text,
 )
 from activities.turn_kinds.tool_text import ShownText
-from activities.untrusted_text import data_block, escape_marks
+from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents.

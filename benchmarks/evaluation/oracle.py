@@ -10,11 +10,10 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, JsonValue
 
-from activities.contracts import ModelCard, PriceStep, SubtaskDraft, ToolCall
-from activities.models.protocol import ModelCall, ModelReply
-from activities.models.registry import Models
-from activities.tape.registry import Traffic
-from activities.tools import (
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import (
     READS_DOCUMENTS,
     READS_THE_WEB,
     Tool,
@@ -24,6 +23,9 @@ from activities.tools import (
     failed,
     object_schema,
 )
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.tape.registry import Traffic
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
 from activities.tape.contracts import Line
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Report, Source, SubtaskRecord

@@ -14,8 +14,6 @@ from uuid import uuid4
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.composition import compose
-from activities.settings import Settings
 from activities.tape.contracts import Line
 from activities.tape.registry import Traffic, recorded
 from benchmarks.evaluation.dataset import ROOT, Backend, Case, Dataset
@@ -26,7 +24,9 @@ from chargehand.contracts import SessionRequest
 from chargehand.contracts.request import PROFILES
 from chargehand.errors import SessionEnded
 from chargehand.upload import store_documents
-from worker_main import build_worker
+from worker.composition import compose
+from worker.settings import Settings
+from worker.workers import build_worker
 
 _CEILINGS: Final = PROFILES["deep"].model_copy(update={"max_parallel": 50})
 """The largest profile is allowed, and cases may run more at once."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from activities.heartbeat import HEARTBEAT_TIMEOUT
 from benchmarks.load.arrivals import arrive, carry
 from chaos.harness import Harness, Outcome, Worker, open_harness, script
 from chaos.proxy import Proxy, open_proxy
 from chaos.result import Demand, Result
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest, error
-from workflows.options import HEARTBEAT_TIMEOUT
 
 _LINES: Final = 4
 _PAUSE: Final = (2.0, 6.0)

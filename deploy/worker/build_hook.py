@@ -1,6 +1,6 @@
 """Put what the worker runs below `chargehand_worker`, so that the wheel installs no other top-level name.
 
-In the checkout its folders are imported as `activities`, `workflows` and `worker_main`, names that many projects have
+In the checkout its folders are imported as `activities`, `workflows` and `worker`, names that many projects have
 themselves. In the wheel each is a part of `chargehand_worker`, and its imports say so.
 """
 
@@ -18,10 +18,10 @@ _PACKAGE: Final = "chargehand_worker"
 _ASSEMBLED: Final = "assembled"
 """The folder of the assembled package in a source distribution."""
 _OWN: Final = Path("deploy", "worker")
-_CONTENT: Final = ("activities", "workflows", "crews", "worker_main.py", "docker-compose.yml")
+_CONTENT: Final = ("activities", "workflows", "worker", "crews", "docker-compose.yml")
 _SERVER_FILES: Final = "deploy/temporal-*"
 """What a project's containers need of `deploy/`, where an operator keeps certificates and keys as well."""
-_MOVED: Final = ("activities", "workflows", "worker_main")
+_MOVED: Final = ("activities", "workflows", "worker")
 _MODULE_IN_TEXT: Final = re.compile(rf"(?:{'|'.join(_MOVED)})\.[\w.]*")
 
 

@@ -15,8 +15,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap.self_test import require_tight
+from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.tools.code.bubblewrap.self_test import require_tight
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.visibility import OPEN, describe, list_executions

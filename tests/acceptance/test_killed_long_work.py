@@ -32,10 +32,11 @@ GOAL = SessionRequest(
     goal="Look into all parts of the matter, please.", limits=Limits(max_turns=40, max_rounds=20), review="never"
 )
 _SHORT_HISTORIES = """
-import sys, worker_main
+import sys
+from worker import program
 from workflows import continue_as_new
 continue_as_new.MOST_EVENTS = int(sys.argv[1])
-sys.exit(worker_main.main([]))
+sys.exit(program.main([]))
 """
 
 

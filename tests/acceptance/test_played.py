@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Limits
 from chargehand.contracts.request import PROFILES
 from tests.acceptance.played.stage import Played, Stage, open_stage

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from activities.crew_files import load_crews
+from activities.crews.files import load_crews
 from chargehand import SessionRequest
 from chargehand_cli.terminal import Exit
 from tests.acceptance.commands import command_environment, run_command

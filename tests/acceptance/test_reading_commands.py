@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
-from activities.tool_outputs import ToolOutput, store_outputs
-from activities.tools import ToolAnswer
+from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand import Chargehand
 from chargehand.contracts import SessionRequest, Source
 from chargehand.payloads.encryption import Encryption

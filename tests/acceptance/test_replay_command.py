@@ -16,7 +16,7 @@ from chargehand.payloads.encryption import Encryption
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from workflows.replay import Replayed, replay
+from worker.replay import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[2]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
@@ -37,7 +37,7 @@ async def session(client: Client, tmp_path_factory: pytest.TempPathFactory) -> s
 
 def _changed_worker(folder: Path) -> str:
     """Make a worker program whose workflows name their first activity otherwise."""
-    for part in ("workflows", "activities", "crews"):
+    for part in ("worker", "workflows", "activities", "crews"):
         shutil.copytree(_ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(_ROOT / "worker_main.py", folder)
     changed = folder / "workflows" / "steps" / "open.py"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.crew_files import load_crews
-from activities.crews import Crew
-from activities.tools import READS_DOCUMENTS
+from activities.contracts.crew import Crew
+from activities.contracts.tool import READS_DOCUMENTS
+from activities.crews.files import load_crews
 from activities.turn_kinds.route import RouteAnswer, RouteDraft
 from activities.turn_kinds.work import WorkWithIssuesAnswer
 from benchmarks.evaluation.dataset import ROOT, Case, read_datasets

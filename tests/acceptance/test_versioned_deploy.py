@@ -15,7 +15,6 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-import worker_main
 from chaos.deploys import builds_of, session_histories
 from chargehand.contracts import SessionRequest
 from chargehand.session import Session
@@ -23,6 +22,7 @@ from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, topics
 from tests.waiting import until
+from worker import workers
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ async def test_sessions_begin_once_a_build_is_current(deploys: Deploys) -> None:
 
 async def test_sessions_from_before_builds_had_names_go_on(deploys: Deploys, monkeypatch: pytest.MonkeyPatch) -> None:
     """When workers are given names for the first time, what is in flight goes to the current build."""
-    monkeypatch.setattr(worker_main, "_GRACE", timedelta(0))  # the agents are held for ever
+    monkeypatch.setattr(workers, "GRACE", timedelta(0))  # the agents are held for ever
     async with deploys.build(None) as environment:
         session = await deploys.begin(environment)
     async with deploys.build("v1"):

@@ -10,10 +10,11 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _FOR_OTHERS: Final = """
-import sys, worker_main
-check = worker_main.CallerCheck
-worker_main.CallerCheck = lambda _: check(sys.argv[1])
-sys.exit(worker_main.main([]))
+import sys
+from worker import program, workers
+check = workers.CallerCheck
+workers.CallerCheck = lambda _: check(sys.argv[1])
+sys.exit(program.main([]))
 """
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from activities import backends
 from activities.backends import SettingsError
-from activities.code.protocol import CodeRunner
-from activities.code.registry import CODE
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.search.protocol import SearchBackend
-from activities.search.registry import SEARCH
-from activities.settings import Settings
+from activities.tools.code.protocol import CodeRunner
+from activities.tools.code.registry import CODE
+from activities.tools.search.protocol import SearchBackend
+from activities.tools.search.registry import SEARCH
+from worker.settings import Settings
 
 TAVILY, SEARXNG = {"TAVILY_API_KEY": "tvly-key"}, {"CHARGEHAND_SEARXNG_URL": "http://searx.internal:8080"}
 BRAVE = {"BRAVE_API_KEY": "brave-key"}

@@ -14,9 +14,10 @@ from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.heartbeats import BEAT_SECONDS, Heartbeats
-from activities.model_turn.journal import Entry, open_journal
-from activities.slots import POLLS, PacedSlots, paced_tuner
+from activities.heartbeat import BEAT_SECONDS
+from activities.turn.journal import Entry, open_journal
+from worker.heartbeats import Heartbeats
+from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.options import ActivityLimits
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from activities.settings import Settings
+from worker.settings import Settings
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = """
 import os, signal, sys
-from activities.process_group import ProcessGroup
+from worker.process_group import ProcessGroup
 
 def say(*words):
     os.write(1, " ".join(map(str, words)).encode() + b"\\n")

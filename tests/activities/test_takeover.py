@@ -14,7 +14,7 @@ from temporalio.api.enums.v1 import TaskQueueKind
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.takeover import RunningActivities, take_over
+from worker.takeover import RunningActivities, take_over
 
 MINUTE = timedelta(minutes=1)
 

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
 
 from activities.metrics import EVENT_LOOP_LAG
-from activities.settings import Settings
-from activities.watchdog import watch_event_loop
 from tests.waiting import until
+from worker.settings import Settings
+from worker.watchdog import watch_event_loop
 
 
 @asynccontextmanager

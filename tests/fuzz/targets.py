@@ -14,18 +14,18 @@ from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from activities import contracts as internal
-from activities.child_limits import Allowance
+from activities.contracts import calls, cards, crew, drafts, model, rounds, session, tool, webhook
 from activities.documents.formats import format_of
 from activities.documents.parsed import NotADocumentError, Parsed, Source, UnreadableError
 from activities.documents.passages import cut
+from activities.http.addresses import reason_to_refuse
 from activities.models.anthropic_messages import MessageFold
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.openai_chat import ChatFold
 from activities.models.openai_responses import ResponseFold
 from activities.models.streaming import Fold, Patience, receive
-from activities.pages.addresses import reason_to_refuse
-from activities.pages.leak_check import carries
+from activities.processes.limits import Allowance
+from activities.tools.pages.leak_check import carries
 from chargehand import contracts as public
 from chargehand.converter import data_converter
 
@@ -35,7 +35,7 @@ _PATIENCE: Final = Patience(first_seconds=60, gap_seconds=60)
 
 
 def _contracts() -> Iterator[type[BaseModel]]:
-    for module in (public, internal):
+    for module in (public, calls, cards, crew, drafts, model, rounds, session, tool, webhook):
         for name in sorted(vars(module)):
             kind = getattr(module, name)
             if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.model_fields:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import AgentDraft
+from activities.contracts.cards import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design import DesignAnswer
 from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, Subtask

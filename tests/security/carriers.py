@@ -12,8 +12,9 @@ import docx
 import openpyxl
 from reportlab.pdfgen.canvas import Canvas
 
-from activities.contracts import SubtaskDraft, ToolCall
-from activities.search.protocol import SearchHit
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import ToolCall
+from activities.tools.search.protocol import SearchHit
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from tests.scripted_model import subtask
 from tests.security.corpus import ATTACKS, Attack

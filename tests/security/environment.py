@@ -14,26 +14,26 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.crews import Crew
-from activities.data.query import QueryData
+from activities.contracts.crew import Crew
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.heartbeats import Heartbeats
-from activities.mcp.declaration import McpDeclaration
 from activities.mcp.server import McpServer
 from activities.mcp.tool import tools_of
-from activities.pages.tool import ReadPage
-from activities.search.protocol import SearchHit, SearchResults
-from activities.search.tool import Search
-from activities.settings import Settings
-from activities.slots import PacedSlots
-from activities.tools import Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.tools.data.query import QueryData
+from activities.tools.pages.tool import ReadPage
+from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.tool import Search
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits
 from chargehand.wire import ErrorType
 from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
+from worker.heartbeats import Heartbeats
+from worker.settings import Settings
+from worker.slots import PacedSlots
 from workflows.registry import WORKFLOWS
 
 _STRANGER: Final = Path(__file__).parents[1] / "activities/mcp/scripted_server.py"

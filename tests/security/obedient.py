@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from activities.contracts import SubtaskDraft, ToolCall
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask

@@ -18,10 +18,11 @@ from typing import Final
 import pytest
 from temporalio.client import Client
 
-from activities.contracts import SubtaskDraft, ToolCall
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.pages.leak_check import carries
-from activities.search.protocol import SearchHit
+from activities.tools.pages.leak_check import carries
+from activities.tools.search.protocol import SearchHit
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import answer, plan, reply, subtask

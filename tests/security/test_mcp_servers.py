@@ -4,8 +4,8 @@ from pathlib import Path
 
 from hypothesis import settings
 
+from activities.contracts.tool import ToolContext
 from activities.mcp.tool import tools_of
-from activities.tools import ToolContext
 from tests.security.corpus import ATTACKS
 from tests.security.environment import open_stranger
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import settings
 from temporalio.client import Client
 
-from activities.contracts import ToolCall
-from activities.pages.leak_check import carries
+from activities.contracts.rounds import ToolCall
+from activities.tools.pages.leak_check import carries
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.security.carriers import CARRIERS, PARTS, Outside, Scene, scenes
 from tests.security.environment import Engine, Stand, Used, open_stand, open_stranger, open_web

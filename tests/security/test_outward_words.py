@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 from temporalio.client import Client
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from chargehand.contracts import Report, SessionRequest
 from tests.scripted_model import Script, answer, plan, report, subtask, usage

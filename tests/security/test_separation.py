@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report, SessionRequest

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import ContradictionDraft, InputOutcome, Round, ToolCall, ToolResult
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compress import CompressTask
 from activities.turn_kinds.critique import CritiqueTask
@@ -22,8 +23,8 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review import ReviewTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.untrusted_text import escape_marks
 from activities.turn_kinds.work import WorkTask
-from activities.untrusted_text import escape_marks
 from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success
 from tests.scripted_model import ALLOWANCE, TODAY
 from tests.security.corpus import FORGED_MARKS, TEXTS

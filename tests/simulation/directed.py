@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 from pydantic import BaseModel
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 
-from activities.model_turn.activity import interpret
-from activities.model_turn.contracts import TurnRequest
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn.activity import interpret
+from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Report, SessionRequest, Status
 from chargehand_worker.in_memory.exchange import Answer, Update
 from chargehand_worker.in_memory.executions import Execution

@@ -14,7 +14,7 @@ from typing import Final, cast
 from temporalio.api.failure.v1 import Failure as WireFailure
 from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 
-from activities.model_turn.contracts import TurnRequest
+from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
 from chargehand_worker.in_memory.executions import Execution, Task

@@ -8,7 +8,8 @@ from zlib import crc32
 
 from pydantic import BaseModel
 
-from activities.contracts import SubtaskDraft, ToolCall
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.expand import ExpandTask
 from activities.turn_kinds.grade import GradeTask

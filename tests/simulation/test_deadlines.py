@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Answer, Limits, Report, SessionRequest, Source

@@ -16,22 +16,17 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import (
-    ModelCard,
-    OpenSessionRequest,
-    PriceStep,
-    SessionFacts,
-    ToolCall,
-    ToolRequest,
-    ToolResult,
-    WebhookNotice,
-)
-from activities.crew_files import load_crews
-from activities.crew_versions import CrewVersions
-from activities.crews import Crew
-from activities.model_turn.activity import interpret
-from activities.model_turn.contracts import TurnRequest, TurnResult, UsedTool
-from activities.session_facts import SessionActivities
+from activities.contracts.calls import ToolRequest
+from activities.contracts.crew import Crew
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import ToolCall, ToolResult
+from activities.contracts.session import OpenSessionRequest, SessionFacts
+from activities.contracts.webhook import WebhookNotice
+from activities.crews.files import load_crews
+from activities.crews.versions import CrewVersions
+from activities.opening.activity import SessionActivities
+from activities.turn.activity import interpret
+from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.webhooks import WebhookRules
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType

@@ -7,12 +7,12 @@ from pathlib import Path
 from chargehand.converter import invalid_input, join_problems
 
 _ROOT = Path(__file__).parents[2]
-_FOLDERS = ("activities", "workflows", "client/src", "cli/src")
+_FOLDERS = ("activities", "workflows", "worker", "client/src", "cli/src")
 _JOINS = re.compile(r"""; ["']\.join""")
 _BOUNDED_ELSEWHERE = {
     "client/src/chargehand/converter.py",  # join_problems itself
-    "activities/code/tool.py",
-    "activities/data/query.py",
+    "activities/tools/code/tool.py",
+    "activities/tools/data/query.py",
     "activities/models/extractive/figures.py",
     "activities/tape/player.py",
     "cli/src/chargehand_cli/verbs/decide.py",
@@ -35,7 +35,7 @@ def test_a_message_lists_the_first_problems_and_counts_the_rest() -> None:
 
 def test_all_messages_list_problems_in_the_same_way() -> None:
     """No other code joins a list of problems into a message."""
-    sources = [_ROOT / "worker_main.py", *(file for folder in _FOLDERS for file in (_ROOT / folder).rglob("*.py"))]
+    sources = [*(file for folder in _FOLDERS for file in (_ROOT / folder).rglob("*.py"))]
     joining = {str(source.relative_to(_ROOT)) for source in sources if _JOINS.search(source.read_text())}
 
     assert joining <= _BOUNDED_ELSEWHERE

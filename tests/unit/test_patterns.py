@@ -18,7 +18,7 @@ codes: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
 
 _ROOT = Path(__file__).parents[2]
-_FOLDERS = ("activities", "workflows", "client/src", "cli/src", "crews")
+_FOLDERS = ("activities", "workflows", "worker", "client/src", "cli/src", "crews")
 _LENGTH = 3_000
 _MOST_SECONDS = 0.005
 _SEARCHES = frozenset({"search", "sub", "subn", "split", "findall", "finditer"})

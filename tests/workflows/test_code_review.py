@@ -8,7 +8,7 @@ from typing import Any
 from dulwich import porcelain
 from pydantic import BaseModel
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.grade import GradeAnswer, GradeDraft, GradeTask
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from activities.contracts import ModelCard, Note
+from activities.contracts.model import ModelCard
+from activities.contracts.rounds import Note
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compact import CompactTask, NoteDraft
 from activities.turn_kinds.work import WorkTask

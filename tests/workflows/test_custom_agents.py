@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
 
-from activities.contracts import AgentDraft
-from activities.crew_files import CrewError, load_crews
-from activities.crews import CustomAgents
-from activities.custom_agents import custom_agents
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB
+from activities.contracts.cards import AgentDraft
+from activities.contracts.crew import CustomAgents
+from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
+from activities.crews.custom_agents import custom_agents
+from activities.crews.files import CrewError, load_crews
 from activities.turn_kinds.design import DesignAnswer, DesignTask
 from chargehand.contracts import SessionRequest
 from tests.environment import TOOLS, open_environment

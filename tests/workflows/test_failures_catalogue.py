@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask

@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
-from activities.heartbeats import BEAT_SECONDS, Pulse
+from activities.heartbeat import BEAT_SECONDS, Pulse
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import Script, answer, subtask, use
 from tests.workflows.conftest import OpenEnvironment

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pydantic import BaseModel
 from temporalio.api.sdk.v1 import WorkflowMetadata
 
-from activities.contracts import SubtaskDraft
+from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest

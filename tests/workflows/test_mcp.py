@@ -14,17 +14,17 @@ import pytest
 from pydantic import BaseModel, JsonValue
 from temporalio.client import Client
 
-from activities.composition import compose
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall
 from activities.models.registry import Models
-from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, subtask, use, work_task
 from tests.waiting import until
-from worker_main import build_worker
+from worker.composition import compose
+from worker.settings import Settings
+from worker.workers import build_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "canary-token-1234"

@@ -24,18 +24,15 @@ from temporalio.testing import ActivityEnvironment
 from temporalio.worker import Worker
 
 from activities import metrics
-from activities.composition import activity_slots
-from activities.contracts import ToolCall, ToolRequest
-from activities.crew_versions import CrewVersions
-from activities.crews import Agent, Crew
+from activities.contracts.calls import ToolRequest
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import ToolCall
+from activities.crews.versions import CrewVersions
 from activities.metrics import OTHER, BoundedLabel, Metric
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
-from activities.server_gauges import measure_server
-from activities.settings import Settings
 from activities.tenants import Tenants
-from activities.tool_use import ToolActivities
-from activities.watchdog import watch_event_loop
+from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
@@ -58,7 +55,11 @@ from tests.scripted_model import (
     use,
 )
 from tests.waiting import until, until_state
-from worker_main import build_runtime
+from worker.composition import activity_slots
+from worker.process import build_runtime
+from worker.server_gauges import measure_server
+from worker.settings import Settings
+from worker.watchdog import watch_event_loop
 from workflows.metrics import SessionMetrics
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from activities.contracts import Note, ToolCall
+from activities.contracts.rounds import Note, ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, Source

@@ -5,7 +5,7 @@ import gc
 import pytest
 from temporalio.workflow import Info
 
-from activities.heartbeats import Pulse
+from activities.heartbeat import Pulse
 from chargehand.errors import ChargehandError
 from tests.parameters import first_fast
 from tests.scripted_model import Script, answer, report, topics

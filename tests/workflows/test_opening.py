@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from activities.crew_versions import CrewVersions, PinnedCrew
+from activities.crews.versions import CrewVersions, PinnedCrew
 from chargehand.contracts import SessionRequest
 from chargehand.wire import ActivityType
 from tests.scripted_model import Script, answer, topics

@@ -12,18 +12,18 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.crew_versions import CrewVersions
-from activities.crews import Crew
+from activities.contracts.crew import Crew
+from activities.contracts.tool import ToolSpec
+from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelCall
-from activities.settings import Settings
-from activities.tools import ToolSpec
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, SessionRequest
 from tests.environment import TOOLS, Backends, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
 from tests.waiting import until_state
-from worker_main import build_worker
+from worker.settings import Settings
+from worker.workers import build_worker
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", approval="plan")
 NESTED = "Look into the second topic as a whole."

@@ -10,13 +10,13 @@ from uuid import uuid4
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from activities.composition import compose, encryption
-from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
-from worker_main import build_worker
+from worker.composition import compose, encryption
+from worker.settings import Settings
+from worker.workers import build_worker
 
 CANARY = "canary-90ce"
 DOCUMENT = "# The aviary\n\n" + "\n\n".join(

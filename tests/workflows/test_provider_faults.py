@@ -11,10 +11,9 @@ import pytest
 from temporalio.client import Client
 
 from activities.backends import SettingsError
-from activities.contracts import ModelCard, PriceStep
+from activities.contracts.model import ModelCard, PriceStep
 from activities.models.registry import build_models
 from activities.models.streaming import Patience
-from activities.settings import Settings
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Tier
 from tests.activities.models.calls import MODELS, an_adapter
@@ -22,7 +21,8 @@ from tests.activities.turns.one_turn import hurried
 from tests.environment import TOOLS, Backends
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import MAY_BE_BILLED, Faulty, ScriptedProvider, canned_session, error, step_of
-from worker_main import build_worker
+from worker.settings import Settings
+from worker.workers import build_worker
 from workflows.budget.estimates import worst_case
 
 JOBS = 6

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts import InputOutcome, ToolCall
+from activities.contracts.rounds import InputOutcome, ToolCall
+from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
-from activities.recall import Recall, RecallContext
-from activities.tools import ToolAnswer
+from activities.tools.recall import Recall, RecallContext
 from chargehand.contracts import Artifact, SessionRequest, Source, Success
 from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
 from tests.waiting import until_state

@@ -8,10 +8,10 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.model_turn.activity import prompt_bytes
+from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
 from activities.models.protocol import ModelCall, ModelReply
-from activities.tools import ToolAnswer
+from activities.turn.activity import prompt_bytes
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from tests.environment import open_environment

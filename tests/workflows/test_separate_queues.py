@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from activities.composition import compose
-from activities.settings import Settings
 from chargehand.contracts import SessionRequest
 from tests.environment import open_environment
 from tests.scripted_model import Script, answer, request_tool, subtask, use
-from worker_main import build_tool_workers, build_turns_worker
+from worker.composition import compose
+from worker.settings import Settings
+from worker.workers import build_tool_workers, build_turns_worker
 
 _CODE = request_tool("run_code", language="python", code="print(6 * 7)")
 _REQUEST = SessionRequest(goal="What is six times seven?", review="never")

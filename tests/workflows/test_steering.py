@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowUpdateStage
 
-from activities.tools import ToolAnswer, ToolContext
+from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError
 
-import worker_main
-from activities.contracts import ToolCall, ToolRequest
-from activities.model_turn.contracts import TurnRequest
+from activities.contracts.calls import ToolRequest
+from activities.contracts.rounds import ToolCall
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
+from activities.turn.contracts import TurnRequest
 from activities.turn_kinds.plan import PlanTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Plan, SessionRequest, Subtask, Tier
@@ -25,6 +25,7 @@ from tests.scripted_model import ALLOWANCE, TODAY, Held, Script, answer, report,
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
+from worker import workers
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 BRIEF = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=60))})
@@ -232,7 +233,7 @@ async def test_a_worker_that_ends_drops_its_sessions_without_a_word(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it keeps of a running session is thrown away, and does nothing more: the next worker goes on."""
-    monkeypatch.setattr(worker_main, "_GRACE", timedelta(seconds=0.1))
+    monkeypatch.setattr(workers, "GRACE", timedelta(seconds=0.1))
     held = Held(answer("Late."))
     async with environment(Script().plan(*topics(2)).work("", held)) as opened:
         await opened.chargehand.start(GOAL)

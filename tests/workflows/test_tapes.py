@@ -13,12 +13,10 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.composition import compose
+from activities.contracts.tool import Tool
 from activities.models.protocol import Model, ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.settings import Settings
 from activities.tape.registry import Traffic, with_tape
-from activities.tools import Tool
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
@@ -26,7 +24,9 @@ from chargehand.errors import SessionTerminated
 from chargehand_cli.tape import read_request
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, subtask, use, work_task
-from worker_main import build_worker
+from worker.composition import compose
+from worker.settings import Settings
+from worker.workers import build_worker
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 TAPES = Path(__file__).resolve().parents[2] / "examples" / "tapes"

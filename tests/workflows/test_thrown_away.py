@@ -16,12 +16,12 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-import worker_main
 import workflows
 from tests.scripted_model import Held, Script, answer, topics
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_asking import GOAL, unsure
+from worker import workers
 
 
 @workflow.defn(name="Collector")
@@ -52,8 +52,8 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
 ) -> None:
     """The workflow in which the garbage is collected keeps its own memo and ends as if nothing had been there."""
-    monkeypatch.setattr(worker_main, "_GRACE", timedelta(0))
-    monkeypatch.setattr(worker_main, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
+    monkeypatch.setattr(workers, "GRACE", timedelta(0))
+    monkeypatch.setattr(workers, "Worker", partial(Worker, disable_safe_workflow_eviction=True))
     held = Held(answer("Known."))
     script = unsure("T1", "T2") if waits_for == "an answer" else Script().plan(*topics(2)).work("", held)
     async with environment(script) as opened:

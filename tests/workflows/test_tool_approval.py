@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
-from activities.tools import ToolAnswer, ToolContext
+from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, PendingCall, SessionRequest, Trace
 from chargehand.errors import UpdateRefused

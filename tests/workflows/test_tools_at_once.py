@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from activities.model_turn import activity as turns
-from activities.model_turn.contracts import TurnRequest, UsedTool
-from activities.tool_use import ToolActivities
-from activities.tools import ToolAnswer, ToolContext
+from activities.contracts.tool import ToolAnswer, ToolContext
+from activities.turn import activity as turns
+from activities.turn.contracts import TurnRequest, UsedTool
+from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, ToolEvent
 from chargehand.session import Session

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from activities.contracts import AgentCard, CrewCard, SubtaskDraft
-from activities.crew_files import CrewError, load_crews
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.drafts import SubtaskDraft
+from activities.crews.files import CrewError, load_crews
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkAnswer
 from chargehand import UpdateRefused

@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from activities.model_turn.retry_policy import BILLED_FAILURES
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
+from activities.turn.retry_policy import BILLED_FAILURES
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType

@@ -18,19 +18,19 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.crew_versions import CrewVersions
+from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.names import UnknownDocumentError
-from activities.session_facts import SessionActivities
-from activities.settings import Settings
+from activities.opening.activity import SessionActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.wire import ErrorType
 from tests.activities.documents.made_documents import HANDBOOK, SALES, contract, pdf, prices, textless_pdf
 from tests.environment import Backends
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
-from worker_main import build_worker
+from worker.settings import Settings
+from worker.workers import build_worker
 
 GOOD: Final[Mapping[str, Callable[[], bytes]]] = {
     "pdf": pdf,

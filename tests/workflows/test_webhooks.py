@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts import WebhookNotice
+from activities.contracts.webhook import WebhookNotice
 from activities.webhooks import WebhookActivities, WebhookRules
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionCancelled, SessionFailed

@@ -6,8 +6,11 @@ from typing import Final
 
 from pydantic_core import to_json
 
-from activities.contracts import AgentCard, CrewCard, ModelCard, OutputCaps, Round, SessionFacts
-from activities.model_turn.contracts import Counted
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.model import ModelCard, OutputCaps
+from activities.contracts.rounds import Round
+from activities.contracts.session import SessionFacts
+from activities.turn.contracts import Counted
 from activities.turn_kinds.protocol import REQUEST_TOKENS
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask

@@ -11,9 +11,9 @@ from temporalio import workflow
 from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import ModelCard, OutputCaps
-from activities.model_turn.activity import TurnActivities
-from activities.model_turn.contracts import Counted, TurnRequest, TurnResult
+from activities.contracts.model import ModelCard, OutputCaps
+from activities.turn.activity import TurnActivities
+from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage

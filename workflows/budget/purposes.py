@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal
 
-from activities.contracts import ModelCard, OutputCaps
+from activities.contracts.model import ModelCard, OutputCaps
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort

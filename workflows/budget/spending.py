@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from activities.contracts import ModelCard
+from activities.contracts.model import ModelCard
 from chargehand.contracts import SpendLine, Usage
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.contracts import SpendingState

@@ -7,7 +7,7 @@ planned agent had not. What bound the parent, or the planned agent, binds whoeve
 from collections.abc import Iterable
 from typing import TypeVar
 
-from activities.contracts import AgentCard, CrewCard
+from activities.contracts.cards import AgentCard, CrewCard
 from chargehand.contracts import Authority, Obligation
 
 _Item = TypeVar("_Item")

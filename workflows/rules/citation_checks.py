@@ -14,7 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
 

@@ -9,7 +9,7 @@ import hashlib
 import unicodedata
 from typing import Final
 
-from activities.contracts import SubtaskDraft
+from activities.contracts.drafts import SubtaskDraft
 from activities.json_schema import canonical
 from chargehand.contracts import Subtask
 

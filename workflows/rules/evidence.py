@@ -5,7 +5,8 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from activities.contracts import PASSAGE_GAP, EarlierWork, InputOutcome, Note, Round
+from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round
+from activities.contracts.session import EarlierWork
 from activities.turn_kinds.work import AgentAnswer, FindingDraft, IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import (
     Escalation,

@@ -7,7 +7,8 @@ out, it could leak that text. Any two of the three are harmless.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from activities.contracts import CrewCard, SubtaskDraft
+from activities.contracts.cards import CrewCard
+from activities.contracts.drafts import SubtaskDraft
 from chargehand.contracts import Capability, Subtask
 from workflows.contracts import ProvenanceState
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.outline import OutlineTask
 from activities.turn_kinds.protocol import TurnTask

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from activities.contracts import Note, ToolCall, ToolResult
-from activities.notes import NOTE
+from activities.contracts.rounds import Note, ToolCall, ToolResult
+from activities.tools.note import NOTE
 from chargehand.contracts import Source
 from workflows.rules.citation_checks import stands_in
 from workflows.rules.evidence import CLAIM_CHARACTERS, QUOTE_CHARACTERS

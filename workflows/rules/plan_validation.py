@@ -10,7 +10,8 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.drafts import SubtaskDraft
 from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask

@@ -12,8 +12,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import Round, ToolCall, ToolResult
-from activities.notes import NOTE
+from activities.contracts.rounds import Round, ToolCall, ToolResult
+from activities.tools.note import NOTE
 
 _MOST_REPETITIONS: Final = 3
 """Rounds without a new call, after which an agent has to answer."""

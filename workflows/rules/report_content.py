@@ -7,7 +7,7 @@ from typing import Final, cast, get_args
 
 from pydantic_core import to_json
 
-from activities.contracts import InputOutcome, Note
+from activities.contracts.rounds import InputOutcome, Note
 from activities.turn_kinds.rendering import note_lines
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (

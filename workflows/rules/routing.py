@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from activities.crews import RouteRule, Routing
+from activities.contracts.crew import RouteRule, Routing
 from activities.turn_kinds.route import RouteDraft
 from chargehand.contracts import Plan, Strategy, Subtask
 

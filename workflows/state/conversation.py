@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
-from activities.contracts import Round, ToolCall
-from activities.model_turn.contracts import TurnResult
-from activities.recall import RECALL
+from activities.contracts.rounds import Round, ToolCall
+from activities.tools.recall import RECALL
+from activities.turn.contracts import TurnResult
 from activities.turn_kinds.compact import CompactAnswer, CompactTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
     Contradiction,
     EditRecord,

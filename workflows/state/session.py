@@ -5,7 +5,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from activities.contracts import AgentCard, CrewCard, InputOutcome, ModelCard, SessionFacts
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.model import ModelCard
+from activities.contracts.rounds import InputOutcome
+from activities.contracts.session import SessionFacts
 from chargehand.contracts import Authority, Outcome, Plan, RaisedLimits, SessionRequest, SessionState, Subtask, Tier
 from workflows import options
 from workflows.budget.estimates import (

@@ -1,6 +1,6 @@
 """The subtask's side of tool calls that a policy or a person must allow: ask the session at the root about each."""
 
-from activities.contracts import ToolCall, ToolResult
+from activities.contracts.rounds import ToolCall, ToolResult
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest
 from workflows.mailbox.mailbox import Mailbox

@@ -6,8 +6,8 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import CallCheck
-from activities.tool_use import ToolActivities
+from activities.contracts.calls import CallCheck
+from activities.turn.tool_use import ToolActivities
 from chargehand.contracts import CallDecision
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope

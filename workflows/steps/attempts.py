@@ -9,7 +9,7 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import InputOutcome, Note
+from activities.contracts.rounds import InputOutcome, Note
 from activities.turn_kinds.refine import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier

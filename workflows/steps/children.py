@@ -18,9 +18,12 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 
-from activities.contracts import AgentCard, InputOutcome, Note, OutputCaps, RunningDuplicate, RunningDuplicateRequest
-from activities.model_turn.resets import RunningDuplicateActivities
-from activities.recall import RECALL
+from activities.contracts.cards import AgentCard
+from activities.contracts.model import OutputCaps
+from activities.contracts.rounds import InputOutcome, Note
+from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
+from activities.tools.recall import RECALL
+from activities.turn.resets import RunningDuplicateActivities
 from chargehand.contracts import (
     Contract,
     Delegation,

@@ -6,9 +6,9 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.code_review.activity import CodeReviewActivities
-from activities.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
+from activities.tools.code_review.activity import CodeReviewActivities
+from activities.tools.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from workflows import options
 from workflows.rules.graph import USABLE

@@ -5,8 +5,9 @@ from typing import Final
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import AddAgentsRequest, AddedAgents, AgentDraft
-from activities.session_facts import SessionActivities
+from activities.contracts.cards import AgentDraft
+from activities.contracts.session import AddAgentsRequest, AddedAgents
+from activities.opening.activity import SessionActivities
 from activities.turn_kinds.design import DesignAnswer, DesignTask
 from chargehand.converter import join_problems
 from workflows import options

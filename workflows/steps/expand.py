@@ -5,7 +5,7 @@ from typing import Final
 
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask

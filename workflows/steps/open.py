@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
-from activities.contracts import OpenSessionRequest, SessionFacts
-from activities.session_facts import SessionActivities
+from activities.contracts.session import OpenSessionRequest, SessionFacts
+from activities.opening.activity import SessionActivities
 from activities.tenant_contracts import LEDGER_PREFIX
 from chargehand.contracts import Delegation, SessionRequest
 from chargehand.converter import invalid_input

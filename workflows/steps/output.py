@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio import workflow
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
 from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import SubtaskDraft
+from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.request import Profile

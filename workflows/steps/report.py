@@ -5,7 +5,7 @@ from datetime import datetime
 
 from temporalio import workflow
 
-from activities.contracts import SessionFacts
+from activities.contracts.session import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason

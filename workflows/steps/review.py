@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome, SubtaskDraft
+from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review import ReviewAnswer, ReviewTask

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
-from activities.backlogs import BacklogActivities
-from activities.contracts import BacklogRequest
+from activities.contracts.session import BacklogRequest
+from activities.opening.backlogs import BacklogActivities
 from activities.turn_kinds.route import RouteAnswer, RouteDraft, RouteTask
 from chargehand.contracts import Capability, Plan, Route, Subtask, Tier
 from chargehand.converter import describe_problems

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.rules.citation_checks import by_words_quoted

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier

@@ -10,11 +10,12 @@ from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
-from activities.contracts import MOST_CALLS, InputOutcome, Round, ToolCall, ToolRequest, ToolResult
-from activities.model_turn.contracts import TurnResult
-from activities.notes import NOTE
-from activities.recall import RECALL
-from activities.tool_use import UNKNOWN_OUTCOME, ToolActivities
+from activities.contracts.calls import ToolRequest
+from activities.contracts.rounds import MOST_CALLS, InputOutcome, Round, ToolCall, ToolResult
+from activities.tools.note import NOTE
+from activities.tools.recall import RECALL
+from activities.turn.contracts import TurnResult
+from activities.turn.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
 from chargehand.contracts.calls import call_title
 from workflows import options

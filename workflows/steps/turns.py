@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TypeVar
 
-from activities.model_turn.contracts import TurnResult
+from activities.turn.contracts import TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import Tier

@@ -6,7 +6,8 @@ from typing import Final
 
 from temporalio import workflow
 
-from activities.contracts import ContradictionDraft, InputOutcome
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.child_limits import Allowance
 from activities.documents.formats.plain_text import NOT_TEXT, decode, line_parts
 from activities.documents.parsed import Block, NotADocumentError, Parsed, Sheet, Source, UnreadableError
+from activities.processes.limits import Allowance
 
 _MOST_INDEXED_LINES: Final = 5_000
 _MOST_READABLE_LINES: Final = 20_000

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from activities.child_limits import Allowance
 from activities.documents.formats.plain_text import line_parts
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Source, UnreadableError
+from activities.processes.limits import Allowance
 
 _PARAGRAPHS_A_PIECE = 100
 _ROWS_A_PIECE = 10

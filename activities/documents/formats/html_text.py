@@ -3,9 +3,9 @@
 from html.parser import HTMLParser
 from typing import Final
 
-from activities.child_limits import Allowance
 from activities.documents.formats.plain_text import read_text
 from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, Part, Source, UnreadableError
+from activities.processes.limits import Allowance
 
 _NEVER_SHOWN: Final = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
 _BESIDE_THE_TEXT: Final = frozenset({"nav", "footer", "aside", "form", "button", "select"})

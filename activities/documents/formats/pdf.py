@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from activities.child_limits import Allowance
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
+from activities.processes.limits import Allowance
 
 MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from activities.child_limits import Allowance
 from activities.documents.formats import format_of
 from activities.documents.parsed import (
     Block,
@@ -18,6 +17,7 @@ from activities.documents.parsed import (
     Source,
     UnreadableError,
 )
+from activities.processes.limits import Allowance
 
 NOT_TEXT: Final = "not a text, and not of a supported format"
 _PROSE_SUFFIXES: Final = frozenset({"", ".txt", ".text", ".rst", ".adoc", ".org", ".tex", ".1", ".me", ".first"})

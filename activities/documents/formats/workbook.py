@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from activities.child_limits import Allowance
 from activities.documents.parsed import Block, Parsed, Part, Sheet, Source, UnreadableError
+from activities.processes.limits import Allowance
 
 MOST_INDEXED_ROWS: Final = 5_000
 _MOST_READABLE_ROWS: Final = 20_000

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
 from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence

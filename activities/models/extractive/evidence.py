@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts import PASSAGE_GAP, ToolCall, ToolResult
+from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.words import content_words, language_of, stem, words
 from activities.models.extractive.wording import one_line, sentence
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from activities.contracts import ToolResult
+from activities.contracts.rounds import ToolResult
 from activities.models.extractive.grammar import Figure
 from activities.models.extractive.lexicon import TOTALS, unit_forms
 from activities.models.extractive.periods import quoted

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
 from activities.models.extractive.decisions import decide

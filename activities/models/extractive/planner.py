@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from activities.contracts import SubtaskDraft
+from activities.contracts.drafts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.models.extractive.evidence import SEARCHES

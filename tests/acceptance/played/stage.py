@@ -14,10 +14,8 @@ from uuid import uuid4
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from activities.composition import compose
-from activities.model_turn.contracts import TurnRequest, TurnResult
 from activities.models.prices import price_card
-from activities.settings import Settings
+from activities.turn.contracts import TurnRequest, TurnResult
 from chargehand.client import Chargehand
 from chargehand.contracts import Report
 from tests.acceptance.played.billing import prompt_tokens
@@ -25,7 +23,9 @@ from tests.acceptance.played.model import CompetentModel
 from tests.acceptance.played.tasks import TASKS, Provider, Task
 from tests.acceptance.played.web import Web, serve_web
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest
-from worker_main import build_worker
+from worker.composition import compose
+from worker.settings import Settings
+from worker.workers import build_worker
 from workflows.budget.estimates import worst_case
 from workflows.budget.purposes import purpose_of
 

@@ -11,15 +11,16 @@ from datetime import timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.apply_once import Entry
-from activities.crew_versions import CrewVersions
-from activities.crews import Crew
-from activities.heartbeats import BEAT_SECONDS, Heartbeats, Pulse
-from activities.own_tools import open_own_tools
-from activities.slots import PacedSlots
-from activities.tool_use import ToolActivities
+from activities.contracts.crew import Crew
+from activities.crews.versions import CrewVersions
+from activities.heartbeat import BEAT_SECONDS, Pulse
+from activities.tools.own import open_own_tools
+from activities.turn.apply_once import Entry
+from activities.turn.tool_use import ToolActivities
 from chargehand.converter import data_converter
 from tests.activities.acting.acting_shop import ACTING
+from worker.heartbeats import Heartbeats
+from worker.slots import PacedSlots
 
 CREW = Crew.model_validate(
     {

@@ -16,8 +16,9 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.contracts import ToolCall, ToolRequest, ToolResult
-from activities.tool_use import ToolActivities
+from activities.contracts.calls import ToolRequest
+from activities.contracts.rounds import ToolCall, ToolResult
+from activities.turn.tool_use import ToolActivities
 from chargehand.contracts import Contract
 from chargehand.wire import WorkflowType
 from tests.activities.acting.acting_shop import ACTING, effects

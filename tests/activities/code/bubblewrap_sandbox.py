@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap.self_test import require_tight
-from activities.code.protocol import CodeResult, GivenFile
+from activities.tools.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
+from activities.tools.code.bubblewrap.self_test import require_tight
+from activities.tools.code.protocol import CodeResult, GivenFile
 
 LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)

@@ -7,16 +7,16 @@ HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from activities.code.bubblewrap.runner import BubblewrapRunner
-from activities.code.e2b import E2BRunner
-from activities.code.monty import MontyRunner
-from activities.code.tool import RunCode
-from activities.data.chart import DrawChart
+from activities.tools.code.bubblewrap.runner import BubblewrapRunner
+from activities.tools.code.e2b import E2BRunner
+from activities.tools.code.monty import MontyRunner
+from activities.tools.code.tool import RunCode
+from activities.tools.data.chart import DrawChart
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.pages.tool import ReadPage
-from activities.search.tavily import TavilySearch
-from activities.search.tool import Search
+from activities.tools.pages.tool import ReadPage
+from activities.tools.search.tavily import TavilySearch
+from activities.tools.search.tool import Search
 store = ArtifactStore(Path("artifacts"))
 for runner in (MontyRunner(), E2BRunner("key"), BubblewrapRunner()):
     RunCode(runner, store)

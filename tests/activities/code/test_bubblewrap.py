@@ -10,14 +10,14 @@ import pytest
 from bubblewrap_sandbox import ALLOW_ALL, LIMITS, can_hold, inside, ran
 
 from activities.backends import SettingsError
-from activities.code.bubblewrap import isolation
-from activities.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.code.bubblewrap.self_test import require_tight
-from activities.code.protocol import CodeResult, GivenFile
-from activities.code.registry import CODE
-from activities.settings import Settings
-from activities.tool_outputs import ToolOutput
+from activities.tools.code.bubblewrap import isolation
+from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from activities.tools.code.bubblewrap.self_test import require_tight
+from activities.tools.code.protocol import CodeResult, GivenFile
+from activities.tools.code.registry import CODE
+from activities.tools.outputs import ToolOutput
 from tests.child_processes import children
+from worker.settings import Settings
 
 
 async def test_it_is_refused_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import time
 import pytest
 from bubblewrap_sandbox import ALLOW_ALL, LIMITS, inside, ran
 
-from activities.code.bubblewrap import isolation
-from activities.code.bubblewrap.runner import BubblewrapRunner
-from activities.code.protocol import CodeResult
-from activities.tool_outputs import ToolOutput
+from activities.tools.code.bubblewrap import isolation
+from activities.tools.code.bubblewrap.runner import BubblewrapRunner
+from activities.tools.code.protocol import CodeResult
+from activities.tools.outputs import ToolOutput
 from tests.child_processes import children
 
 

@@ -14,10 +14,10 @@ from e2b_server import E2BServer, serve_e2b
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.code.e2b import E2BRunner
-from activities.code.e2b_limits import E2BLimits
-from activities.code.protocol import CodeResult, GivenFile
-from activities.tool_outputs import ToolOutput
+from activities.tools.code.e2b import E2BRunner
+from activities.tools.code.e2b_limits import E2BLimits
+from activities.tools.code.protocol import CodeResult, GivenFile
+from activities.tools.outputs import ToolOutput
 from chargehand.wire import ErrorType
 
 LIMITS = E2BLimits(execution=timedelta(seconds=20), request=timedelta(seconds=5), output_characters=1_000)

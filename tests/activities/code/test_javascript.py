@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from bubblewrap_sandbox import can_hold
 
-from activities.code.bubblewrap import self_test
-from activities.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner
-from activities.code.bubblewrap.self_test import require_tight
-from activities.code.protocol import CodeResult, GivenFile
-from activities.tool_outputs import ToolOutput
+from activities.tools.code.bubblewrap import self_test
+from activities.tools.code.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner
+from activities.tools.code.bubblewrap.self_test import require_tight
+from activities.tools.code.protocol import CodeResult, GivenFile
+from activities.tools.outputs import ToolOutput
 
 LIMITS = BubblewrapLimits(seconds=20.0, memory_bytes=256 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from activities.code.monty import MODULES, MontyLimits, MontyRunner
-from activities.code.protocol import CodeResult
+from activities.tools.code.monty import MODULES, MontyLimits, MontyRunner
+from activities.tools.code.protocol import CodeResult
 from tests.child_processes import children
 
 LIMITS = MontyLimits(seconds=0.3, output_bytes=10_000)

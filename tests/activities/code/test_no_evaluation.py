@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-INSIDE = {ROOT / f"activities/code/bubblewrap/{name}.py" for name in ("program", "probe")}
+INSIDE = {ROOT / f"activities/tools/code/bubblewrap/{name}.py" for name in ("program", "probe")}
 """Files that run in the sandbox, and nowhere else."""
 EVALUATING = {"exec", "eval", "compile", "__import__"}
 UNPACKING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "code", "codeop"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:
-    folders = ("activities", "workflows", "client/src")
-    paths = [*(path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))), ROOT / "worker_main.py"]
+    folders = ("activities", "workflows", "worker", "client/src")
+    paths = [*(path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))]
     return ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 

@@ -8,13 +8,13 @@ from typing import cast
 import pytest
 from pydantic import JsonValue
 
-from activities.code.monty import MontyRunner
-from activities.code.protocol import CodeResult, CodeRunner, GivenFile, Language, Rows
-from activities.code.tool import RunCode
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tool_outputs import ToolOutput
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.tools.code.monty import MontyRunner
+from activities.tools.code.protocol import CodeResult, CodeRunner, GivenFile, Language, Rows
+from activities.tools.code.tool import RunCode
+from activities.tools.outputs import ToolOutput
 from chargehand.contracts import Artifact, Source
 from tests.activities.documents.loopback_downloads import LoopbackDownloads
 from tests.activities.pages.page_server import answer as page

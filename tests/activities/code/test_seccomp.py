@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from activities.code.bubblewrap.isolation import CLONE_THREAD, UnknownMachineError, filter_program, refused_calls
+from activities.tools.code.bubblewrap.isolation import CLONE_THREAD, UnknownMachineError, filter_program, refused_calls
 
 ALLOWED, REFUSED, NOT_THERE, KILLED = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from activities.documents.artifacts import ArtifactStore
-from activities.tool_outputs import MOST_BYTES, MOST_FILES, ToolOutput, media_type, safe_name, store_outputs
+from activities.tools.outputs import MOST_BYTES, MOST_FILES, ToolOutput, media_type, safe_name, store_outputs
 from chargehand.contracts import Artifact
 
 PNG = b"\x89PNG\r\n\x1a\nrest"

@@ -12,11 +12,11 @@ import pytest
 from dulwich import porcelain
 from dulwich.objects import Blob
 
-from activities.code_review.diff import ChangedFile, Line, parse_diff
-from activities.code_review.documents import dismissed_in, markdown_of, sarif_of
-from activities.code_review.findings import sift
-from activities.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
-from activities.code_review.repository import Repository
+from activities.tools.code_review.diff import ChangedFile, Line, parse_diff
+from activities.tools.code_review.documents import dismissed_in, markdown_of, sarif_of
+from activities.tools.code_review.findings import sift
+from activities.tools.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
+from activities.tools.code_review.repository import Repository
 from chargehand.contracts import Issue
 
 

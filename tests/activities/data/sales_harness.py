@@ -4,11 +4,11 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from activities.data.chart import DrawChart
-from activities.data.query import QueryData
+from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools import ToolAnswer, ToolContext
+from activities.tools.data.chart import DrawChart
+from activities.tools.data.query import QueryData
 
 _SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
 BY_REGION = "SELECT region, sum(revenue) AS revenue, sum(units) AS units FROM sales GROUP BY region ORDER BY region"

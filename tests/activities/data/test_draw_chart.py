@@ -11,7 +11,7 @@ from PIL import Image
 from pydantic import JsonValue
 from sales_harness import BY_REGION, Harness
 
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Artifact
 
 

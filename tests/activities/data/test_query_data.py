@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 from sales_harness import Harness
 
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Source
 from tests.child_processes import children
 

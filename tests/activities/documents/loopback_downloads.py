@@ -5,7 +5,7 @@ from pathlib import Path
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Download, Downloads
-from activities.pages.page import FetchLimits
+from activities.http.page import FetchLimits
 
 LIMITS = FetchLimits(wire_bytes=100_000)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.child_process import ChildProcess
+from activities.processes.child import ChildProcess
 
 _PARSER = "activities.documents.parser_process"
 _ROOT = Path(__file__).parents[3]
@@ -19,14 +19,14 @@ _ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ChildProcess]:
     """Make a child whose answer is this expression."""
-    monkeypatch.setattr("activities.child_process._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
+    monkeypatch.setattr("activities.processes.child._APPLICATION_ROOT", f"{tmp_path}:{_ROOT}")
     monkeypatch.setattr(
-        "activities.child_process._BOOTSTRAP",
+        "activities.processes.child._BOOTSTRAP",
         "import sys, runpy; sys.path += sys.argv[1].split(':'); runpy.run_module(sys.argv[2], run_name='__main__')",
     )
 
     def make(answer: str) -> ChildProcess:
-        program = f"import os, time\nfrom activities import child_limits\nchild_limits.serve(lambda _: {answer})\n"
+        program = f"import os, time\nfrom activities.processes import limits\nlimits.serve(lambda _: {answer})\n"
         (tmp_path / "probe.py").write_text(program)
         return ChildProcess("probe")
 
@@ -72,7 +72,7 @@ async def test_a_child_dies_with_a_killed_parent(tmp_path: Path) -> None:
     file = {"name": "a.html", "path": str(pipe), "tables": str(tmp_path / "t"), "result": str(tmp_path / "r")}
     question = {"files": [file], "first_seconds": 5, "most_seconds": 5}
     program = (
-        "import asyncio, sys\nfrom activities.child_process import ChildProcess\n"
+        "import asyncio, sys\nfrom activities.processes.child import ChildProcess\n"
         "async def main():\n"
         f"    async with ChildProcess({_PARSER!r}) as child:\n"
         "        print(child._process.pid, flush=True)\n"

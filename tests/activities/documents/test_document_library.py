@@ -19,11 +19,11 @@ from made_documents import (
     zip_bomb,
 )
 
+from activities.contracts.tool import READING_CHARACTERS
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import DocumentEntry
 from activities.documents.library import OpenLibrary, Passage
 from activities.documents.names import UnknownDocumentError
-from activities.tools import READING_CHARACTERS
 
 
 async def _open(tmp_path: Path, **files: str | bytes) -> OpenLibrary:

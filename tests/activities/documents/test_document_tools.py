@@ -6,10 +6,10 @@ import pytest
 from made_documents import HANDBOOK, contract, folder, library, one_page, pdf, prices
 from pydantic import JsonValue
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.tools import READING_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.contracts import Source
 
 

@@ -21,8 +21,8 @@ from hostile_documents import (
 from made_documents import HANDBOOK, folder, library
 from memory_watch import MOST_CHILD_KB, MOST_GROWTH_KB, children_seconds, watched
 
-from activities import child_limits
 from activities.documents import parsing
+from activities.processes import limits
 
 _MOST_SECONDS = 10
 _TOO_MUCH = "needs more memory or time than a document may"
@@ -87,9 +87,9 @@ def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> N
     """Little until the first piece, more by every piece, never more at once than at first, and never more than most."""
     clock = iter([100.0, 100.0, 106.0, 107.0, 108.0, 109.0, 128.0])
     allowed: list[float] = []
-    monkeypatch.setattr(child_limits, "_used_seconds", lambda: next(clock))
-    monkeypatch.setattr(child_limits, "allow_processor_seconds", allowed.append)
-    allowance = child_limits.Allowance(7, 30)
+    monkeypatch.setattr(limits, "_used_seconds", lambda: next(clock))
+    monkeypatch.setattr(limits, "allow_processor_seconds", allowed.append)
+    allowance = limits.Allowance(7, 30)
 
     allowance.note(20)
     allowance.note(400)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from made_documents import HANDBOOK, SALES, contract, folder, library, pdf, prices
 from pydantic import JsonValue
 
-from activities.contracts import PASSAGE_GAP
+from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.tool import ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.documents.verify import quote_stands, verify_sources
-from activities.tools import ToolContext
 from chargehand.contracts import Claim, QuoteCheck, Source
 
 

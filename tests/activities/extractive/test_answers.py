@@ -6,7 +6,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.models.extractive.decisions import decide
 from activities.turn_kinds.compress import CompressAnswer, CompressTask
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask

@@ -16,17 +16,17 @@ from temporalio.exceptions import ApplicationError
 import chargehand.bucket
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Downloads
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ProviderJob
-from activities.pages.fetch import Fetcher
-from activities.pages.guarded_get import GuardedBackend
-from activities.pages.page import FetchError, FetchLimits
-from activities.search.brave import BraveSearch
-from activities.search.searxng import SearxngSearch
-from activities.search.tavily import TavilySearch
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.search.brave import BraveSearch
+from activities.tools.search.searxng import SearxngSearch
+from activities.tools.search.tavily import TavilySearch
 from chargehand import gcs_bucket
 from chargehand.bucket import BucketLocation
 from chargehand.buckets import open_bucket

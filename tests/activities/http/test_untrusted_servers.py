@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from temporalio.exceptions import ApplicationError
 
-from activities.search.searxng import SearxngSearch
+from activities.tools.search.searxng import SearxngSearch
 
 
 class Authority(NamedTuple):

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from activities.backends import SettingsError
-from activities.crew_files import CrewError, load_crews, mcp_declarations
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import READS_THE_WEB, Tool
+from activities.crews.files import CrewError, load_crews, mcp_declarations
 from activities.mcp import registry
-from activities.mcp.declaration import McpDeclaration
 from activities.mcp.registry import mcp_tools
-from activities.tools import READS_THE_WEB, Tool
 
 SERVER = """
 [[mcp]]

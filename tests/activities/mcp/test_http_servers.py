@@ -6,10 +6,10 @@ import pytest
 from http_server import TOKEN, HttpServer, serve_mcp
 from temporalio.exceptions import ApplicationError
 
-from activities.mcp.declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.mcp.server import McpServer
 from activities.mcp.tool import tools_of
-from activities.tools import ToolAnswer, ToolContext
 
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 

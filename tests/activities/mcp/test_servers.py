@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.mcp.declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from activities.mcp.registry import examine
 from activities.mcp.server import McpServer
 from activities.mcp.tool import McpTool, tools_of
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from chargehand.wire import ErrorType
 from tests.waiting import until
 
@@ -247,7 +247,7 @@ async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
     program = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
-from activities.mcp.declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration
 from activities.mcp.registry import examine
 from activities.mcp.server import McpServer
 async def main():

@@ -8,6 +8,7 @@ from typing import Literal
 import httpx2
 import pytest
 
+from activities.contracts.tool import ToolSpec
 from activities.documents.catalog import Catalog
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
@@ -15,7 +16,6 @@ from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.streaming import STEADY, Patience
-from activities.tools import ToolSpec
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Usage

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from activities.contracts import OpenSessionRequest, OutputCaps
-from activities.crew_files import load_crews
-from activities.crew_versions import CrewVersions
+from activities.contracts.model import OutputCaps
+from activities.contracts.session import OpenSessionRequest
+from activities.contracts.tool import tool_capabilities
+from activities.crews.files import load_crews
+from activities.crews.versions import CrewVersions
 from activities.models.abilities import Abilities, abilities_of
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.models.streaming import Patience
-from activities.session_facts import SessionActivities
-from activities.settings import Settings
-from activities.tools import tool_capabilities
+from activities.opening.activity import SessionActivities
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Effort, Limits, SessionRequest, Tier
 from chargehand.contracts.request import PROFILES, Profile
@@ -23,6 +23,7 @@ from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, 
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error, raw
+from worker.settings import Settings
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 THINKERS = {"anthropic": "claude-sonnet-5-5", "responses": "gpt-6.1-sol", "chat": "gemini-3.8-flash"}

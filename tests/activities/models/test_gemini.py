@@ -12,11 +12,11 @@ from activities.backends import SettingsError
 from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.registry import build_models
-from activities.settings import Settings
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Tier
 from tests.activities.models.calls import KEY, a_call
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, error, raw
+from worker.settings import Settings
 
 ADDRESS = "https://generativelanguage.googleapis.com/v1beta/openai/"
 MODEL = "gemini-3.8-flash"

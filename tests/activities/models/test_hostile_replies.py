@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from activities.model_turn.activity import interpret
-from activities.model_turn.journal import Entry
 from activities.models.protocol import ModelReply
 from activities.models.replies import MOST_DEPTH, depth
+from activities.turn.activity import interpret
+from activities.turn.journal import Entry
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.converter import data_converter
 from tests.activities.models.calls import WIRES, Wire, a_call, a_provider, round_of, usual_usage

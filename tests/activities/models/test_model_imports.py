@@ -8,16 +8,16 @@ from pathlib import Path
 MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
-    "activities.code.bubblewrap.runner",
-    "activities.code.e2b",
+    "activities.tools.code.bubblewrap.runner",
+    "activities.tools.code.e2b",
     "activities.mcp.connection",
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",
     "activities.models.openai_responses",
-    "activities.search.brave",
-    "activities.search.ddgs",
-    "activities.search.searxng",
-    "activities.search.tavily",
+    "activities.tools.search.brave",
+    "activities.tools.search.ddgs",
+    "activities.tools.search.searxng",
+    "activities.tools.search.tavily",
     "boto3",
     "e2b",
     "google.cloud.storage",
@@ -50,11 +50,11 @@ def test_adapters_that_are_not_chosen_are_not_imported() -> None:
     neither it nor its workflows load anything of OpenTelemetry."""
     code = """
 import asyncio, json, sys, tempfile
-import worker_main
+import worker.program
 from contextlib import AsyncExitStack
 from pathlib import Path
-from activities.settings import Settings
-from activities.composition import compose
+from worker.settings import Settings
+from worker.composition import compose
 
 async def main():
     async with AsyncExitStack() as closing:

@@ -10,7 +10,7 @@ from genai_prices import calc_price
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ModelCard, PriceStep
+from activities.contracts.model import ModelCard, PriceStep
 from activities.models.prices import Tokens, cost, load, price_card, usage_of
 from chargehand.contracts import Usage, round_up_dollars
 from workflows.budget.estimates import worst_case

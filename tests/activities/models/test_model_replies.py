@@ -10,7 +10,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from pydantic import JsonValue
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from activities.contracts import Round
+from activities.contracts.rounds import Round
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.work import WorkTask

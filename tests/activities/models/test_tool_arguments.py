@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.replies import LONGEST_ARGUMENTS, MOST_CALLS, tool_call
 from tests.unit.strategies import json_values
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from activities.pages.fetch import Fetcher
-from activities.pages.guarded_get import GuardedBackend
-from activities.pages.page import FetchError, FetchLimits
-from activities.pages.text import PageTexts
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.text import PageTexts
 
 
 def memory(figure: str) -> int:

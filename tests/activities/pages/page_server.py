@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
-from activities.pages.guarded_get import SocketOption
+from activities.http.guarded_get import SocketOption
 
 PUBLIC = "93.184.216.34"
 

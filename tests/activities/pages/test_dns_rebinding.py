@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from page_server import PUBLIC, PageServer, answer, serve_pages
 
-from activities.pages.addresses import reason_to_refuse
-from activities.pages.fetch import Fetcher
-from activities.pages.guarded_get import GuardedBackend
-from activities.pages.page import FetchError, FetchLimits
-from activities.pages.tool import ReadPage
-from activities.tools import ToolContext
+from activities.contracts.tool import ToolContext
+from activities.http.addresses import reason_to_refuse
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.tool import ReadPage
 from tests.simulation.budget import settings_for
 
 _CONTEXT: Final = ToolContext(session="s", agent="researcher", idempotency_key="k")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from activities.pages import leak_check
-from activities.pages.leak_check import LEAST_CHARACTERS, carries, hides, repeats
+from activities.tools.pages import leak_check
+from activities.tools.pages.leak_check import LEAST_CHARACTERS, carries, hides, repeats
 
 SECRET = "Renewal of the Nordhafen lease: 48,250 EUR"
 

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.pages.addresses import reason_to_refuse
+from activities.http.addresses import reason_to_refuse
 
 _NOT_PUBLIC = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254",

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 
-from activities.pages.fetch import Fetcher
-from activities.pages.guarded_get import GuardedBackend, resolve_by_system
-from activities.pages.page import FetchError, FetchLimits
-from activities.pages.tool import ReadPage
-from activities.tools import ToolContext
+from activities.contracts.tool import ToolContext
+from activities.http.guarded_get import GuardedBackend, resolve_by_system
+from activities.http.page import FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.tool import ReadPage
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 

@@ -10,10 +10,10 @@ import pytest
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
 
-from activities.pages.addresses import AddressRefusedError
-from activities.pages.fetch import Fetcher
-from activities.pages.guarded_get import GuardedBackend
-from activities.pages.page import Fetched, FetchError, FetchLimits
+from activities.http.addresses import AddressRefusedError
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import Fetched, FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
 
 LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(seconds=10))
 

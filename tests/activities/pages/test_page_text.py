@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from activities.pages.page import Fetched, FetchError, Page
-from activities.pages.text import PageTexts
+from activities.http.page import Fetched, FetchError, Page
+from activities.tools.pages.text import PageTexts
 from tests.child_processes import children
 
 ARTICLE = """<!doctype html><html><head><title>Tides explained</title>
@@ -122,10 +122,10 @@ async def test_half_characters_do_not_get_through(texts: PageTexts) -> None:
 
 async def test_a_child_that_dies_costs_one_page() -> None:
     """Whatever kills the parser, its page is an answer in words and the next page is read by a new child."""
-    others = children("activities.pages.page_process")
+    others = children("activities.tools.pages.page_process")
     reading = PageTexts()
     await reading.read(fetched(ARTICLE.encode()))
-    victim = children("activities.pages.page_process") - others
+    victim = children("activities.tools.pages.page_process") - others
 
     for process in victim:
         os.kill(process, signal.SIGKILL)
@@ -140,12 +140,12 @@ async def test_a_child_that_dies_costs_one_page() -> None:
 
 async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
     """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
-    others = children("activities.pages.page_process")
+    others = children("activities.tools.pages.page_process")
     reading = PageTexts()
 
     pages = await asyncio.gather(*(reading.read(fetched(ARTICLE.encode())) for _ in range(20)))
-    running = children("activities.pages.page_process") - others
+    running = children("activities.tools.pages.page_process") - others
     await reading.close()
 
     assert {page.title for page in pages} == {"Tides explained"}
-    assert (len(running), children("activities.pages.page_process") - others) == (2, set())
+    assert (len(running), children("activities.tools.pages.page_process") - others) == (2, set())

@@ -8,12 +8,12 @@ import pytest
 from page_server import PageServer, answer, serve_pages
 from pydantic import JsonValue
 
-from activities.contracts import Round, ToolResult
-from activities.documents.page_documents import PageDocuments
-from activities.pages.cache import KeptPage, PageCache
-from activities.pages.page import FetchLimits, Page
-from activities.pages.tool import ReadPage
-from activities.tools import READING_CHARACTERS, ToolAnswer, ToolContext
+from activities.contracts.rounds import Round, ToolResult
+from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
+from activities.http.page import FetchLimits, Page
+from activities.tools.pages.cache import KeptPage, PageCache
+from activities.tools.pages.page_documents import PageDocuments
+from activities.tools.pages.tool import ReadPage
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Source
 from tests.activities.documents.made_documents import contract, pdf, prices

@@ -7,12 +7,13 @@ import pytest
 from page_server import answer, serve_pages
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts import ToolCall, ToolRequest
-from activities.crew_versions import CrewVersions
-from activities.crews import Agent, Crew
-from activities.pages.page import FetchLimits
-from activities.pages.tool import ReadPage
-from activities.tool_use import ToolActivities
+from activities.contracts.calls import ToolRequest
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import ToolCall
+from activities.crews.versions import CrewVersions
+from activities.http.page import FetchLimits
+from activities.tools.pages.tool import ReadPage
+from activities.turn.tool_use import ToolActivities
 
 SILENCE = 0.5
 CREW = Crew(

@@ -8,8 +8,8 @@ import pytest
 from engine_server import EngineServer, serve_engine
 from temporalio.exceptions import ApplicationError
 
-from activities.search.ddgs import DdgsSearch
-from activities.search.protocol import SearchHit, SearchResults
+from activities.tools.search.ddgs import DdgsSearch
+from activities.tools.search.protocol import SearchHit, SearchResults
 from chargehand.wire import ErrorType
 
 PAGE = b"""<html><body>

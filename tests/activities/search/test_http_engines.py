@@ -14,10 +14,10 @@ import pytest
 from engine_server import EngineServer, serve_engine
 from temporalio.exceptions import ApplicationError
 
-from activities.search.brave import BraveSearch
-from activities.search.protocol import SearchHit, SearchResults
-from activities.search.searxng import SearxngSearch
-from activities.search.tavily import TavilySearch
+from activities.tools.search.brave import BraveSearch
+from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.searxng import SearxngSearch
+from activities.tools.search.tavily import TavilySearch
 from chargehand.wire import ErrorType
 
 HttpSearch = BraveSearch | TavilySearch | SearxngSearch

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.search.local import LocalSearch
-from activities.search.protocol import SearchHit, SearchResults
+from activities.tools.search.local import LocalSearch
+from activities.tools.search.protocol import SearchHit, SearchResults
 
 
 def _search(tmp_path: Path) -> LocalSearch:

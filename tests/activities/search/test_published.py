@@ -6,7 +6,7 @@ from email.utils import format_datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.search.engine import iso_date
+from activities.tools.search.engine import iso_date
 
 
 def test_a_date_is_written_one_way() -> None:

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import JsonValue
 
-from activities.search.protocol import SearchHit, SearchResults
-from activities.search.tool import Search
-from activities.tools import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.tool import Search
 from chargehand.contracts import Source
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k", documents=("file:/docs",))

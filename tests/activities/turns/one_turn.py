@@ -16,26 +16,27 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.contracts import ModelCard, PriceStep
-from activities.crew_files import load_crews
-from activities.crew_versions import CrewVersions
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.tool import Tool, tool_capabilities
+from activities.crews.files import load_crews
+from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.heartbeats import BEAT_SECONDS, Heartbeats
-from activities.model_turn.activity import TurnActivities
-from activities.model_turn.contracts import TurnRequest, TurnResult
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.retry_policy import pause_after
+from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.slots import PacedSlots
-from activities.tools import Tool, tool_capabilities
+from activities.turn.activity import TurnActivities
+from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn.conversations import Conversations
+from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
 from chargehand.wire import ErrorType, WorkflowType
 from tests.activities.models.calls import MODELS, Wire, a_provider
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import Respond, ScriptedProvider
+from worker.heartbeats import Heartbeats
+from worker.slots import PacedSlots
 from workflows import options
 
 HURRY = 20
@@ -62,7 +63,7 @@ class Asked(Contract):
     """What the workflow is to call, and how."""
 
     turn: TurnRequest
-    heartbeat: timedelta = options.HEARTBEAT_TIMEOUT
+    heartbeat: timedelta = HEARTBEAT_TIMEOUT
     patience: timedelta = timedelta(seconds=30)
     time: timedelta | None = None
     """For all attempts together."""

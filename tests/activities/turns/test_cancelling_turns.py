@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.heartbeats import BEAT_SECONDS
+from activities.heartbeat import BEAT_SECONDS
 from tests.activities.models.calls import WIRES, Wire
 from tests.activities.turns.one_turn import a_turn, open_harness
 from tests.scripted_provider import ScriptedReply, answer, hanging, stalling

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from activities.model_turn.retry_policy import Freshness
+from activities.turn.retry_policy import Freshness
 
 STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PATIENCE = timedelta(seconds=5)

@@ -10,9 +10,9 @@ import httpx2
 import pytest
 from temporalio.client import Client
 
-from activities.model_turn.journal import Journal
-from activities.model_turn.retry_policy import pause_after
 from activities.models.anthropic_messages import AnthropicModel
+from activities.turn.journal import Journal
+from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import KEY, WIRES, Wire

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.composition import turns_queue
-from activities.model_turn.activity import TurnActivities
 from activities.models.protocol import Model
-from activities.settings import Settings
+from activities.turn.activity import TurnActivities
 from tests.activities.models.calls import MODELS, a_provider
 from tests.activities.turns.one_turn import a_turn, open_front, turn_activities
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
-from worker_main import build_turns_worker
+from worker.composition import turns_queue
+from worker.settings import Settings
+from worker.workers import build_turns_worker
 
 pytestmark = pytest.mark.slow
 

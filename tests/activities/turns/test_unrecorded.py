@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.model_turn.conversations import Conversations
-from activities.model_turn.journal import Entry, Unrecorded
+from activities.turn.conversations import Conversations
+from activities.turn.journal import Entry, Unrecorded
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from activities.contracts import ContradictionDraft, InputOutcome, OfferedTool, Round, ToolCall, ToolResult
-from activities.crew_files import load_crews
+from activities.contracts.cards import OfferedTool
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
+from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compact import CompactTask
 from activities.turn_kinds.compress import CompressTask

@@ -8,9 +8,9 @@ from typing import Literal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ModelCard, PriceStep
-from activities.model_turn.breaker import Breaker
+from activities.contracts.model import ModelCard, PriceStep
 from activities.models.failures import ProviderError, ProviderFault
+from activities.turn.breaker import Breaker
 from chargehand.wire import ErrorType
 
 CARD = ModelCard(

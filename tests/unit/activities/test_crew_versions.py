@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities import crew_versions
-from activities.crew_versions import CrewVersions
-from activities.crews import Agent, Crew
+from activities.contracts.crew import Agent, Crew
+from activities.crews import versions as crew_versions
+from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from chargehand import ErrorType
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.crew_files import CrewError, load_crews
-from activities.crews import Agent, Crew
-from activities.tools import READS_DOCUMENTS, READS_THE_WEB
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
+from activities.crews.files import CrewError, load_crews
 from chargehand.contracts import Tier
 
 SHIPPED = Path(__file__).parents[3] / "crews"

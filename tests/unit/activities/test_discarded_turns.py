@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
-from activities.model_turn.contracts import TurnRequest
-from activities.model_turn.resets import DiscardedTurn
+from activities.turn.contracts import TurnRequest
+from activities.turn.resets import DiscardedTurn
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Tier
 

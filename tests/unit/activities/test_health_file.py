@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from activities import health
 from activities.backends import SettingsError
-from activities.health import health_file
 from tests.waiting import until
+from worker import health
+from worker.health import health_file
 
 
 @pytest.fixture(autouse=True)

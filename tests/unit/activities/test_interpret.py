@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ToolCall
-from activities.model_turn.activity import interpret
-from activities.model_turn.contracts import TurnResult
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelReply
+from activities.turn.activity import interpret
+from activities.turn.contracts import TurnResult
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import TypedAnswer
 from activities.turn_kinds.registry import TASK_TYPES

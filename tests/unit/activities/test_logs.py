@@ -14,8 +14,8 @@ from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.logs import JsonFormatter, TextFormatter
 from chargehand.wire import ErrorType
+from worker.logs import JsonFormatter, TextFormatter
 
 CANARY = "-".join(["canary", "7f3a"])
 """Not as it stands in a line of code, which the log may quote."""

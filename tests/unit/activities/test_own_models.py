@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from activities.backends import SettingsError
-from activities.composition import compose
-from activities.crews import Crew
+from activities.contracts.crew import Crew
 from activities.models.registry import build_models, name_models
-from activities.settings import Settings
 from chargehand.contracts import Report, SessionRequest, Tier
 from chargehand.plugins import Registry
 from chargehand.wire import WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS
 from tests.unit.deployment.test_how_to_pages import files_of
+from worker.composition import compose
+from worker.settings import Settings
 
 MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
 PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}

@@ -9,8 +9,8 @@ from typing import Annotated
 import pytest
 
 from activities.backends import Choice, SettingsError
-from activities.own_tools import choose_own_tools, find_own_tools, open_own_tools
-from activities.tools import ToolContext
+from activities.contracts.tool import ToolContext
+from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from chargehand.plugins import Extension
 from chargehand.tools import Depends, tool
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-import worker_main
 from activities.backends import SettingsError
 from activities.documents.registry import require_writable
-from activities.settings import Settings
 from chargehand.contracts import Limits
 from chargehand.contracts.request import PROFILES
 from chargehand.environment import SETTINGS, describe_unknown
+from worker import program
+from worker.settings import Settings
 
 _NO_JSON = 'is not JSON; write an object like {"name": 1} or a list like ["name"]'
 CASES = {
@@ -45,7 +45,7 @@ def test_a_setting_is_named_as_it_was_typed(
     """Whatever is wrong with a setting is one line that begins with its name in the environment."""
     monkeypatch.setenv(name, value)
 
-    code = worker_main.main(["--explain"])
+    code = program.main(["--explain"])
 
     assert (code, capsys.readouterr().err) == (2, f"The worker's settings cannot be used: {problem}\n")
 
@@ -60,7 +60,7 @@ def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, caps
         with monkeypatch.context() as environment:
             for name, value in wrong.items():
                 environment.setenv(name, value)
-            assert worker_main.main(["--check-settings"]) == 2
+            assert program.main(["--check-settings"]) == 2
         message = capsys.readouterr().err
         told += [name for name in wrong if name in message]
 
@@ -163,7 +163,7 @@ def test_bad_values_are_refused_by_name(
     """Each setting refuses a value that it cannot have, in a short message that names it."""
     monkeypatch.setenv(name, value)
 
-    code = worker_main.main(["--explain"])
+    code = program.main(["--explain"])
 
     told = capsys.readouterr().err
     assert (code, name in told) == (2, True)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from activities.backends import SettingsError
-from activities.contracts import Round, ToolCall
+from activities.contracts.rounds import Round, ToolCall
 from activities.models.extractive.model import ExtractiveModel
 from activities.models.failures import ProviderError
 from activities.models.protocol import CountsInput, ModelCall, ModelReply

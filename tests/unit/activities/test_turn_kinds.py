@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import to_json
 
-from activities.contracts import PASSAGE_GAP, Round, ToolCall, ToolResult
-from activities.crews import Agent, Crew
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import PASSAGE_GAP, Round, ToolCall, ToolResult
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.models.schemas import answer_schema
-from activities.notes import NOTE
+from activities.tools.note import NOTE
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, ToolText, TurnTask
 from activities.turn_kinds.refine import RefineTask

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from activities.crew_checks import crew_warnings
-from activities.crew_files import load_crew
-from activities.crews import Agent, Crew, RouteRule, Routing, SlowQueue
-from activities.tools import READS_DOCUMENTS
+from activities.contracts.crew import Agent, Crew, RouteRule, Routing, SlowQueue
+from activities.contracts.tool import READS_DOCUMENTS
+from activities.crews.checks import crew_warnings
+from activities.crews.files import load_crew
 from chargehand.contracts import ToolRule
 from chargehand_cli.main import execute
 

@@ -8,9 +8,9 @@ import pytest
 import typer
 from pydantic_settings import BaseSettings
 
-from activities.settings import Settings, settings_of, settings_type
 from chargehand.environment import describe_unknown
 from chargehand.plugins import Extension, PluginError, Registry, installed, require_usable
+from worker.settings import Settings, settings_of, settings_type
 
 app = typer.Typer()
 _Install = Callable[..., None]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import CrewCard, SessionFacts, SessionTerms
-from activities.model_turn.contracts import TurnResult
+from activities.contracts.cards import CrewCard
+from activities.contracts.session import SessionFacts, SessionTerms
+from activities.turn.contracts import TurnResult
 from chargehand.contracts import (
     Contract,
     Escalation,

@@ -43,7 +43,7 @@ SERVICES = services()
 
 def environment_names_of_the_worker() -> set[str]:
     """All names that the worker's settings read."""
-    settings = cast("type[BaseSettings]", importlib.import_module("activities.settings").settings_type())
+    settings = cast("type[BaseSettings]", importlib.import_module("worker.settings").settings_type())
     prefix = settings.model_config.get("env_prefix", "")
     names = {"CHARGEHAND_PLUGINS"}
     for name, field in settings.model_fields.items():

@@ -71,11 +71,24 @@ _BASES = (
     "client/src/chargehand",
     "workflows",
     "activities",
+    "worker",
     "plugins/src/chargehand_plugins",
     _TEMPLATE,
 )
 _GENERATED = {ROOT / line for line in (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()}
-_CODE = ("activities", "benchmarks", "chaos", "cli", "client", "deploy", "examples", "plugins", "tests", "workflows")
+_CODE = (
+    "activities",
+    "benchmarks",
+    "chaos",
+    "cli",
+    "client",
+    "deploy",
+    "examples",
+    "plugins",
+    "tests",
+    "worker",
+    "workflows",
+)
 
 
 def documents() -> list[Path]:

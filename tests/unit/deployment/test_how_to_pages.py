@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield tmp_path
     for name in set(sys.modules) - before:
-        if not name.startswith(("chargehand", "activities", "workflows")):
+        if not name.startswith(("chargehand", "activities", "worker", "workflows")):
             del sys.modules[name]
 
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 import yaml
 
-import worker_main
-from activities.settings import Settings
 from chargehand.environment import PREFIX, SETTINGS
 from tests.containers.engine import service
+from worker import workers
+from worker.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "kubernetes"
@@ -56,7 +56,7 @@ def test_the_worker_may_do_the_same_as_under_compose() -> None:
     volumes = {volume["name"]: volume["emptyDir"] for volume in pod["volumes"]}
     assert f"size={volumes['tmp']['sizeLimit'].removesuffix('Mi')}m" in composed["tmpfs"][0]
     assert f"{pod['terminationGracePeriodSeconds'] // 60}m" == composed["stop_grace_period"]
-    finishing = worker_main._GRACE  # pyright: ignore[reportPrivateUsage]  # how long calls may take to finish
+    finishing = workers.GRACE  # pyright: ignore[reportPrivateUsage]  # how long calls may take to finish
     assert pod["terminationGracePeriodSeconds"] > finishing.total_seconds()
     assert pod["shareProcessNamespace"] is composed["init"] is True
     probes = [container[f"{name}Probe"]["exec"]["command"] for name in ("startup", "readiness", "liveness")]

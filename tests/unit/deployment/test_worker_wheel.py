@@ -7,25 +7,25 @@ from deploy.worker.build_hook import rename_imports
 
 def test_imports_of_moved_modules_are_renamed_and_nothing_else() -> None:
     """Other imports, relative ones, texts and line numbers stay as they are."""
-    source = '''"""Reads `activities.tools`."""
-from activities.tools import (
+    source = '''"""Reads `activities.contracts.tool`."""
+from activities.contracts.tool import (
     Tool,
 )
 from activitiesque import other
 from .workflows import near
 def late():
-    from workflows import registry; return "from activities.tools import Tool"
+    from workflows import registry; return "from activities.contracts.tool import Tool"
 '''
 
     assert rename_imports(source, "module.py") == (
-        source.replace("from activities.tools import (", "from chargehand_worker.activities.tools import (").replace(
-            "    from workflows", "    from chargehand_worker.workflows"
-        )
+        source.replace(
+            "from activities.contracts.tool import (", "from chargehand_worker.activities.contracts.tool import ("
+        ).replace("    from workflows", "    from chargehand_worker.workflows")
     )
 
 
 @pytest.mark.parametrize(
-    "source", ["import activities.tools\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
+    "source", ["import activities.contracts.tool\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
 )
 def test_what_cannot_be_renamed_stops_the_build(source: str) -> None:
     """A module that would not be found in the wheel is named with its line."""

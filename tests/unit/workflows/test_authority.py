@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import AgentCard, CrewCard
+from activities.contracts.cards import AgentCard, CrewCard
 from chargehand.contracts import Authority, Capability, Obligation, Tier, ToolRule, Watched
 from workflows.rules.authority import authority_of, delegated, in_place_of, narrowed
 

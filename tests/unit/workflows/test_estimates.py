@@ -8,21 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts import (
-    AgentCard,
-    ContradictionDraft,
-    CrewCard,
-    InputOutcome,
-    ModelCard,
-    PriceStep,
-    Round,
-    SessionFacts,
-    ToolResult,
-)
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import InputOutcome, Round, ToolResult
+from activities.contracts.session import SessionFacts
 from activities.documents.catalog import Catalog, DocumentEntry
-from activities.model_turn.activity import most_input_tokens, prompt_bytes
-from activities.model_turn.contracts import Counted
 from activities.models.protocol import ModelCall
+from activities.turn.activity import most_input_tokens, prompt_bytes
+from activities.turn.contracts import Counted
 from activities.turn_kinds.critique import CritiqueTask
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import PlanTask, RejectedPlan

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import PASSAGE_GAP, Note, Round, ToolResult
+from activities.contracts.rounds import PASSAGE_GAP, Note, Round, ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import (
     Claim,

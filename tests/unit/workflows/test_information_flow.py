@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import AgentCard, CrewCard
+from activities.contracts.cards import AgentCard, CrewCard
 from chargehand.contracts import Capability, Plan, Subtask, Tier
 from workflows.rules.information_flow import capabilities_of, leaks, reads_of
 from workflows.rules.plan_validation import InvalidPlan, check_plan

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.judge import JudgeTask
 from chargehand.contracts import Finding, Outcome, Source, Success
 from workflows.rules.inputs import beginning, fitted, rendered_tokens, tokens_of

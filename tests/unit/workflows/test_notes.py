@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts import Note, ToolCall
+from activities.contracts.rounds import Note, ToolCall
 from chargehand.contracts import Source
 from workflows.rules.notes import MOST_NOTES, Notes
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from activities.contracts import AgentCard, CrewCard, SubtaskDraft
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
 from workflows.rules.deduplication import fingerprint

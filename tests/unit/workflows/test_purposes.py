@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ModelCard, OutputCaps, PriceStep
+from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts import Round, ToolCall, ToolResult
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from tests.unit.strategies import json_values
 from workflows.rules.repetition import is_repetitive, refuse_repetition
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import InputOutcome
+from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import (
     Escalation,

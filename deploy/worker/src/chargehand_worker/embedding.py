@@ -9,11 +9,12 @@ from pydantic import ValidationError
 from temporalio.client import Client
 
 from activities.backends import SettingsError
-from activities.crew_files import CrewError
-from activities.settings import Settings, describe_unusable
+from activities.crews.files import CrewError
 from chargehand.errors import UnusableSettings
 from chargehand.payloads.errors import ProtectionSettingsError
-from worker_main import main, serving
+from worker.process import serving
+from worker.program import main
+from worker.settings import Settings, describe_unusable
 
 _UNUSABLE = (SettingsError, CrewError, ProtectionSettingsError)
 

@@ -1,6 +1,6 @@
 """What a provider of models is written with; see docs/how-to/own-models.md."""
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.prices import Tokens, usage_of
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply

@@ -15,16 +15,15 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from activities.backends import SettingsError
-from activities.composition import compose
-from activities.contracts import ModelCard, PriceStep, ToolCall
-from activities.crew_files import CrewError
+from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.crews.files import CrewError
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.own_tools import check_own_tools, open_own_tools
-from activities.settings import Settings
 from activities.tape.registry import Traffic
-from activities.toolbox import TOOL_NAMES
-from activities.tools import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.tools.own import check_own_tools, open_own_tools
+from activities.tools.registry import TOOL_NAMES
 from chargehand.contracts import (
     CallDecision,
     Capability,
@@ -46,6 +45,8 @@ from chargehand.wire import WorkflowType
 from chargehand_worker.in_memory.activities import run_workflow
 from chargehand_worker.in_memory.jobs import PAYLOADS, error_of
 from chargehand_worker.in_memory.server import Server
+from worker.composition import compose
+from worker.settings import Settings
 
 _SESSION: Final = "session-1"
 _PROVIDER: Final = "scripted"

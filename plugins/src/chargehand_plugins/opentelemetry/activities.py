@@ -25,9 +25,10 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from activities.contracts import ToolRequest, ToolResult
+from activities.contracts.calls import ToolRequest
+from activities.contracts.rounds import ToolResult
 from activities.current_span import DESCRIBE_CONTENT
-from activities.model_turn.contracts import TurnRequest, TurnResult
+from activities.turn.contracts import TurnRequest, TurnResult
 from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
 from chargehand_plugins.opentelemetry.content import Content
 

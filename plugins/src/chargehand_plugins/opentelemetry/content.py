@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 from pydantic_core import to_json
 
-from activities.contracts import ToolCall, ToolResult
+from activities.contracts.rounds import ToolCall, ToolResult
 from activities.models.failures import without_keys
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.protocol import Message

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError, secret
-from activities.settings import Settings, settings_of
+from worker.settings import Settings, settings_of
 
 _PACKAGE: Final = "opentelemetry.exporter"
 _SAMPLERS: Final = ("always_on", "always_off", "traceidratio")

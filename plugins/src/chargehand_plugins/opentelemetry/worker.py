@@ -6,8 +6,8 @@ from temporalio.client import Client, Plugin
 from temporalio.worker import Interceptor
 
 from activities.backends import secret_values
-from activities.settings import Settings, settings_of
 from chargehand_plugins.opentelemetry.settings import TracingSettings, choose_tracing, wants_content
+from worker.settings import Settings, settings_of
 
 
 def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:

@@ -29,7 +29,7 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
 
-from activities.model_turn.contracts import TurnResult
+from activities.turn.contracts import TurnResult
 from chargehand.contracts import Report
 from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
 from chargehand.wire import ActivityType, WorkflowType

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities import heartbeats
+from activities import heartbeat
 from chargehand.contracts import Contract
 from chargehand_worker.in_memory import jobs
 from chargehand_worker.in_memory.exchange import Answer
@@ -112,7 +112,7 @@ class RunningActivities:
 
 def _with_heartbeats(function: _Activity) -> _Activity:
     async def run(argument: object) -> object:
-        heartbeats.begin().has_beaten = True  # so that what it records reaches the next attempt
+        heartbeat.begin().has_beaten = True  # so that what it records reaches the next attempt
         return await function(argument)
 
     return run

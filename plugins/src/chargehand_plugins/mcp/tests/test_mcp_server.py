@@ -15,9 +15,9 @@ from mcp_types import ImageContent, TextContent
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 from temporalio.client import Client
 
+from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
-from activities.tool_outputs import ToolOutput, store_outputs
-from activities.tools import ToolAnswer
+from activities.tools.outputs import ToolOutput, store_outputs
 from tests.acceptance.commands import command_environment
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use

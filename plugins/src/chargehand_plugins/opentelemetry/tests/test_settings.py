@@ -2,8 +2,8 @@
 
 import pytest
 
-import worker_main
 from chargehand_plugins.opentelemetry.settings import TracingSettings
+from worker import program
 
 _BAD_ADDRESSES = ("file:/etc/passwd", "ftp://host/", "localhost:80", "http://", "https:///path", " https://host")
 _BAD = {
@@ -29,7 +29,7 @@ def test_bad_values_are_refused_by_name(
     """Each setting refuses a value that it cannot have, in a short message that names it."""
     monkeypatch.setenv(name, value)
 
-    code = worker_main.main(["--explain"])
+    code = program.main(["--explain"])
 
     told = capsys.readouterr().err
     assert (code, name in told) == (2, True)
@@ -45,10 +45,10 @@ def test_bad_values_of_opentelemetry_are_refused_if_spans_are_exported(
     """The setting is named, and no key in it; a worker that exports nothing does not mind."""
     monkeypatch.setenv(name, value)
 
-    assert worker_main.main(["--check-settings"]) == 0
+    assert program.main(["--check-settings"]) == 0
     for variable, exported in (("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"), ("OTEL_SDK_DISABLED", "true")):
         monkeypatch.setenv(variable, exported)
-        told = worker_main.main(["--check-settings"]), capsys.readouterr().err
+        told = program.main(["--check-settings"]), capsys.readouterr().err
 
         assert told[0] == (0 if exported == "true" else 2)
         assert (name in told[1]) == (exported != "true")
@@ -62,7 +62,7 @@ def test_a_share_of_sessions_is_from_0_to_1(share: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
     monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", share)
 
-    assert worker_main.main(["--check-settings"]) == 2
+    assert program.main(["--check-settings"]) == 2
 
 
 def test_every_setting_has_a_bad_value() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.contracts import ToolCall
+from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.spans import SpanAttribute

@@ -43,12 +43,13 @@ GOAL: Final = SessionRequest(
 )
 SMALL: Final = SessionRequest(goal="Say hello, that is all.", review="never")
 _NO_CACHE: Final = """
-import sys, worker_main
+import sys
 from functools import partial
+from worker import process, program
 from workflows import continue_as_new
 continue_as_new.MOST_EVENTS = 20
-worker_main.build_worker = partial(worker_main.build_worker, cached_workflows=0)
-sys.exit(worker_main.main([]))
+process.build_worker = partial(process.build_worker, cached_workflows=0)
+sys.exit(program.main([]))
 """
 """Replays every workflow from its start in each of its tasks, and has it continue as new early."""
 CALLER: Final = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

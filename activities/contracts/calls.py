@@ -1,0 +1,41 @@
+"""One tool call, as the workflow asks for it, and its check."""
+
+from pydantic import JsonValue
+
+from activities.contracts.rounds import InputOutcome, ToolCall
+from chargehand.contracts import Contract, left_out
+
+
+class ToolRequest(Contract):
+    """One use of one tool."""
+
+    session: str
+    step: str
+    crew: str
+    agent: str
+    subtask: str = left_out("")
+    """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
+    call: ToolCall
+    outcome: InputOutcome | None = left_out(None)
+    """What the tool `recall` reads."""
+    known: tuple[str, ...] = left_out(())
+    """Ids of the outcomes that the agent may recall."""
+    private: tuple[str, ...] = ()
+    """Private text that the agent was given, for an agent that reaches out: no address may carry any of it."""
+    public: tuple[str, ...] = ()
+    """Text that may go out although it stands in `private` too."""
+    documents: tuple[str, ...] = ()
+
+
+class CallCheck(Contract):
+    """Arguments that a person wants a tool to be called with."""
+
+    session: str
+    tool: str
+    arguments: dict[str, JsonValue]
+
+
+class CallProblems(Contract):
+    """What keeps a tool from being called with them, each by its path; nothing if it can be."""
+
+    problems: tuple[str, ...] = ()

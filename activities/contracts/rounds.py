@@ -1,0 +1,80 @@
+"""What an agent has been told so far: its tool calls, their results, rounds, notes and inputs."""
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from chargehand.contracts import Artifact, Contract, Outcome, Source, left_out
+
+PASSAGE_GAP: Final = "\n[…]\n"
+
+
+"""Stands between passages of one source that do not follow each other."""
+
+
+class ToolCall(Contract):
+    """A tool that the model wants used."""
+
+    id: str
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+    malformed: str = ""
+    """Why the model's arguments could not be read; the tool is then not used and the model is told."""
+
+
+class ToolResult(Contract):
+    """What a tool gave back. It is data, never instruction."""
+
+    call_id: str
+    tool: str
+    ok: bool = True
+    output: dict[str, JsonValue] = {}
+    """The tool's answer without the texts of `sources`; `error` in it says what went wrong if `ok` is false."""
+    sources: tuple[Source, ...] = ()
+    """What was read, with its words in `quote`."""
+    artifacts: tuple[Artifact, ...] = ()
+    """Files that the tool made; the model is told their names, the user gets them with the report."""
+    may_be_repeated: bool = left_out(False)
+    """Whether the call was not made, and making it again later is no repetition."""
+    is_unknown: bool = left_out(False)
+    """Whether nobody knows if the call, which changes something in the world, was applied."""
+
+
+MOST_CALLS: Final = 8
+
+
+"""Tool calls of one round that are made, notes aside; the model is told to ask for the others again."""
+
+
+class Round(Contract):
+    """One exchange within a subtask: what the model asked for and what the tools answered."""
+
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    provider_items: tuple[JsonValue, ...] = ()
+    """The provider's own form of the model's reply, given back to it verbatim in the next turn."""
+    correction: str = ""
+    """What was wrong with a reply that could not be used; shown to the model instead of tool results."""
+    answer: str = left_out("")
+    """An answer that was not the last word, since the person who asked had written meanwhile."""
+    told: tuple[str, ...] = left_out(())
+    """What the person who asked has written after it."""
+    turns_left: int = left_out(0)
+    """How many turns the agent has at most after this round; the model is told."""
+
+
+class Note(Contract):
+    """A claim that an agent keeps."""
+
+    claim: str
+    source: Source | None = left_out(None)
+    """What it rests on, with the quoted words; None for a conclusion of the agent's own."""
+
+
+class InputOutcome(Contract):
+    """The outcome of a subtask, as others are given it."""
+
+    id: str
+    agent: str
+    instruction: str
+    outcome: Outcome

@@ -1,0 +1,196 @@
+"""The version of a crew that a session began with: its turns are taken with that one, whatever workers have since.
+
+A version is stored under its digest by the worker that opens the session, and read by workers that have another one.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.model import ModelCard
+from activities.contracts.tool import Tool, ToolSpec
+from activities.documents.artifacts import ArtifactError
+from chargehand.contracts import Capability, Contract, Tier
+from chargehand.wire import ErrorType
+
+_SHOWN_DIGITS: Final = 12
+MOST_KEPT: Final = 100
+"""Versions in memory: each session whose model describes agents has one of its own. Others are read again."""
+
+
+class Store(Protocol):
+    """Where versions are stored by their digest."""
+
+    def put(self, content: bytes) -> str: ...
+
+    def read(self, digest: str) -> bytes: ...
+
+
+class _Version(Contract):
+    """What a session began with: a crew and those of its nested sessions, their tools, and the models."""
+
+    crews: dict[str, Crew]
+    tools: dict[str, ToolSpec]
+    capabilities: dict[str, tuple[Capability, ...]]
+    """Of the tools."""
+    models: dict[Tier, ModelCard]
+    named: dict[str, ModelCard] = {}
+    """The models that agents name."""
+
+    def content(self) -> bytes:
+        # What a crew leaves to the request is told by what it does not set. Keys stay in their order, which is that of
+        # the prompt: a call that another worker repeats has to be the same.
+        return json.dumps(self.model_dump(mode="json", exclude_unset=True)).encode()
+
+
+@dataclass(frozen=True)
+class PinnedCrew:
+    """A crew of one version, with the tools as its agents are told of them, and the models that serve it."""
+
+    crew: Crew
+    specs: Mapping[str, ToolSpec]
+    models: Mapping[Tier, ModelCard]
+    named: Mapping[str, ModelCard]
+    """The models that agents name."""
+    reference: str
+    """`<name>@<digest of the version>`, by which activities find it."""
+
+    @property
+    def digest(self) -> str:
+        """The digest as reports show it; with all of it the content could be had from the store."""
+        return self.reference.partition("@")[2][:_SHOWN_DIGITS]
+
+
+class CrewVersions:
+    """The crews of a worker, and the earlier versions that sessions still run with."""
+
+    def __init__(
+        self,
+        crews: Mapping[str, Crew],
+        tools: Mapping[str, Tool],
+        models: Mapping[Tier, ModelCard] | None = None,
+        store: Store | None = None,
+        named: Mapping[str, ModelCard] | None = None,
+        *,
+        has_all_tools: bool = True,
+    ) -> None:
+        self.names = sorted(crews)
+        self._crews = crews
+        self._tools = tools
+        self._models = models or {}
+        self._named = named or {}
+        self._store = store
+        self._has_all_tools = has_all_tools
+        """Whether a crew that needs another tool is unavailable: a worker for one kind of tools lacks the others."""
+        self._known: dict[str, _Version] = {}
+        """By digest."""
+
+    async def pin(self, name: str, digest: str = "") -> PinnedCrew | None:
+        """Find a crew for a session that begins, so that every worker can find it again; None if there is none.
+
+        `digest` is of what the session above began with, if this is a nested one.
+        """
+        if digest:
+            return await self.find(f"{name}@{digest}")
+        if name not in self._crews:
+            return None
+        content = self._version(name).content()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.put, content)
+        return await self.find(name)
+
+    async def with_agents(self, pinned: PinnedCrew, agents: Sequence[Agent]) -> PinnedCrew:
+        """Give a session's crew more agents, and store that version, so that every worker can find it."""
+        name, _, digest = pinned.reference.partition("@")
+        crew = pinned.crew.model_copy(update={"agents": (*pinned.crew.agents, *agents)})
+        version = self._known.get(digest) or await self._stored(name, digest)
+        version = version.model_copy(update={"crews": {**version.crews, name: crew}})
+        content = version.content()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.put, content)
+        digest = hashlib.sha256(content).hexdigest()
+        self._keep(digest, version)
+        return await self.find(f"{name}@{digest}")
+
+    async def find(self, reference: str) -> PinnedCrew:
+        """Find the crew of a reference; without a digest, this worker's own version of it.
+
+        Raises:
+            ApplicationError: `CrewUnavailable`, if this worker cannot do its work.
+        """
+        name, _, digest = reference.partition("@")
+        if not digest and name in self._crews:
+            version = self._version(name)
+            digest = hashlib.sha256(version.content()).hexdigest()
+        else:
+            version = self._known.get(digest) or await self._stored(name, digest)
+        self._keep(digest, version)
+        if name not in version.crews:
+            raise _unavailable(name, "is none of the crews that the session began with")
+        return PinnedCrew(
+            version.crews[name], self._described(version), version.models, version.named, f"{name}@{digest}"
+        )
+
+    def _keep(self, digest: str, version: _Version) -> None:
+        self._known[digest] = version
+        if self._store is not None and len(self._known) > MOST_KEPT:
+            del self._known[next(iter(self._known))]
+
+    def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
+        """Describe the tools as at the beginning, but those that were not known then as they are now."""
+        return {
+            tool: self._tools[tool].spec if spec.reserved_bytes and tool in self._tools else spec
+            for tool, spec in version.tools.items()
+        }
+
+    async def _stored(self, name: str, digest: str) -> _Version:
+        if self._store is None or not digest:
+            raise _unavailable(name, "is not on this worker")
+        try:
+            version = _Version.model_validate_json(await asyncio.to_thread(self._store.read, digest))
+        except ArtifactError as error:
+            why = "has changed since the session began, and that version is not in the store of this worker; have all "
+            raise _unavailable(name, f"{why}workers share CHARGEHAND_ARTIFACTS") from error
+        except ValidationError as error:
+            why = "is stored in a form that this worker cannot read; run the session on the build that began it"
+            raise _unavailable(name, why) from error
+        for tool, capabilities in version.capabilities.items():
+            if tool not in self._tools:
+                if not self._has_all_tools:
+                    continue
+                raise _unavailable(name, f"needs the tool '{tool}', which this worker does not have")
+            if self._tools[tool].capabilities.difference(capabilities):
+                raise _unavailable(name, f"may not use the tool '{tool}' as it is set up now: it can do more than then")
+        for tier, model in version.models.items():
+            if tier in self._models and self._models[tier].provider != model.provider:
+                raise _unavailable(name, f"needs the model {model.name} of {model.provider}, which is not set up here")
+        return version
+
+    def _version(self, name: str) -> _Version:
+        needed: dict[str, Crew] = {}
+        following: str | None = name
+        while following and following not in needed:
+            needed[following] = self._crews[following]
+            following = self._crews[following].nested
+        agents = [agent for crew in needed.values() for agent in crew.agents]
+        custom = [crew.custom for crew in needed.values() if crew.custom]
+        tools = sorted({tool for having in (*agents, *custom) for tool in having.tools})
+        models = {agent.model for agent in agents if agent.model}
+        return _Version(
+            crews=needed,
+            tools={tool: self._tools[tool].spec for tool in tools},
+            capabilities={tool: tuple(sorted(self._tools[tool].capabilities)) for tool in tools},
+            models=dict(self._models),
+            named={name: self._named[name] for name in sorted(models) if name in self._named},
+        )
+
+
+def _unavailable(name: str, why: str) -> ApplicationError:
+    return ApplicationError(f"The crew '{name}' {why}.", type=ErrorType.CREW_UNAVAILABLE, non_retryable=True)

@@ -1,0 +1,127 @@
+"""The heartbeat of a running activity: it keeps the attempt alive, and its answers deliver cancellation.
+
+Every number of heartbeats has its home here. The worker sends them: `worker/heartbeats.py`.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextvars import ContextVar
+from datetime import timedelta
+from typing import Final
+
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError
+from temporalio.service import RPCError, RPCStatusCode
+
+HEARTBEAT_TIMEOUT: Final = timedelta(seconds=5)
+"""After this long without a heartbeat a worker is considered lost; activities send one every `BEAT_SECONDS`.
+
+A crashed worker's calls go on so much later. A server that is starved of processor time takes seconds for a heartbeat.
+"""
+LONGEST_HEARTBEAT_TIMEOUT: Final = timedelta(minutes=5)
+"""The most that an operator may set."""
+BEAT_SECONDS: Final = 0.8
+"""How often an activity sends a heartbeat: a cancelled call is stopped after this long at the latest.
+
+With a heartbeat timeout that is longer than usual, heartbeats are as much rarer.
+"""
+_BEATS: Final = 6.25
+"""Heartbeats within the heartbeat timeout."""
+LIVE_SECONDS: Final = 0.25
+"""How often a heartbeat may tell something new, such as text that is being written."""
+_RPC_TIMEOUT: Final = timedelta(seconds=2)
+_logger = logging.getLogger("chargehand.heartbeats")
+
+
+class Pulse:
+    """The heartbeats of one running activity."""
+
+    def __init__(self, waited: float = 0.0) -> None:
+        """Describe the running activity, which began so many seconds after the server handed it out."""
+        task_token = activity.info().task_token
+        self._handle = activity.client().get_async_activity_handle(task_token=task_token)
+        recorded, timeout = activity.info().heartbeat_details, activity.info().heartbeat_timeout
+        self.seconds = max(BEAT_SECONDS, timeout.total_seconds() / _BEATS if timeout else 0.0)
+        """Between two heartbeats."""
+        self.details: Callable[[], Sequence[object]] = lambda: recorded
+        """What each heartbeat repeats, since the server keeps only the last."""
+        self._first = max(0.0, self.seconds - waited)
+        self._beaten_at = time.monotonic() - self.seconds - waited
+        self._lock = threading.Lock()
+        self._under_way: Future[None] | None = None
+        self.has_beaten = False
+        """Whether the SDK has sent a heartbeat."""
+        self.is_over = False
+        """Whether the server no longer waits for this attempt."""
+
+    async def send(self) -> None:
+        """Send heartbeats from the event loop, until cancelled."""
+        await asyncio.sleep(self._first)
+        while True:
+            self.beat()
+            await asyncio.sleep(self.seconds)
+
+    def beat(self) -> None:
+        """Send a heartbeat; the SDK sends only the last one of every `LIVE_SECONDS`."""
+        activity.heartbeat(*self.details())
+        self.has_beaten = True
+        self._beaten_at = time.monotonic()
+
+    async def record(self, *details: object) -> None:
+        """Record details; on return the server has stored them, and later heartbeats repeat them."""
+        self.details = lambda: details
+        await self._settle()
+        if self.has_beaten:
+            # The SDK may still send the last of its own heartbeats, which must not restore older details.
+            activity.heartbeat(*details)
+        await self._handle.heartbeat(*details)
+
+    async def _settle(self) -> None:
+        """Wait until no heartbeat of the thread is under way, which could overwrite newer details."""
+        with self._lock:
+            under_way = self._under_way
+        if under_way is not None:
+            await asyncio.wrap_future(under_way)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the event loop has not sent a heartbeat in time."""
+        return time.monotonic() - self._beaten_at > 2 * self.seconds
+
+    async def send_beside(self) -> None:
+        """Send a heartbeat from the thread."""
+        sent = Future[None]()
+        with self._lock:
+            details, self._under_way = self.details(), sent
+        try:
+            await self._handle.heartbeat(*details, rpc_timeout=_RPC_TIMEOUT)
+            self._beaten_at = time.monotonic() - self.seconds
+        except AsyncActivityCancelledError:
+            # The SDK's next heartbeat has the same answer, which it hands to the activity.
+            pass
+        except RPCError as error:
+            self.is_over = error.status == RPCStatusCode.NOT_FOUND
+        except Exception:
+            _logger.exception("a heartbeat could not be sent from the thread")
+        finally:
+            self._under_way = None
+            sent.set_result(None)
+
+
+_running: Final[ContextVar[Pulse]] = ContextVar("pulse")
+
+
+def pulse() -> Pulse:
+    """Return the heartbeats of the running activity."""
+    return _running.get()
+
+
+def begin(waited: float = 0.0) -> Pulse:
+    """Give the running activity its heartbeats, so many seconds after the server handed it out."""
+    pulse = Pulse(waited)
+    _running.set(pulse)
+    return pulse

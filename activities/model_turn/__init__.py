@@ -1,1 +1,0 @@
-"""The activity that makes one model call, and what makes it survive a crash."""

@@ -1,0 +1,262 @@
+"""The activity that opens a session: it looks up crew, models and ceilings for a request, and reads its documents."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from temporalio import activity
+
+from activities.contracts.cards import AgentCard, CrewCard, OfferedTool
+from activities.contracts.crew import Agent, Crew, obligations_of, watched_of
+from activities.contracts.model import OutputCaps
+from activities.contracts.session import AddAgentsRequest, AddedAgents, OpenSessionRequest, SessionFacts, SessionTerms
+from activities.contracts.tool import Tool, ToolSpec, tool_capabilities
+from activities.crews.checks import capabilities_of
+from activities.crews.custom_agents import custom_agents
+from activities.crews.versions import CrewVersions, PinnedCrew
+from activities.documents.catalog import Catalog
+from activities.documents.library import DocumentLibrary
+from activities.json_schema import schema_problems
+from activities.opening.earlier_sessions import read_earlier_work
+from activities.opening.listing import Listing
+from activities.queues import ToolQueues
+from activities.tenants import Ledgers
+from activities.tools.code_review.change import is_of_review
+from activities.tools.note import NOTE
+from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
+from activities.turn_kinds.work import WorkTask
+from activities.webhooks import NO_WEBHOOKS, WebhookRules
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts.request import EFFORTS, PROFILES, Profile
+from chargehand.converter import invalid_input, printable
+from chargehand.wire import ActivityType
+
+_DOCUMENT_CHARACTERS: Final = 30_000
+"""Of all documents' names together: every turn and tool call carries them in the history."""
+_MOST_UNREAD: Final = 100
+_PROBLEM_CHARACTERS: Final = 400
+
+
+@dataclass(frozen=True)
+class SessionActivities:
+    """Reads what does not change during a session."""
+
+    crews: CrewVersions
+    tools: Mapping[str, Tool]
+    ceilings: Limits
+    turns_queue: str | None = None
+    library: DocumentLibrary | None = None
+    output_caps: OutputCaps = field(default_factory=OutputCaps)
+    stores_payloads: bool = False
+    webhooks: WebhookRules = NO_WEBHOOKS
+    listing: Listing | None = None
+    """Looks for the search attributes of sessions; without it they are not used."""
+    tool_queues: ToolQueues = field(default_factory=ToolQueues)
+    ledgers: Ledgers | None = None
+    """Admit sessions within the limits of their tenants; without them there are none."""
+
+    @activity.defn(name=ActivityType.OPEN_SESSION)
+    async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
+        """Look up the crew, check the request against the operator's ceilings, and index its documents."""
+        request = opening.request
+        pinned = await self.crews.pin(request.crew, request.delegation.crew_version if request.delegation else "")
+        if pinned is None:
+            known = ", ".join(self.crews.names)
+            raise invalid_input("SessionRequest", [f"crew: there is no crew '{request.crew}'; there are {known}"])
+        earlier = await read_earlier_work(activity.client(), request) if request.follows else None
+        if earlier:
+            request = request.model_copy(update={"documents": (*request.documents, *earlier.documents)})
+        crew = pinned.crew
+        terms = settle_terms(request, crew)
+        problems = [
+            *self._ceiling_problems(terms.limits),
+            *(self.ledgers.tenants.problems(request.tenant) if self.ledgers else ()),
+            *_tier_problems(request, crew),
+            *_document_problems(request.documents),
+            *self.webhooks.problems(request.webhook),
+            *await _output_problems(request),
+        ]
+        if problems:
+            raise invalid_input("SessionRequest", problems)
+        facts = SessionFacts(
+            crew=self._card(pinned, request, terms.profile),
+            models=dict(pinned.models),
+            terms=terms,
+            ceilings=self.ceilings,
+            turns_queue=self.turns_queue,
+            tool_queues=self.tool_queues,
+            unread=await self.unread(request.documents),
+            output_caps=self.output_caps,
+            earlier=earlier,
+            is_listed=await self._is_listed(request),
+            stores_payloads=self.stores_payloads,
+        )
+        return await self._admitted(request, facts)
+
+    async def _admitted(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
+        """Have the session's tenant asked whether it may begin, unless the request is refused anyway."""
+        if self.ledgers is None:
+            return facts
+        weight = self.ledgers.tenants.limits_of(request.tenant).weight
+        admission = await self.ledgers.ask(request, facts.terms.limits.budget_usd)
+        return facts.model_copy(update={"weight": weight, "admission": admission})
+
+    @activity.defn(name=ActivityType.ADD_AGENTS)
+    async def add_agents(self, asked: AddAgentsRequest) -> AddedAgents:
+        """Give a session's crew the agents that a model has described, if they keep to what the crew allows."""
+        pinned = await self.crews.find(asked.crew)
+        agents, problems = custom_agents(pinned.crew, asked.agents, tool_capabilities(self.tools))
+        if problems:
+            return AddedAgents(problems=tuple(problems))
+        extended = await self.crews.with_agents(pinned, agents)
+        profile = settle_terms(asked.request, pinned.crew).profile
+        return AddedAgents(crew=self._card(extended, asked.request, profile))
+
+    async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
+        """Name each document that cannot be read, and why; refuse a request if that is all of them."""
+        if self.library is None or not documents:
+            return ()
+        catalog = (await self.library.open(documents)).catalog
+        unread = _unread_documents(catalog)
+        if not _read_documents(catalog):
+            why = unread or ["the folder has no files that can be read"]
+            raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
+        return tuple(f"A document was not read: {each}" for each in unread)
+
+    async def _is_listed(self, request: SessionRequest) -> bool:
+        """Whether the session has search attributes: only one that people look for in a list."""
+        is_root = request.delegation is None
+        return is_root and self.listing is not None and await self.listing.is_possible(activity.client())
+
+    def _ceiling_problems(self, limits: Limits) -> list[str]:
+        return [
+            f"limits.{name}: {asked} is above this installation's ceiling of {ceiling}; ask for less"
+            for name in Limits.model_fields
+            if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
+        ]
+
+    def _may_be_at_once(self, spec: ToolSpec) -> bool:
+        """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
+        return spec.at_once and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
+
+    def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
+        crew, specs = pinned.crew, pinned.specs
+        effort = crew.effort or EFFORTS.get(profile)
+        own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
+        return CrewCard(
+            name=crew.name,
+            reference=pinned.reference,
+            version=crew.version,
+            digest=pinned.digest,
+            tier=request.tiers.supervisor or crew.tier,
+            agents=tuple(
+                AgentCard(
+                    name=agent.name,
+                    tools=agent.tools,
+                    tier=request.tiers.agents.get(agent.name, agent.tier),
+                    fallback=agent.fallback,
+                    effort=agent.effort or effort,
+                    # A request that names a tier for it wants that tier's model.
+                    model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
+                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
+                    acting=tuple(tool for tool in agent.tools if specs[tool].acts),
+                    at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
+                    approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
+                    policy=obligations_of(crew, agent),
+                    watched=watched_of(crew, agent),
+                    rounds=agent.rounds,
+                    sees_goal=agent.sees_goal,
+                    input=agent.input,
+                    output=agent.output,
+                    confidence_threshold=agent.confidence_threshold
+                    if agent.confidence_threshold is not None
+                    else crew.confidence_threshold,
+                    slow=agent.slow,
+                    prompt_bytes=_prompt_bytes(pinned, agent),
+                )
+                for agent in crew.agents
+            ),
+            effort=effort,
+            strategy=crew.strategy,
+            nested=crew.nested,
+            confidence_threshold=crew.confidence_threshold,
+            routing=crew.routing,
+            custom_tools=tuple(
+                OfferedTool(name=tool, description=specs[tool].description) for tool in crew.custom.tools
+            )
+            if crew.custom
+            else (),
+            most_custom=crew.custom.most if crew.custom else 0,
+            code_review=crew.code_review,
+            disclaimer=crew.disclaimer,
+            prompt_bytes=own + SCHEMA_BYTES,
+        )
+
+
+def _prompt_bytes(pinned: PinnedCrew, agent: Agent) -> int:
+    offered = [*(pinned.specs[tool] for tool in agent.tools), *((NOTE,) if agent.tools else ())]
+    reserved = sum(spec.reserved_bytes for spec in offered)
+    specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
+    return len(WorkTask.system_text(pinned.crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
+
+
+async def _output_problems(request: SessionRequest) -> list[str]:
+    if request.output_schema is None:
+        return []
+    return await asyncio.to_thread(schema_problems, request.output_schema, "output_schema")
+
+
+def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
+    """Settle what a request leaves to its crew; a crew's approval holds whatever the request says."""
+    profile = request.profile or crew.profile or "standard"
+    limits = request.limits
+    if request.profile is None:
+        given = {name: getattr(limits, name) for name in limits.model_fields_set}
+        own = {name: getattr(crew.limits, name) for name in crew.limits.model_fields_set}
+        limits = PROFILES[profile].model_copy(update=own | given)
+    return SessionTerms(
+        profile=profile,
+        limits=limits,
+        approval=crew.approval if request.approval == "none" and request.delegation is None else request.approval,
+        review=crew.review if request.review == "auto" else request.review,
+    )
+
+
+def _unread_documents(catalog: Catalog) -> list[str]:
+    read = _read_documents(catalog)
+    unread = [
+        f"{entry.name}: {entry.problem or 'It has no text.'}" for entry in catalog.documents if entry.name not in read
+    ]
+    unread += catalog.skipped
+    named = [printable(each, _PROBLEM_CHARACTERS) for each in unread[:_MOST_UNREAD]]
+    more = len(unread) - len(named)
+    return [*named, f"{more:,} more documents"] if more else named
+
+
+def _read_documents(catalog: Catalog) -> set[str]:
+    """Name the documents that have words or rows."""
+    with_rows = {table.document for table in catalog.tables if table.rows}
+    return with_rows | {
+        entry.name
+        for entry in catalog.documents
+        if not entry.problem and (entry.opening or entry.headings or is_of_review(entry.name))
+    }
+
+
+def _document_problems(documents: Sequence[str]) -> list[str]:
+    characters = sum(len(document) for document in documents)
+    if characters <= _DOCUMENT_CHARACTERS:
+        return []
+    problem = f"their names have {characters:,} characters together; at most {_DOCUMENT_CHARACTERS:,} are allowed"
+    return [f"documents: {problem}; upload a folder instead of its files"]
+
+
+def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:
+    return [
+        f"tiers.agents.{name}: crew '{crew.name}' has no such agent"
+        for name in request.tiers.agents
+        if crew.agent(name) is None
+    ]

@@ -1,0 +1,230 @@
+"""The tool `run_code`: a computation in a sandbox, with the rows of a query and the documents that it names."""
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.contracts.tool import (
+    READS_DOCUMENTS,
+    READS_THE_WEB,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
+from activities.documents.artifacts import ArtifactError
+from activities.documents.library import DocumentLibrary
+from activities.documents.locations import DocumentSources, Found
+from activities.documents.names import UnknownDocumentError, document_named
+from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, CodeRunner, GivenFile, Language, Rows
+from activities.tools.data.query import rows_for_program
+from activities.tools.outputs import FileStore, store_outputs
+from chargehand.contracts import Artifact, Capability, Source
+
+_CODE_CHARACTERS: Final = 50_000
+_PRINTED_CHARACTERS: Final = 4_500
+_STDERR_CHARACTERS: Final = 800
+_ERROR_CHARACTERS: Final = 1_500
+_LEFT_OUT_CHARACTERS: Final = 400
+_MOST_DOCUMENTS: Final = 20
+_MOST_DOCUMENT_BYTES: Final = 20 * 1024 * 1024
+
+
+class DocumentsNotGivenError(Exception):
+    """The documents cannot be given to the code; the message says why, for the agent."""
+
+
+class RunCode:
+    """Runs code in one sandbox."""
+
+    def __init__(self, runner: CodeRunner, store: FileStore, library: DocumentLibrary | None = None) -> None:
+        """Take the sandbox, the store for its files, and the session's documents and tables."""
+        self._runner = runner
+        self._store = store
+        self._library = library
+        self._sources = library.sources if library and runner.handles_files else None
+        reads = READS_DOCUMENTS if library else frozenset[Capability]()
+        self.capabilities: frozenset[Capability] = reads | (READS_THE_WEB if runner.reaches_out else frozenset())
+        self.spec = ToolSpec(
+            name="run_code",
+            description=(
+                f"Run {_NAMES[runner.languages]} code to compute something, be it one line of arithmetic. It starts "
+                "clean each time. Print what you want to see; the value of the last expression is given too. "
+                f"{self._row_rules()}{self._file_rules()} {runner.language}"
+            ),
+            parameters=object_schema(
+                code={"type": "string", "description": "The whole program."},
+                **({"language": _language_parameter(runner.languages)} if len(runner.languages) > 1 else {}),
+                **({"sql": _SQL_PARAMETER} if library else {}),
+                **({"documents": _DOCUMENTS_PARAMETER} if self._sources else {}),
+            ),
+        )
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        if problem := _problem(arguments):
+            return failed(problem)
+        wanted = arguments.get("language", "python")
+        chosen: list[Language] = [each for each in self._runner.languages if each == wanted]
+        if not chosen:
+            return failed(f"`language` must be one of {', '.join(self._runner.languages)}.")
+        code = str(arguments["code"]).encode("utf-8", "replace").decode()
+        sql = str(arguments.get("sql") or "")
+        rows = await self._rows(sql, context)
+        if isinstance(rows, str):
+            return failed(f"`sql`: {rows}")
+        names = _names(arguments.get("documents")) or []
+        try:
+            async with given_files(self._sources, context.documents, names) as files:
+                result = await self._runner.run(code, context.idempotency_key, files, rows, chosen[0])
+        except DocumentsNotGivenError as error:
+            return failed(str(error))
+        artifacts, left_out = await store_outputs(self._store, result.files)
+        digest = hashlib.sha256(
+            "\0".join(filter(None, (code, sql, "" if wanted == "python" else chosen[0]))).encode()
+        ).hexdigest()[:12]
+        return _answer(f"code:{digest}", result, artifacts, (*result.left_out, *left_out))
+
+    async def _rows(self, sql: str, context: ToolContext) -> Rows | str | None:
+        """Return the rows for the program, None without a query, or what is wrong with the query."""
+        if not sql.strip() or self._library is None:
+            return None
+        return await rows_for_program(await self._library.open(context.documents), sql)
+
+    def _row_rules(self) -> str:
+        if self._library is None:
+            return "Write the data it needs into it. "
+        return (
+            f"With `sql`, the list `{ROWS}` holds the rows of that query over the user's tables, each a dict by column "
+            "name, with dates as ISO text: do not copy data into the code. "
+        )
+
+    def _file_rules(self) -> str:
+        if not self._runner.handles_files:
+            return "It sees no documents and can save no files."
+        rules = f"Pictures that it shows, and files that it saves in the folder `{ARTIFACTS}`, are kept for the user."
+        if self._sources is None:
+            return f"It sees no documents. {rules}"
+        return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {rules}"
+
+
+def _language_parameter(languages: tuple[Language, ...]) -> dict[str, JsonValue]:
+    return {"type": "string", "enum": list[JsonValue](languages)}
+
+
+_NAMES: Final[dict[tuple[Language, ...], str]] = {
+    ("python",): "Python",
+    ("python", "javascript"): "Python or JavaScript",
+}
+_SQL_PARAMETER: Final[dict[str, JsonValue]] = {
+    "type": "string",
+    "description": f"One SELECT (DuckDB) whose rows the program needs as `{ROWS}`, or an empty string.",
+}
+_DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`; an empty list for none.",
+}
+
+
+def _problem(arguments: Mapping[str, JsonValue]) -> str:
+    """Describe which argument is wrong; empty if none is."""
+    code = arguments.get("code")
+    if not isinstance(code, str) or not code.strip():
+        return "`code` must be the whole program, as text."
+    if len(code) > _CODE_CHARACTERS:
+        return f"`code` is longer than {_CODE_CHARACTERS:,} characters: run a shorter program."
+    if not isinstance(arguments.get("sql") or "", str):
+        return "`sql` must be one SELECT statement, or an empty string."
+    if _names(arguments.get("documents")) is None:
+        return f"`documents` must be a list of at most {_MOST_DOCUMENTS} names of documents."
+    return ""
+
+
+def _names(documents: JsonValue) -> list[str] | None:
+    if documents is None:
+        return []
+    if not isinstance(documents, list) or len(documents) > _MOST_DOCUMENTS:
+        return None
+    names = [name for name in documents if isinstance(name, str)]
+    return names if len(names) == len(documents) else None
+
+
+@asynccontextmanager
+async def given_files(
+    sources: DocumentSources | None, documents: tuple[str, ...], names: Sequence[str]
+) -> AsyncGenerator[tuple[GivenFile, ...]]:
+    """Copy the named documents to this host until the block ends. Raises `DocumentsNotGivenError`."""
+    if not names or sources is None:
+        yield ()
+        return
+    listing = await sources.find(documents)
+    chosen = _chosen({file.name: file for file in listing.files}, names)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-code-"))
+    try:
+        yield await asyncio.to_thread(_fetched, sources, chosen, folder)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _chosen(known: dict[str, Found], names: Sequence[str]) -> list[Found]:
+    try:
+        chosen = [known[name] for name in dict.fromkeys(document_named(name, list(known)) for name in names)]
+    except UnknownDocumentError as error:
+        raise DocumentsNotGivenError(f"`documents`: {error}.") from error
+    for file in chosen:
+        if file.problem:
+            raise DocumentsNotGivenError(f"{file.name} cannot be given to the code. {file.problem}")
+    if sum(file.bytes for file in chosen) > _MOST_DOCUMENT_BYTES:
+        raise DocumentsNotGivenError(
+            f"Documents for one program may have {_MOST_DOCUMENT_BYTES // 2**20} MB together: give it fewer."
+        )
+    return chosen
+
+
+def _fetched(sources: DocumentSources, chosen: Sequence[Found], folder: Path) -> tuple[GivenFile, ...]:
+    given: list[GivenFile] = []
+    for number, file in enumerate(chosen):
+        try:
+            given.append(GivenFile(file.name, sources.fetch(file, folder / str(number))))
+        except (ArtifactError, OSError) as error:
+            raise DocumentsNotGivenError(f"{file.name} can no longer be read.") from error
+    return tuple(given)
+
+
+def _answer(ref: str, result: CodeResult, artifacts: tuple[Artifact, ...], left_out: tuple[str, ...]) -> ToolAnswer:
+    output: dict[str, JsonValue] = {}
+    if result.stderr:
+        output["stderr"] = _cut(result.stderr, _STDERR_CHARACTERS)
+    if artifacts:
+        output["kept_for_the_user"] = [f"{made.name} ({made.media_type})" for made in artifacts]
+    if left_out:
+        output["not_kept"] = _cut("; ".join(left_out), _LEFT_OUT_CHARACTERS)
+    printed = _cut("\n".join(part for part in (result.stdout.rstrip("\n"), result.value) if part), _PRINTED_CHARACTERS)
+    if result.error:
+        # What a failing program printed helps to fix it, but is not evidence.
+        output["error"] = _end(result.error)
+        if printed:
+            output["printed"] = printed
+        return ToolAnswer(ok=False, output=output, artifacts=artifacts)
+    if not printed:
+        note = "The program printed nothing and its last line has no value: print what you need."
+        return ToolAnswer(output={**output, "note": note}, artifacts=artifacts)
+    source = Source(ref=ref, title="Computed", quote=printed)
+    return ToolAnswer(output=output, sources=(source,), artifacts=artifacts)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most} characters more]"
+
+
+def _end(text: str) -> str:
+    """Keep the end, where a traceback states the error."""
+    return text[-_ERROR_CHARACTERS:]

@@ -1,0 +1,51 @@
+"""The activity that turns the findings of reviewers into a review: checked, and written as Markdown and SARIF."""
+
+import asyncio
+from dataclasses import dataclass
+
+from temporalio import activity
+
+from activities.tools.code_review.change import ChangeReader, NoChangeError
+from activities.tools.code_review.contracts import CodeReview, CodeReviewRequest
+from activities.tools.code_review.documents import dismissed_in, markdown_of, sarif_of
+from activities.tools.code_review.findings import sift
+from activities.tools.outputs import FileStore, ToolOutput, store_outputs
+from chargehand.wire import ActivityType
+
+_UNCHECKED = "The second look did not take place, so that no finding is reported; see the gaps."
+
+
+@dataclass(frozen=True)
+class CodeReviewActivities:
+    """Writes reviews."""
+
+    changes: ChangeReader
+    store: FileStore
+
+    @activity.defn(name=ActivityType.WRITE_REVIEW)
+    async def write_review(self, request: CodeReviewRequest) -> CodeReview:
+        """Sift the findings of a session, and store the review as files for the user."""
+        try:
+            change = await self.changes.read(request.documents)
+        except NoChangeError as error:
+            return CodeReview(answer=str(error))
+        found = [(reported.agent, reported.issue) for reported in request.found]
+        dismissed = await asyncio.to_thread(lambda: {each for text in change.dismissed for each in dismissed_in(text)})
+        sifted = await asyncio.to_thread(
+            sift,
+            found,
+            request.confirmed,
+            change.files,
+            dismissed,
+            threshold=request.threshold,
+            added_lines_only=request.added_lines_only,
+        )
+        problem = "" if request.was_checked else _UNCHECKED
+        answer = await asyncio.to_thread(markdown_of, sifted, change.files, problem)
+        outputs = [
+            ToolOutput(name="review.md", content=answer.encode(), title="The review"),
+            ToolOutput(name="review.sarif", content=sarif_of(sifted).encode(), title="The review as SARIF 2.1.0"),
+        ]
+        artifacts, _ = await store_outputs(self.store, outputs)
+        issues = tuple(reported.issue for reported in sifted.reported)
+        return CodeReview(answer=answer, issues=issues, artifacts=artifacts)

@@ -1,0 +1,136 @@
+"""The change that a session reviews: of a diff among its documents, or of a git repository that it names."""
+
+import asyncio
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+from urllib.parse import unquote
+
+from activities.documents.artifacts import ArtifactError
+from activities.documents.library import DocumentLibrary
+from activities.documents.locations import DocumentSources, Found
+from activities.documents.safe_open import locate
+from activities.tools.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
+from activities.tools.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
+
+_DIFFS: Final = (".diff", ".patch")
+_SARIF: Final = (".sarif",)
+_KEPT: Final = 4
+
+
+class NoChangeError(Exception):
+    """There is nothing to review; the message says why."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is reviewed."""
+
+    files: tuple[ChangedFile, ...]
+    repository: GitFolder | None = None
+    """What it belongs to, if that can be read."""
+    dismissed: tuple[str, ...] = ()
+    """SARIF documents of earlier reviews."""
+
+    def file(self, path: str) -> ChangedFile | None:
+        """Find a changed file."""
+        return next((file for file in self.files if file.path == path), None)
+
+
+class ChangeReader:
+    """Reads changes, and keeps the last of them. Close it after use."""
+
+    def __init__(self, library: DocumentLibrary) -> None:
+        self._sources = library.sources
+        self._repositories = RepositoryReader()
+        self._reading = asyncio.Lock()
+        self._known: OrderedDict[tuple[tuple[str, str], ...], Change] = OrderedDict()
+
+    async def read(self, documents: tuple[str, ...]) -> Change:
+        """Read the change of a session.
+
+        Raises:
+            NoChangeError: its documents have none.
+        """
+        listing = await self._sources.find(documents)
+        files = [file for file in listing.files if _is_of(file, (*_DIFFS, *_SARIF)) and not file.problem]
+        repository, head, problem = await self._find_repository(documents)
+        key = (*((file.name, file.identity) for file in files), (str(repository and repository.folder), head))
+        async with self._reading:
+            if key not in self._known:
+                self._known[key] = await self._read(files, repository, problem)
+            self._known.move_to_end(key)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+            return self._known[key]
+
+    async def close(self) -> None:
+        """End the process that reads repositories."""
+        await self._repositories.close()
+
+    async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
+        changed = await asyncio.to_thread(_changed_in, self._sources, files)
+        if not any(_is_of(file, _DIFFS) for file in files) and repository is not None:
+            try:
+                changed = await repository.change()
+            except RepositoryError as error:
+                problem = str(error)
+        if not changed:
+            reason = problem or "they have no lines that a change adds or removes"
+            raise NoChangeError(f"The documents are neither a .diff or .patch file nor a git repository: {reason}.")
+        dismissed = [await asyncio.to_thread(_text, self._sources, file) for file in files if _is_of(file, _SARIF)]
+        return Change(changed, repository, tuple(dismissed))
+
+    async def _find_repository(self, documents: tuple[str, ...]) -> tuple[GitFolder | None, str, str]:
+        """Find the first repository that the documents name, and its HEAD; or say why there is none."""
+        problem = ""
+        for folder in await asyncio.to_thread(_git_folders, documents, self._sources.allowed_roots):
+            repository = GitFolder(folder, self._repositories)
+            try:
+                return repository, await repository.head(), ""
+            except RepositoryError as error:
+                problem = str(error)
+        return None, "", problem
+
+
+def is_of_review(name: str) -> bool:
+    """Whether a document is for the tools of reviewers, even if no words of it can be searched."""
+    return PurePosixPath(name).suffix.lower() in {*_DIFFS, *_SARIF}
+
+
+def _is_of(file: Found, suffixes: tuple[str, ...]) -> bool:
+    return PurePosixPath(file.name).suffix.lower() in suffixes
+
+
+def _merged(files: Iterator[ChangedFile]) -> Iterator[ChangedFile]:
+    lines: dict[str, list[ChangedFile]] = {}
+    for file in files:
+        lines.setdefault(file.path, []).append(file)
+    for path, parts in lines.items():
+        yield ChangedFile(path, tuple(line for part in parts for line in part.lines))
+
+
+def _text(sources: DocumentSources, file: Found) -> str:
+    if file.bytes > MOST_BYTES:
+        raise NoChangeError(f"{file.name} has more than {MOST_BYTES >> 20} MB")
+    with tempfile.TemporaryDirectory(prefix="chargehand-diff-") as folder:
+        try:
+            return sources.fetch(file, Path(folder) / "document").read_bytes().decode(errors="replace")
+        except (ArtifactError, OSError) as error:
+            raise NoChangeError(f"{file.name} cannot be read") from error
+
+
+def _changed_in(sources: DocumentSources, files: list[Found]) -> tuple[ChangedFile, ...]:
+    diffs = (file for file in files if _is_of(file, _DIFFS))
+    return tuple(_merged(file for diff in diffs for file in parse_diff(_text(sources, diff))))
+
+
+def _git_folders(documents: tuple[str, ...], roots: tuple[Path, ...]) -> list[Path]:
+    """List the folders with a repository that the documents name below an allowed folder."""
+    schemes = (uri.partition(":") for uri in documents)
+    places = [locate(unquote(location), roots) for scheme, _, location in schemes if scheme == "file"]
+    return [place.path for place in places if place is not None and os.path.lexists(place.path / ".git")]

@@ -1,0 +1,112 @@
+"""What a review hands out: Markdown, and SARIF 2.1.0; and the dismissals that it reads back from SARIF. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, cast
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from activities.tools.code_review.diff import ChangedFile
+from activities.tools.code_review.findings import Reported, Sifted
+
+_FINGERPRINT: Final = "chargehand/v1"
+_LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}
+
+
+def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "") -> str:
+    """Write the review as Markdown."""
+    added = sum(len(file.added) for file in files)
+    scope = f"{len(files)} changed file{'s' if len(files) != 1 else ''}, {added} added line{'s' if added != 1 else ''}"
+    parts = [f"Reviewed: {scope}."]
+    if problem:
+        parts.append(problem)
+    elif not sifted.reported:
+        parts.append("Nothing found.")
+    for number, found in enumerate(sifted.reported, start=1):
+        issue = found.issue
+        title = f"{number}. {issue.severity}: `{issue.file}:{issue.line}`"
+        by = f"{', '.join(found.reviewers)}, confidence {issue.confidence}"
+        parts.append(f"### {title}\n\n{issue.message} ({by})")
+        if issue.suggestion:
+            parts.append(f"Suggestion: {issue.suggestion}")
+    left_out = [f"{count} {reason}" for reason, count in sorted(sifted.dropped.items())]
+    if sifted.dismissed:
+        left_out.append(f"{len(sifted.dismissed)} dismissed before")
+    if left_out:
+        parts.append(f"Not reported: {', '.join(left_out)}.")
+    return "\n\n".join(parts)
+
+
+def sarif_of(sifted: Sifted) -> str:
+    """Write the review as SARIF 2.1.0; findings that were dismissed before stay in it, suppressed."""
+    all_found = [*((one, False) for one in sifted.reported), *((one, True) for one in sifted.dismissed)]
+    rules = list(dict.fromkeys(one.reviewers[0] for one, _ in all_found))
+    log = {
+        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "chargehand code-review",
+                        "rules": [
+                            {"id": rule, "shortDescription": {"text": f"Findings of the reviewer {rule}"}}
+                            for rule in rules
+                        ],
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(one, rules, is_dismissed=is_dismissed) for one, is_dismissed in all_found],
+            }
+        ],
+    }
+    return json.dumps(log, indent=1)
+
+
+def dismissed_in(text: str) -> Iterator[str]:
+    """Read the fingerprints of the findings that a SARIF document suppresses; none from what is no such document."""
+    try:
+        log: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for run in _items(log, "runs"):
+        for result in _items(run, "results"):
+            accepted = [each for each in _items(result, "suppressions") if _field(each, "status") in {None, "accepted"}]
+            print_ = _field(_field(result, "partialFingerprints"), _FINGERPRINT)
+            if accepted and isinstance(print_, str):
+                yield print_
+
+
+def _result(found: Reported, rules: list[str], *, is_dismissed: bool) -> dict[str, JsonValue]:
+    issue = found.issue
+    suggestion = f"\n\nSuggestion: {issue.suggestion}" if issue.suggestion else ""
+    result: dict[str, JsonValue] = {
+        "ruleId": found.reviewers[0],
+        "ruleIndex": rules.index(found.reviewers[0]),
+        "level": _LEVELS[issue.severity],
+        "rank": float(issue.confidence),
+        "message": {"text": f"{issue.message}{suggestion}"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(issue.file)},
+                    "region": {"startLine": max(issue.line, 1)},
+                }
+            }
+        ],
+        "partialFingerprints": {_FINGERPRINT: found.fingerprint},
+        "properties": {"confidence": issue.confidence, "reviewers": list(found.reviewers)},
+    }
+    if is_dismissed:
+        result["suppressions"] = [{"kind": "external", "status": "accepted"}]
+    return result
+
+
+def _field(value: object, name: str) -> object:
+    return cast("dict[str, object]", value).get(name) if isinstance(value, dict) else None
+
+
+def _items(value: object, name: str) -> list[object]:
+    items = _field(value, name)
+    return cast("list[object]", items) if isinstance(items, list) else []

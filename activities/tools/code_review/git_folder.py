@@ -1,0 +1,95 @@
+"""A git repository as the worker sees it: a limited process reads it, since hostile objects break what reads them."""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from activities.processes.child import ChildError, ChildProcess
+from activities.tools.code_review.diff import ChangedFile, parse_diff
+
+_PROCESS: Final = f"{__package__}.repository_process"
+_STARTING_SECONDS: Final = 60
+_PROCESSOR_SECONDS: Final = 20
+_SECONDS: Final = 60
+"""On a busy machine."""
+
+
+class RepositoryError(Exception):
+    """A repository cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class PastCommit:
+    """A commit that changed a file."""
+
+    id: str
+    author: str
+    subject: str
+    seconds: int
+    """When it was made, since 1970."""
+
+
+class RepositoryReader:
+    """The process that reads repositories, one question after the other. Close it after use."""
+
+    def __init__(self) -> None:
+        self._child = ChildProcess(_PROCESS)
+        self._is_started = False
+        self._asking = asyncio.Lock()
+
+    async def ask(self, **question: Any) -> dict[str, Any]:
+        """Ask about a repository. Raises `RepositoryError`."""
+        async with self._asking:
+            try:
+                if not self._is_started:
+                    # The time to start the process does not count as time of the question.
+                    await self._child.ask({}, _STARTING_SECONDS)
+                    self._is_started = True
+                answer = await self._child.ask({**question, "processor_seconds": _PROCESSOR_SECONDS}, _SECONDS)
+            except ChildError as error:
+                self._is_started = False
+                raise RepositoryError("it takes more time or memory to read than a repository may") from error
+            except BaseException:
+                # Its answer would be taken for that of the next question.
+                await self.close()
+                raise
+        if problem := answer.get("problem"):
+            raise RepositoryError(problem)
+        return answer
+
+    async def close(self) -> None:
+        """End the process."""
+        self._is_started = False
+        await self._child.close()
+
+
+@dataclass(frozen=True)
+class GitFolder:
+    """A repository in a folder. Its methods raise `RepositoryError`."""
+
+    folder: Path
+    reader: RepositoryReader
+
+    async def head(self) -> str:
+        """Return the id of HEAD."""
+        return (await self._ask("head"))["id"]
+
+    async def change(self) -> tuple[ChangedFile, ...]:
+        """Compare HEAD with the commit where it left main, or, on main itself, with the commit before."""
+        with tempfile.TemporaryDirectory(prefix="chargehand-diff-") as folder:
+            result = Path(folder, "diff")
+            await self._ask("diff", result=str(result))
+            return await asyncio.to_thread(lambda: parse_diff(result.read_bytes().decode(errors="replace")))
+
+    async def read(self, path: str) -> str | None:
+        """Read a text file of HEAD; None if there is none."""
+        return (await self._ask("read", path=path))["text"]
+
+    async def history(self, path: str, most: int) -> list[PastCommit]:
+        """List the newest commits that changed a file, along first parents."""
+        return [PastCommit(**commit) for commit in (await self._ask("history", path=path, most=most))["commits"]]
+
+    async def _ask(self, what: str, **more: Any) -> dict[str, Any]:
+        return await self.reader.ask(ask=what, folder=str(self.folder), **more)

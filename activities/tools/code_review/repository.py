@@ -1,0 +1,162 @@
+"""A git repository that nobody trusts: its objects are read by dulwich, and nothing of it is configured or run.
+
+Neither hooks, attributes nor configuration are looked at, and no `git` is started. A `.git` that leads elsewhere, by a
+link, an alternate or a common directory, is refused. Used by `repository_process` alone, which bounds memory and time.
+"""
+
+import difflib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from dulwich.diff_tree import tree_changes
+from dulwich.errors import NotTreeError
+from dulwich.object_store import DiskObjectStore, tree_lookup_path
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.refs import DiskRefsContainer, Ref
+
+from activities.tools.code_review.diff import MOST_BYTES, lines_of
+from activities.tools.code_review.git_folder import PastCommit, RepositoryError
+
+_LEADS_ELSEWHERE: Final = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
+_MOST_ENTRIES: Final = 50_000
+_MOST_FILES: Final = 500
+_LARGEST_BLOB: Final = 1 << 20
+_MOST_COMMITS: Final = 1_000
+_MAIN_BRANCHES: Final = (b"refs/heads/main", b"refs/heads/master")
+_LAST_SECOND: Final = 253_402_300_799
+"""Of the year 9999: a commit states any time."""
+
+
+class Repository:
+    """The commit that HEAD names, and those before it. Its methods block."""
+
+    def __init__(self, folder: Path) -> None:
+        git = folder / ".git"
+        _require_self_contained(git)
+        self._store = DiskObjectStore(str(git / "objects"))
+        self._refs = DiskRefsContainer(str(git))
+        try:
+            self._head = self._commit(self._refs[Ref(b"HEAD")])
+        except (KeyError, ValueError, OSError) as error:
+            raise RepositoryError("its HEAD names no commit") from error
+
+    @property
+    def id(self) -> str:
+        """The id of HEAD."""
+        return self._head.id.decode()
+
+    def diff(self) -> str:
+        """Compare HEAD with the commit where it left main, or, on main itself, with the commit before."""
+        base = self._base()
+        diffs: list[str] = []
+        files, size = 0, 0
+        for found in tree_changes(self._store, base.tree if base else None, self._head.tree):
+            if files >= _MOST_FILES or size >= MOST_BYTES:
+                break
+            if found.new is None or not found.new.path or not stat.S_ISREG(found.new.mode or 0):
+                continue
+            path = found.new.path.decode(errors="replace")
+            if not path.isprintable():
+                continue  # a line end in a name would forge lines of the diff
+            before = self._text(found.old.sha) if found.old and found.old.sha else ""
+            after = self._text(found.new.sha) if found.new.sha else ""
+            if before is not None and after is not None:
+                names = f"a/{path}", f"b/{path}"
+                diff = "\n".join(difflib.unified_diff(lines_of(before), lines_of(after), *names, n=8, lineterm=""))
+                diffs.append(diff)
+                files, size = files + 1, size + len(diff)
+        return "\n".join(diffs)
+
+    def read(self, path: str) -> str | None:
+        """Read a text file of HEAD; None if there is none."""
+        try:
+            mode, sha = tree_lookup_path(self._store.__getitem__, self._head.tree, path.encode())
+        except (KeyError, NotTreeError, ValueError):
+            return None
+        return self._text(sha) if stat.S_ISREG(mode) else None
+
+    def history(self, path: str, most: int) -> list[PastCommit]:
+        """List the newest commits that changed a file, along first parents."""
+        found: list[PastCommit] = []
+        for commit, parent in self._first_parents():
+            if len(found) >= most:
+                break
+            if self._entry(commit, path) != (self._entry(parent, path) if parent else None):
+                subject = commit.message.decode(errors="replace").strip().partition("\n")[0][:200]
+                author = commit.author.decode(errors="replace").partition("<")[0].strip()[:100]
+                seconds = min(max(commit.commit_time, 0), _LAST_SECOND)
+                found.append(PastCommit(commit.id.decode()[:12], author, subject, seconds))
+        return found
+
+    def _base(self) -> Commit | None:
+        for name in _MAIN_BRANCHES:
+            try:
+                main = self._refs[Ref(name)]
+            except (KeyError, ValueError, OSError):
+                continue
+            if main == self._head.id:
+                break
+            mains = {commit.id for commit, _ in self._first_parents(self._commit(main))}
+            left = next((commit for commit, _ in self._first_parents() if commit.id in mains), None)
+            if left is not None:
+                return left
+        return self._parent(self._head)
+
+    def _first_parents(self, commit: Commit | None = None) -> Iterator[tuple[Commit, Commit | None]]:
+        current = commit or self._head
+        for _ in range(_MOST_COMMITS):
+            parent = self._parent(current)
+            yield current, parent
+            if parent is None:
+                return
+            current = parent
+
+    def _parent(self, commit: Commit) -> Commit | None:
+        # The first commit has none, and neither has the last one of a shallow clone.
+        return self._commit(commit.parents[0]) if commit.parents and commit.parents[0] in self._store else None
+
+    def _commit(self, sha: ObjectID) -> Commit:
+        found = self._store[sha]
+        if not isinstance(found, Commit):
+            raise RepositoryError("an id of a commit names something else")
+        return found
+
+    def _entry(self, commit: Commit, path: str) -> bytes | None:
+        try:
+            return tree_lookup_path(self._store.__getitem__, commit.tree, path.encode())[1]
+        except (KeyError, NotTreeError, ValueError):
+            return None
+
+    def _text(self, sha: ObjectID) -> str | None:
+        """Return the text of a blob; None if it is large, or no text."""
+        found = self._store[sha]
+        if not isinstance(found, Blob) or found.raw_length() > _LARGEST_BLOB or b"\0" in found.data:
+            return None
+        return found.data.decode(errors="replace")
+
+
+def _require_self_contained(git: Path) -> None:
+    """Refuse a `.git` that reads other folders than itself.
+
+    Raises:
+        RepositoryError: it is a link or a file, or has links, devices or alternates in it.
+    """
+    try:
+        if not stat.S_ISDIR(git.lstat().st_mode):
+            raise RepositoryError("its .git is a link or a file, so that it may lead outside")
+        if any((git / name).exists() for name in _LEADS_ELSEWHERE):
+            raise RepositoryError("it takes objects from other repositories")
+        seen = 0
+        for folder, folders, files in os.walk(git):
+            seen += len(folders) + len(files)
+            if seen > _MOST_ENTRIES:
+                raise RepositoryError("its .git has too many files; run `git gc`")
+            for name in (*folders, *files):
+                mode = os.lstat(Path(folder, name)).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise RepositoryError("its .git has links or devices in it, so that it may lead outside")
+    except OSError as error:
+        raise RepositoryError("it has no .git that can be read") from error

@@ -1,0 +1,173 @@
+"""The tools of reviewers: the change, the files that it belongs to, and their history. They only read."""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import JsonValue
+
+from activities.contracts.tool import (
+    READING_CHARACTERS,
+    READS_DOCUMENTS,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
+from activities.tools.code_review.change import Change, ChangeReader, NoChangeError
+from activities.tools.code_review.diff import ChangedFile, lines_of
+from activities.tools.code_review.git_folder import RepositoryError
+from chargehand.contracts import Source
+
+_MOST_LISTED: Final = 400
+_MOST_COMMITS: Final = 20
+_FILE: Final[Mapping[str, JsonValue]] = {"type": "string", "description": "Path of the file, as read_diff lists it."}
+
+
+class ReadDiff:
+    """Reads the change under review."""
+
+    capabilities = READS_DOCUMENTS
+    spec = ToolSpec(
+        name="read_diff",
+        description=(
+            "Read the change under review. With an empty `file`: the changed files, with how many lines each adds and "
+            "removes. With a file: its changed lines with some around them, numbered as in the new version; `+` marks "
+            "an added line, `-` a removed one. If there is more, `next` is the line to continue from."
+        ),
+        parameters=object_schema(
+            file={"type": "string", "description": "Path of a changed file, or an empty string for the list."},
+            first={"type": "integer", "description": "Line of the new version to begin at; 0 for the first."},
+        ),
+    )
+
+    def __init__(self, changes: ChangeReader) -> None:
+        self._changes = changes
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        path, first = arguments.get("file") or "", arguments.get("first") or 0
+        if not isinstance(path, str) or not isinstance(first, int):
+            return failed("`file` must be a path or an empty string, and `first` a whole number.")
+        try:
+            change = await self._changes.read(context.documents)
+        except NoChangeError as error:
+            return failed(str(error))
+        if not path:
+            return await asyncio.to_thread(_list, change)
+        file = change.file(path)
+        if file is None:
+            return failed("This file is not changed. Read the list with an empty `file`, and name a path as it does.")
+        return await asyncio.to_thread(_show, file, first)
+
+
+class ReadCode:
+    """Reads a file of the repository."""
+
+    capabilities = READS_DOCUMENTS
+    spec = ToolSpec(
+        name="read_code",
+        description=(
+            "Read any file of the repository as it is after the change, numbered, to see what the change relies on. "
+            "Not available if only a diff was given."
+        ),
+        parameters=object_schema(
+            file={"type": "string", "description": "Path of the file in the repository."},
+            first={"type": "integer", "description": "First line, from 1; 0 for the start."},
+            last={"type": "integer", "description": "Last line; 0 for as many as fit."},
+        ),
+    )
+
+    def __init__(self, changes: ChangeReader) -> None:
+        self._changes = changes
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        path, first, last = arguments.get("file"), arguments.get("first") or 1, arguments.get("last") or 0
+        if not isinstance(path, str) or not path or not isinstance(first, int) or not isinstance(last, int):
+            return failed("`file` must be a path, and `first` and `last` whole numbers.")
+        try:
+            change = await self._changes.read(context.documents)
+        except NoChangeError as error:
+            return failed(str(error))
+        if change.repository is None:
+            return failed("There is only the diff, and no repository. Go by the lines that the diff shows.")
+        try:
+            text = await change.repository.read(path)
+        except RepositoryError as error:
+            return failed(f"The repository cannot be read: {error}.")
+        if text is None:
+            return failed("The repository has no text file of this path.")
+        return await asyncio.to_thread(_show_code, path, text, first, last)
+
+
+class CodeHistory:
+    """Lists the commits that changed a file."""
+
+    capabilities = READS_DOCUMENTS
+    spec = ToolSpec(
+        name="code_history",
+        description=f"List the {_MOST_COMMITS} newest commits that changed a file: date, author and subject.",
+        parameters=object_schema(file=_FILE),
+    )
+
+    def __init__(self, changes: ChangeReader) -> None:
+        self._changes = changes
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        path = arguments.get("file")
+        if not isinstance(path, str) or not path:
+            return failed("`file` must be a path.")
+        try:
+            change = await self._changes.read(context.documents)
+        except NoChangeError as error:
+            return failed(str(error))
+        if change.repository is None:
+            return failed("There is only the diff, and no repository with a history.")
+        try:
+            commits = await change.repository.history(path, _MOST_COMMITS)
+        except RepositoryError as error:
+            return failed(f"The repository cannot be read: {error}.")
+        text = "\n".join(
+            f"{commit.id} {datetime.fromtimestamp(commit.seconds, UTC):%Y-%m-%d} {commit.author}: {commit.subject}"
+            for commit in commits
+        )
+        if not text:
+            return ToolAnswer(output={"note": "No commit that can be read changed this file."})
+        return ToolAnswer(sources=(Source(ref=f"{path}#history", title=f"History of {path}", quote=text),))
+
+
+def _list(change: Change) -> ToolAnswer:
+    files: list[JsonValue] = [f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files[:_MOST_LISTED]]
+    more = len(change.files) - len(files)
+    note: dict[str, JsonValue] = {"note": f"and {more} more files"} if more else {}
+    return ToolAnswer(output={"files": files, **note})
+
+
+def _show(file: ChangedFile, first: int) -> ToolAnswer:
+    shown = [
+        (line.number, f"{line.kind} {line.number if line.kind != '-' else '':>6} {line.text}")
+        for line in file.lines
+        if line.number >= first
+    ]
+    return _numbered(file.path, shown)
+
+
+def _show_code(path: str, text: str, first: int, last: int) -> ToolAnswer:
+    lines = lines_of(text)
+    wanted = range(max(first, 1), min(last or len(lines), len(lines)) + 1)
+    return _numbered(path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
+
+
+def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
+    """Show numbered lines, as many as fit, under one ref."""
+    taken, size = 0, 0
+    while taken < len(lines) and size + len(lines[taken][1]) < READING_CHARACTERS:
+        size += len(lines[taken][1]) + 1
+        taken += 1
+    if not taken:
+        return failed("There are no such lines.")
+    output: dict[str, JsonValue] = {"next": lines[taken][0]} if taken < len(lines) else {}
+    ref = f"{path}#L{lines[0][0]}-L{lines[taken - 1][0]}"
+    quote = "\n".join(text for _, text in lines[:taken])
+    return ToolAnswer(output=output, sources=(Source(ref=ref, title=path, quote=quote),))

@@ -1,0 +1,195 @@
+"""Draw the rows of one SELECT, in a child process that is used once.
+
+Started by `activities.tools.data.chart`. The statement runs as locked down as any other; matplotlib is loaded after it,
+so a statement that fails does not pay for it.
+"""
+
+# pyright: reportUnknownMemberType=false
+# matplotlib leaves the types of its keyword arguments open.
+
+import base64
+import datetime
+import decimal
+import io
+import os
+import textwrap
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from activities.processes import limits
+from activities.tools.data.query_process import RefusedError, json_value, select
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MEMORY_BYTES: Final = 1536 << 20
+_FILE_BYTES: Final = 1 << 20
+"""For matplotlib's list of its own fonts."""
+_MOST_POINTS: Final = {"bar": 60, "pie": 12, "line": 5_000, "scatter": 5_000}
+_SHOWN_ROWS: Final = 50
+_LONGEST_LABEL: Final = 28
+# Told apart by people who see colours differently, too (Okabe and Ito).
+_COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#444444")
+
+Number = float
+Position = str | float | datetime.date
+
+
+def draw(question: dict[str, Any]) -> dict[str, Any]:
+    """Answer the chart and the rows it shows, or the error."""
+    limits.allow_processor_seconds(question["processor_seconds"])
+    kind = str(question["kind"])
+    try:
+        selected = select(question["database"], question["sql"], _MOST_POINTS[kind] + 1)
+        positions, series = _series(kind, selected, question["x"], question["y"])
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            image = _draw(question, positions, series)
+    except RefusedError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": "Out of Memory Error: the chart needs more memory than it may use"}
+    return {
+        "columns": selected["columns"],
+        "rows": [[json_value(cell) for cell in row] for row in selected["rows"][:_SHOWN_ROWS]],
+        "row_count": selected["row_count"],
+        "is_exact": selected["is_exact"],
+        "image": base64.b64encode(image).decode(),
+        "has_unknown_letters": any("missing from" in str(warning.message) for warning in warned),
+    }
+
+
+def _series(
+    kind: str, selected: dict[str, Any], x: str, names: Sequence[str]
+) -> tuple[list[Position], dict[str, list[Number]]]:
+    """Where each row stands, and the numbers to draw there."""
+    columns: list[str] = selected["columns"]
+    rows: list[tuple[object, ...]] = selected["rows"]
+    for name in (x, *names):
+        if columns.count(name) != 1:
+            raise RefusedError(f"The statement must give one column '{name}'; it gives {', '.join(columns)}.")
+    if not rows:
+        hint = f" Did you mean {' or '.join(selected['hints'])}?" if selected["hints"] else ""
+        raise RefusedError(f"The statement gives no rows, so there is nothing to draw.{hint}")
+    if len(rows) > _MOST_POINTS[kind]:
+        raise RefusedError(
+            f"A {kind} chart shows {_MOST_POINTS[kind]:,} rows at most, and there are {selected['row_count']:,}: "
+            "aggregate, or sort and LIMIT."
+        )
+    series = {name: [_number(row[columns.index(name)], name) for row in rows] for name in names}
+    if kind == "pie" and any(not number >= 0 for numbers in series.values() for number in numbers):
+        raise RefusedError("A pie chart shows parts of a whole: no negative and no missing numbers.")
+    if kind == "pie" and not any(series[names[0]]):
+        raise RefusedError("All numbers are 0, so there is nothing to draw.")
+    return _positions([row[columns.index(x)] for row in rows], kind), series
+
+
+def _number(cell: object, name: str) -> Number:
+    if cell is None:
+        return float("nan")
+    if isinstance(cell, bool) or not isinstance(cell, int | float | decimal.Decimal):
+        raise RefusedError(f"'{name}' must be a column of numbers; it has {str(cell)[:40]!r}.")
+    return float(cell)
+
+
+def _positions(cells: list[object], kind: str) -> list[Position]:
+    """Dates and numbers where they belong on their axis, all else side by side, as always for bars and pies."""
+    if kind in {"line", "scatter"}:
+        dates = [cell for cell in cells if isinstance(cell, datetime.date)]
+        if len(dates) == len(cells):
+            return list(dates)
+        numbers = [cell for cell in cells if isinstance(cell, int | float | decimal.Decimal)]
+        if len(numbers) == len(cells):
+            return [float(number) for number in numbers]
+    return ["" if cell is None else _label(str(json_value(cell))) for cell in cells]
+
+
+def _draw(question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]) -> bytes:
+    # Where it keeps its list of fonts is gone with this process; which fonts this machine has does not matter.
+    os.environ.update(MPLCONFIGDIR=question["folder"], MPL_IGNORE_SYSTEM_FONTS="1", OPENBLAS_NUM_THREADS="1")
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    # Two dollar signs are amounts, not a formula; and the same chart twice is the same bytes.
+    mpl.rcParams.update({"text.parse_math": False, "svg.hashsalt": "chargehand"})
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    if question["title"]:
+        axes.set_title(textwrap.fill(question["title"], 75))
+    if question["kind"] == "pie":
+        _draw_pie(axes, positions, next(iter(series.values())))
+    else:
+        _draw_axes(axes, question, positions, series)
+    image = io.BytesIO()
+    form = question["form"]
+    figure.savefig(image, format=form, metadata={"Date": None} if form == "svg" else None)
+    return image.getvalue()
+
+
+def _draw_pie(axes: "Axes", positions: list[Position], numbers: list[Number]) -> None:
+    axes.pie(numbers, labels=[str(position) for position in positions], autopct="%1.0f%%", colors=_COLOURS)
+
+
+def _draw_axes(
+    axes: "Axes", question: dict[str, Any], positions: list[Position], series: dict[str, list[Number]]
+) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    kind = question["kind"]
+    # Names that occur twice are two places all the same.
+    named = [position for position in positions if isinstance(position, str)]
+    places: list[Any] = list(range(len(positions))) if named else list(positions)
+    for number, (name, values) in enumerate(series.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        match kind:
+            case "bar":
+                width = 0.8 / len(series)
+                offset = (number - (len(series) - 1) / 2) * width
+                axes.bar([place + offset for place in places], values, width=width, label=name, color=colour)
+            case "line":
+                marker = "o" if len(values) <= 40 else None
+                axes.plot(places, values, marker=marker, markersize=4, label=name, color=colour)
+            case _:
+                axes.scatter(places, values, s=14, label=name, color=colour)
+    if named:
+        step = max(1, len(places) // 30)
+        crowded = len(named) > 6 or max(map(len, named)) > 10
+        axes.set_xticks(
+            places[::step], named[::step], rotation=40 if crowded else 0, ha="right" if crowded else "center"
+        )
+    elif isinstance(positions[0], datetime.date):
+        _date_axis(axes, [position for position in positions if isinstance(position, datetime.date)])
+    axes.yaxis.set_major_formatter(FuncFormatter(_amount))
+    axes.set_xlabel(_label(question["x"]))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    if len(series) > 1:
+        axes.legend(frameon=False)
+    else:
+        axes.set_ylabel(_label(next(iter(series))))
+
+
+def _amount(value: float, _: int | None) -> str:
+    return f"{value:,.10g}"
+
+
+def _date_axis(axes: "Axes", dates: list[datetime.date]) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, DayLocator
+
+    has_hours = any(isinstance(date, datetime.datetime) for date in dates)
+    # A few days have no hours between them if the data have none.
+    few = not has_hours and (max(dates) - min(dates)).days <= 10
+    locator = DayLocator() if few else AutoDateLocator(minticks=3, maxticks=8)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _label(text: str) -> str:
+    return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"
+
+
+if __name__ == "__main__":
+    limits.confine(_MEMORY_BYTES, _FILE_BYTES)
+    limits.serve(draw)

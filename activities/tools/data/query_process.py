@@ -1,0 +1,126 @@
+"""Run one SELECT over a session's tables, in a child process that is used once.
+
+Started by `activities.tools.data.query`. DuckDB runs locked down, and because some of its functions outrun their memory
+limit and ignore interrupts, the process has a limit of its own and its parent kills it when time is up.
+"""
+
+import datetime
+import decimal
+import json
+import math
+from typing import Any, Final
+
+try:
+    # The compiled half of duckdb loads in a quarter of the time of the whole package, and every query pays for it.
+    import _duckdb as duckdb
+except ImportError:
+    import duckdb
+
+from activities.processes import limits
+from activities.tools.data.similar_values import similar_values
+
+_MEMORY_BYTES: Final = 1 << 30
+_COUNTED_ROWS: Final = 1_000_000
+_LONGEST_CELL: Final = 500
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "memory_limit": "512MB",
+    "threads": "2",
+    "temp_directory": "",
+    "enable_external_access": "false",
+}
+
+
+def query(question: dict[str, Any]) -> dict[str, Any]:
+    """Answer one SELECT with its first rows and how many there are, or with the error."""
+    limits.allow_processor_seconds(question["processor_seconds"])
+    try:
+        selected = select(question["database"], question["sql"], question["most_rows"])
+    except RefusedError as error:
+        return {"error": str(error)}
+    longest = question["longest_cell"]
+    return selected | {"rows": [[json_value(cell, longest) for cell in row] for row in selected["rows"]]}
+
+
+class RefusedError(Exception):
+    """The statement is not allowed, or it failed; the message is for the agent."""
+
+
+def select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
+    """Run one SELECT: `columns`, the first `rows` as DuckDB gives them, `row_count`, `is_exact`, `hints`."""
+    try:
+        return _select(database, sql, most_rows)
+    except duckdb.Error as error:
+        raise RefusedError(str(error)) from error
+    except MemoryError as error:
+        raise RefusedError("Out of Memory Error: the query needs more memory than it may use") from error
+
+
+def _select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
+    connection = duckdb.connect(database, read_only=True, config=_CONFIG)
+    connection.execute("SET lock_configuration = true")
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise RefusedError(f"Write exactly one statement; there are {len(statements)}.")
+    if statements[0].type != duckdb.StatementType.SELECT:
+        kind = str(statements[0].type).rpartition(".")[2]
+        raise RefusedError(f"Only SELECT is allowed, not {kind}. For a pivot use CASE WHEN or FILTER.")
+    cursor = connection.execute(statements[0])
+    columns = [str(column[0]) for column in cursor.description or ()]
+    rows = cursor.fetchmany(most_rows)
+    count = len(rows)
+    if count == most_rows:
+        while count < _COUNTED_ROWS and (more := cursor.fetchmany(10_000)):
+            count += len(more)
+    return {
+        "columns": columns,
+        "rows": rows,
+        "row_count": count,
+        "is_exact": count < _COUNTED_ROWS,
+        "hints": _hints(connection, sql) if _says_nothing(rows) else [],
+    }
+
+
+def _hints(connection: Any, sql: str) -> list[str]:
+    try:
+        return similar_values(connection, sql)
+    except duckdb.Error:
+        return []
+
+
+def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
+    """Whether there are no rows, or one of nothing but zeros and missing values, as of a sum over no rows."""
+    return not rows or (len(rows) == 1 and all(cell is None or cell == 0 for cell in rows[0]))
+
+
+def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
+    """Write a cell as JSON can hold it."""
+    match cell:
+        case None | bool() | int():
+            return cell
+        case float():
+            # The sixteenth digit of a sum of amounts is noise: 0.1 + 0.2 is 0.3 to those who read it.
+            return float(f"{cell:.15g}") if math.isfinite(cell) else str(cell)
+        case decimal.Decimal():
+            return int(cell) if cell == cell.to_integral_value() and cell.as_tuple().exponent == 0 else float(cell)
+        case datetime.datetime():
+            return cell.isoformat(" ")
+        case datetime.date() | datetime.time():
+            return cell.isoformat()
+        case bytes():
+            return cell[:longest].hex()
+        case str():
+            return cell if len(cell) <= longest else cell[:longest] + "…"
+        case list() | tuple() | dict():
+            text = json.dumps(cell, default=str, ensure_ascii=False)
+            return text if len(text) <= longest else text[:longest] + "…"
+        case _:
+            return str(cell)[:longest]
+
+
+if __name__ == "__main__":
+    limits.confine(_MEMORY_BYTES, 0)
+    limits.serve(query)

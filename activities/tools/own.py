@@ -1,0 +1,175 @@
+"""The operator's own tools: added by plug-ins, and checked as a whole when a worker starts."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.backends import Choice, SettingsError
+from activities.contracts.tool import Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.models.schemas import UnfitSchema, strict
+from activities.tools.note import NOTE
+from chargehand.contracts import Capability
+from chargehand.plugins import Extension, PluginError
+from chargehand.tool_signature import Given, Provider, open_dependency
+from chargehand.tools import Tool as Definition
+from chargehand.wire import ErrorType
+
+_Definition = Definition[..., Any]
+
+
+@dataclass(frozen=True)
+class FunctionTool:
+    """A tool function as workers use it."""
+
+    definition: _Definition
+    dependencies: Mapping[Provider, object]
+    threads: ThreadPoolExecutor
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Describe it to models."""
+        definition = self.definition
+        limit = definition.time_limit
+        return ToolSpec(
+            name=definition.name,
+            description=definition.signature.description,
+            parameters=dict(definition.signature.schema),
+            acts=definition.acts,
+            idempotent=definition.idempotent,
+            approval=definition.approval,
+            time_limit_seconds=limit.total_seconds() if limit else None,
+        )
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it lets an agent do, as its author declares it."""
+        return self.definition.capabilities
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        """Call the function.
+
+        Raises:
+            ApplicationError: it failed. The message is for the model; the cause, which may hold secrets, is not.
+        """
+        try:
+            return await self.definition.use(arguments, Given(context, self.dependencies, self.threads))
+        except Exception as error:
+            raise ApplicationError(type(error).__name__, type=ErrorType.TOOL_UNAVAILABLE) from error
+
+
+class RecoverableFunctionTool(FunctionTool):
+    """A tool function that acts, and can find out whether a call was applied."""
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
+        """Find out whether a call was applied; None if it was not."""
+        return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
+
+
+def find_own_tools(extensions: Iterable[Extension], taken: Iterable[str] = ()) -> tuple[_Definition, ...]:
+    """Collect the tools that plug-ins add.
+
+    Args:
+        extensions: modules and single tools.
+        taken: names of other tools.
+
+    Raises:
+        SettingsError: one of them cannot be used; the message names file, function and remedy.
+    """
+    found: dict[int, _Definition] = {}
+    for extension in extensions:
+        try:
+            loaded = extension.load(object)
+        except PluginError as error:
+            raise SettingsError(str(error)) from error
+        values: Iterable[object] = vars(loaded).values() if isinstance(loaded, ModuleType) else [loaded]
+        tools = [cast("_Definition", value) for value in values if isinstance(value, Definition)]
+        if not tools:
+            raise SettingsError(
+                f"The plug-in '{extension.plugin}': {extension.target} has no tools; decorate a function "
+                "with `@tool(…)`."
+            )
+        found |= {id(each): each for each in tools}
+    definitions = tuple(found.values())
+    check_own_tools(definitions, taken)
+    return definitions
+
+
+async def open_own_tools(
+    definitions: Sequence[_Definition],
+    threads: int,
+    closing: AsyncExitStack,
+    replaced: Mapping[Provider, object] | None = None,
+) -> dict[str, Tool]:
+    """Open the dependencies of tools, each once, and build the tools; all is closed with `closing`.
+
+    Args:
+        definitions: the tool functions.
+        threads: how many synchronous functions run at the same time.
+        closing: closes what is opened.
+        replaced: dependencies that are given instead of being opened.
+
+    Raises:
+        SettingsError: a dependency cannot be opened.
+    """
+    if not definitions:
+        return {}
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="tools")
+    closing.callback(pool.shutdown, wait=False, cancel_futures=True)
+    dependencies: dict[Provider, object] = dict(replaced or {})
+    for definition in definitions:
+        for provider in definition.providers:
+            if provider not in dependencies:
+                dependencies[provider] = await _open(provider, definition, closing)
+    tools: dict[str, Tool] = {}
+    for definition in definitions:
+        kind = RecoverableFunctionTool if definition.outcome_lookup else FunctionTool
+        tools[definition.name] = kind(definition, dependencies, pool)
+    return tools
+
+
+def choose_own_tools(extensions: Sequence[Extension], taken: Iterable[str] = ()) -> Choice:
+    """Describe the operator's own tools for `doctor`."""
+    plugins = ", ".join(dict.fromkeys(each.plugin for each in extensions))
+    where = f"added by {plugins}" if plugins else "no plug-in adds any"
+    try:
+        definitions = find_own_tools(extensions, taken)
+    except SettingsError as error:
+        return Choice("own tools", plugins, where, problem=str(error))
+    return Choice("own tools", ", ".join(map(_described, definitions)) or "none", where)
+
+
+def _described(definition: _Definition) -> str:
+    marks = [mark for mark, holds in (("acts", definition.acts), ("approval", definition.approval)) if holds]
+    return f"{definition.name} ({', '.join(marks)})" if marks else definition.name
+
+
+def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) -> None:
+    """Check that no two tools have one name, and that models can be told the arguments of each.
+
+    Raises:
+        SettingsError: one of them cannot be used.
+    """
+    owners = dict.fromkeys((*taken, NOTE.name), "Chargehand has a tool of that name")
+    for definition in definitions:
+        if definition.name in owners:
+            raise SettingsError(f"{definition.where}: {owners[definition.name]}; rename the function")
+        owners[definition.name] = f"{definition.where} has that name, too"
+        try:
+            strict(definition.signature.schema)
+        except UnfitSchema as error:
+            raise SettingsError(f"{definition.where}: models cannot be told its arguments: {error}") from error
+
+
+async def _open(provider: Provider, definition: _Definition, closing: AsyncExitStack) -> object:
+    try:
+        return await open_dependency(provider, closing)
+    except Exception as error:
+        name = getattr(provider, "__name__", str(provider))
+        problem = f"its dependency '{name}' cannot be opened: {type(error).__name__}: {error}"
+        raise SettingsError(f"{definition.where}: {problem}") from error

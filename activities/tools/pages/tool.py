@@ -1,0 +1,166 @@
+"""The tool `read_page`: one public web page or document as text, read on and searched."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.tool import (
+    READING_CHARACTERS,
+    READS_THE_WEB,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    failed,
+    object_schema,
+)
+from activities.http.page import DocumentReader, FetchError, FetchLimits, Page
+from activities.tools.pages.cache import KeptPage, PageCache
+from activities.tools.pages.text import PageTexts
+from activities.tools.pages.window import Matches, find, window_end
+from chargehand.contracts import Source
+
+if TYPE_CHECKING:
+    from activities.tools.pages.fetch import Fetcher
+
+_FIELD_CHARACTERS: Final = 200
+_LONGEST_FIND: Final = 200
+_DEFAULT_LIMITS: Final = FetchLimits()
+
+
+class ReadPage:
+    """Reads public pages; `allowed_hosts` are internal servers that the operator opens to agents.
+
+    Each is `name:port`, or `name` alone for ports 80 and 443. Close it after use.
+    """
+
+    capabilities = READS_THE_WEB
+    spec = ToolSpec(
+        name="read_page",
+        description=(
+            "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
+            f"{READING_CHARACTERS:,} characters from the offset `from` on. If there is more, `next_from` in the answer "
+            "is the offset to read on from. With `find`, you get the passages around the matches from `from` on "
+            "instead, and `found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no "
+            "scripts."
+        ),
+        parameters=object_schema(
+            **{
+                "url": {"type": "string", "description": "Full address, such as https://example.org/page"},
+                "from": {"type": "integer", "description": "Offset in characters; 0 for the beginning."},
+                "find": {
+                    "type": "string",
+                    "description": "Words to find on the page, or an empty string to read it; never sent anywhere.",
+                },
+            }
+        ),
+        stays_here=("find",),
+    )
+
+    def __init__(
+        self,
+        allowed_hosts: frozenset[str] = frozenset(),
+        limits: FetchLimits = _DEFAULT_LIMITS,
+        documents: DocumentReader | None = None,
+    ) -> None:
+        self._allowed_hosts = allowed_hosts
+        self._limits = limits
+        self._fetcher: Fetcher | None = None
+        self._texts = PageTexts(documents)
+        self._pages = PageCache()
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        if problem := _problem(arguments):
+            return failed(problem)
+        url, words = str(arguments["url"]).strip(), str(arguments.get("find") or "").strip()
+        first = int(str(arguments.get("from") or 0))
+        try:
+            kept = await self._pages.get(context.session, url.partition("#")[0], self._read)
+        except FetchError as unreadable:
+            return failed(f"{unreadable}. Try another page.")
+        if first >= len(kept.page.text):
+            return failed(f"The page ends at {len(kept.page.text):,} characters: `from` must be less.")
+        if words:
+            return await asyncio.to_thread(_search, kept, words, first)
+        return _window(kept, first)
+
+    async def close(self) -> None:
+        """End the processes that parse pages."""
+        await self._texts.close()
+
+    async def _read(self, url: str) -> KeptPage:
+        if self._fetcher is None:
+            self._fetcher = await asyncio.to_thread(_make_fetcher, self._allowed_hosts, self._limits)
+        fetched = await self._fetcher.fetch(url)
+        return KeptPage(fetched.url, await self._texts.read(fetched))
+
+
+def _problem(arguments: Mapping[str, JsonValue]) -> str:
+    """Describe which argument is wrong; empty if none is."""
+    url, first, words = (arguments.get(name) for name in ("url", "from", "find"))
+    if not isinstance(url, str) or not url.strip():
+        return "`url` must be the full address of one page, such as https://example.org/page."
+    if first is not None and (isinstance(first, bool) or not isinstance(first, int) or not 0 <= first < 1 << 40):
+        return "`from` must be an offset in characters: `next_from` of an earlier answer, or 0."
+    if words is not None and (not isinstance(words, str) or len(words) > _LONGEST_FIND):
+        return f"`find` must be at most {_LONGEST_FIND} characters of text, or empty to read the page."
+    return ""
+
+
+def _window(kept: KeptPage, first: int) -> ToolAnswer:
+    page = kept.page
+    end = window_end(page.text, first, READING_CHARACTERS)
+    output = _described(page)
+    if first or end < len(page.text):
+        output |= {"from": first, "to": end}
+    if end < len(page.text):
+        output["next_from"] = end
+    elif len(page.text) < page.characters:
+        output["note"] = f"Only the first {len(page.text):,} characters of a page can be read."
+    return ToolAnswer(output=output, sources=(_source(kept, page.text[first:end].strip()),))
+
+
+def _search(kept: KeptPage, words: str, first: int) -> ToolAnswer:
+    page = kept.page
+    found = find(page.text, words, first)
+    output: dict[str, JsonValue] = {**_described(page), "matches": found.total}
+    if not found.passages:
+        output["note"] = "Not found. Find other or fewer words, or read the page."
+        return ToolAnswer(output=output)
+    output["found_at"] = [start for start, _ in found.passages]
+    if note := _advice(found):
+        output["note"] = note
+    if found.next is not None:
+        output["next_from"] = found.next
+    return ToolAnswer(
+        output=output,
+        sources=(_source(kept, PASSAGE_GAP.join(page.text[start:end].strip() for start, end in found.passages)),),
+    )
+
+
+def _advice(found: Matches) -> str:
+    if not found.is_phrase:
+        missing = f" Not on the page: {', '.join(found.missing)}." if found.missing else ""
+        return f"The words do not stand together; these passages have the most of them.{missing}"
+    return "There are more matches: find the same words from `next_from` on." if found.next is not None else ""
+
+
+def _described(page: Page) -> dict[str, JsonValue]:
+    stated = {"author": page.author, "date": page.date, "date_from": page.date_origin}
+    return {
+        **{name: value[:_FIELD_CHARACTERS] for name, value in stated.items() if value},
+        "characters": page.characters,
+    }
+
+
+def _source(kept: KeptPage, text: str) -> Source:
+    return Source(ref=kept.url, title=kept.page.title[:_FIELD_CHARACTERS], url=kept.url, quote=text)
+
+
+def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetcher":
+    from activities.http.guarded_get import GuardedBackend
+    from activities.tools.pages.fetch import Fetcher  # the HTTP client takes 0.2 s to import
+
+    return Fetcher(GuardedBackend(allowed_hosts), limits)

@@ -1,0 +1,111 @@
+"""The tool `recall`: outcomes of earlier subtasks in full, where a task shows them as far as they fit.
+
+An agent can recall what its subtask depends on, and what that depends on; nothing else is handed to the tool.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from activities.contracts.rounds import InputOutcome
+from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from activities.documents.artifacts import ArtifactError, Artifacts
+from chargehand.contracts import Artifact, Capability, Source, left_out
+
+RECALL: Final = "recall"
+_PAGE_CHARACTERS: Final = READING_CHARACTERS - 1_000
+_LARGEST_FILE: Final = 1_000_000
+_TEXT_TYPES: Final = ("text/", "application/json")
+
+
+class RecallContext(ToolContext):
+    """The context of a call of `recall`."""
+
+    outcome: InputOutcome | None = left_out(None)
+    """What is recalled; None if the agent may recall no outcome of that id."""
+    known: tuple[str, ...] = left_out(())
+    """What the agent may recall."""
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Reads an outcome page by page: its text, findings and data, then its sources, then the text of its files."""
+
+    artifacts: Artifacts
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Describe the tool."""
+        return ToolSpec(
+            name=RECALL,
+            description=(
+                "Read the outcome of an earlier subtask in full: its text, findings, data and gaps, then its sources "
+                "with the passages kept of them, then the text of its files. Use it when your task shows an outcome "
+                "shortened, or when you need its evidence. Only subtasks that yours depends on, directly or not."
+            ),
+            parameters=object_schema(
+                id={"type": "string", "description": "Id of the subtask, such as T1."},
+                page={"type": "integer", "description": "1 for the first page; the answer says how many there are."},
+            ),
+        )
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """None of its own: what an outcome rests on counts as what its reader was given."""
+        return frozenset()
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        """Return one page."""
+        if not isinstance(context, RecallContext) or context.outcome is None:
+            known = ", ".join(context.known) if isinstance(context, RecallContext) else ""
+            return failed(f"There is no such outcome for this subtask; there are: {known or 'none'}.")
+        pages = await asyncio.to_thread(self._pages, context.outcome)
+        number = arguments.get("page")
+        if not isinstance(number, int) or not 1 <= number <= len(pages):
+            return failed(f"page: the outcome has the pages 1 to {len(pages)}.")
+        text, sources = pages[number - 1]
+        output: dict[str, JsonValue] = {"id": context.outcome.id, "page": number, "pages": len(pages), "text": text}
+        return ToolAnswer(output=output, sources=sources)
+
+    def _pages(self, given: InputOutcome) -> list[tuple[str, tuple[Source, ...]]]:
+        """Divide an outcome into pages of text and sources."""
+        pages: list[tuple[str, tuple[Source, ...]]] = []
+        text, sources, room = "", list[Source](), _PAGE_CHARACTERS
+        for part in self._parts(given):
+            size = len(part) if isinstance(part, str) else sum(map(len, (part.ref, part.title, part.quote)))
+            if size > room and room < _PAGE_CHARACTERS:
+                pages.append((text, tuple(sources)))
+                text, sources, room = "", [], _PAGE_CHARACTERS
+            room -= size
+            if isinstance(part, str):
+                text += part
+            else:
+                sources.append(part)
+        return [*pages, (text, tuple(sources))]
+
+    def _parts(self, given: InputOutcome) -> Iterator[str | Source]:
+        outcome = given.outcome
+        record = outcome.model_dump(mode="json", include={"findings", "data", "gaps", "issues", "reason", "message"})
+        whole = f"{given.agent}: {outcome.kind}, confidence {outcome.confidence}\nAsked: {given.instruction}\n\n"
+        yield from _pieces(f"{whole}{outcome.content}\n\n{to_json(record).decode()}")
+        yield from outcome.sources
+        for artifact in outcome.artifacts:
+            yield from _pieces(f"\n\nFile {artifact.name} ({artifact.media_type}, {artifact.bytes} bytes)")
+            yield from _pieces(self._text_of(artifact))
+
+    def _text_of(self, artifact: Artifact) -> str:
+        if not artifact.media_type.startswith(_TEXT_TYPES) or artifact.bytes > _LARGEST_FILE:
+            return f": {artifact.title}"
+        try:
+            content = self.artifacts.read(artifact.uri.removeprefix("artifact:").partition("/")[0])
+        except ArtifactError:
+            return ": this worker cannot read it."
+        return f":\n{content.decode(errors='replace')}"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    yield from (text[start : start + _PAGE_CHARACTERS // 4] for start in range(0, len(text), _PAGE_CHARACTERS // 4))

@@ -1,0 +1,82 @@
+"""The tools of a worker: a new tool is a new file and a row in `build_tools`."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from importlib.util import find_spec
+from typing import Final
+
+from activities.backends import Choice
+from activities.contracts.tool import Tool
+from activities.documents.artifacts import Artifacts
+from activities.documents.library import DocumentLibrary
+from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.tools.code.protocol import CodeRunner
+from activities.tools.code.tool import RunCode
+from activities.tools.code_review.change import ChangeReader
+from activities.tools.code_review.tool import CodeHistory, ReadCode, ReadDiff
+from activities.tools.data.chart import DrawChart
+from activities.tools.data.query import QueryData
+from activities.tools.pages.page_documents import PageDocuments
+from activities.tools.pages.tool import ReadPage
+from activities.tools.recall import Recall
+from activities.tools.search.protocol import SearchBackend
+from activities.tools.search.tool import Search
+
+TOOL_NAMES: Final = frozenset(
+    (
+        *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
+        *("read_diff", "read_code", "code_history", "recall"),
+    )
+)
+_TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
+"""The tool that agents do not get while the backend is off."""
+_OFF: Final = "off"
+
+
+def build_tools(
+    *,
+    search: SearchBackend,
+    code: CodeRunner,
+    library: DocumentLibrary,
+    artifacts: Artifacts,
+    page_hosts: frozenset[str],
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    """Build every tool, by the name under which models call it."""
+    read_page = ReadPage(page_hosts, documents=PageDocuments())
+    closing.push_async_callback(read_page.close)
+    changes = ChangeReader(library)
+    closing.push_async_callback(changes.close)
+    tools: tuple[Tool, ...] = (
+        Search(search),
+        read_page,
+        SearchDocuments(library),
+        ReadDocument(library),
+        QueryData(library),
+        DrawChart(library, artifacts),
+        RunCode(code, artifacts, library),
+        Recall(artifacts),
+        ReadDiff(changes),
+        ReadCode(changes),
+        CodeHistory(changes),
+    )
+    return {tool.spec.name: tool for tool in tools}
+
+
+def choose_pages(search: Choice) -> Choice:
+    """Decide whether agents read web pages."""
+    if search.adapter == "local":
+        return Choice("pages", _OFF, "the search reads the user's documents, and no agent may carry them to the web")
+    return Choice("pages", "httpx2", "a web search is available")
+
+
+def choose_charts() -> Choice:
+    """Decide whether agents draw charts."""
+    if find_spec("matplotlib") is None:
+        return Choice("charts", _OFF, "not installed: pip install 'chargehand[charts]'")
+    return Choice("charts", "matplotlib", "it is installed")
+
+
+def absent_tools(chosen: Mapping[str, Choice]) -> frozenset[str]:
+    """Name the tools that crews may mention and agents do not get."""
+    return frozenset(tool for backend, tool in _TOOLS_OF_BACKENDS.items() if chosen[backend].adapter == _OFF)

@@ -1,0 +1,86 @@
+"""Web search by Brave's own index, over its Search API."""
+
+import asyncio
+import html
+from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel, ValidationError
+
+from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, confidence_by_words, iso_date
+from activities.tools.search.protocol import SearchHit, SearchResults
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient
+
+_MOST_RESULTS: Final = 20
+"""Brave's own maximum."""
+_MOST_WORDS: Final = 50
+"""Brave refuses longer queries."""
+_KEY_REFUSED: Final = "Brave does not accept the API key; check BRAVE_API_KEY"
+_REFUSALS: Final = {
+    401: _KEY_REFUSED,
+    402: "the usage limit of the Brave plan is reached; raise it or use another key",
+    403: "Brave does not allow this key to search the web; its plan has to include web search",
+    422: f"{_KEY_REFUSED}. Brave answers the same to a query that it cannot read",
+}
+
+
+class BraveSearch:
+    """Searches the web; raises `ApplicationError` of type `RateLimited` or `ToolUnavailable`."""
+
+    name = "brave"
+    reaches_out = True
+
+    def __init__(
+        self, api_key: str, http_client: "AsyncClient | None" = None, base_url: str = "https://api.search.brave.com"
+    ) -> None:
+        if not api_key.strip():
+            raise ValueError("a Brave search needs an API key")
+        self._api_key = api_key.strip()
+        self._url = f"{base_url.rstrip('/')}/res/v1/web/search"
+        self._engine = JsonEngine("Brave", _REFUSALS, http_client, trust_env=True)
+
+    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:  # noqa: ARG002  # searches the web only
+        query = " ".join(query.split()[:_MOST_WORDS])[:QUERY_CHARACTERS]
+        parameters = {
+            "q": query,
+            "count": str(max(1, min(limit, _MOST_RESULTS))),
+            "result_filter": "web",
+            "text_decorations": "false",
+        }
+        body = await self._engine.request(
+            "GET", self._url, params=parameters, headers={"X-Subscription-Token": self._api_key}
+        )
+        try:
+            answer = await asyncio.to_thread(_Answer.model_validate_json, body)
+        except ValidationError as error:
+            raise self._engine.invalid_answer() from error
+        hits = tuple(
+            SearchHit(
+                title=html.unescape(hit.title or ""),
+                snippet=html.unescape(hit.description or ""),
+                url=hit.url,
+                published=iso_date(hit.page_age),
+            )
+            for hit in answer.web.results[:limit]
+        )
+        return SearchResults(query=query, results=hits, confidence=confidence_by_words(query, hits))
+
+    async def close(self) -> None:
+        await self._engine.close()
+
+
+class _Hit(BaseModel):
+    url: str
+    title: str | None = None
+    description: str | None = None
+    page_age: str | None = None
+
+
+class _Web(BaseModel):
+    results: list[_Hit]
+
+
+class _Answer(BaseModel):
+    web: _Web = _Web(results=[])
+    """Left out if nothing was found."""

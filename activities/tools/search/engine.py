@@ -1,0 +1,155 @@
+"""What the search engines share: JSON over HTTP within limits, errors as Temporal should treat them, and dates."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, time, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from temporalio.exceptions import ApplicationError
+
+from activities.documents.words import content_words, words
+from activities.http.limits import BodyRefused, describe_tls_error, limit_client
+from activities.tools.search.protocol import SearchHit
+from chargehand.wire import ErrorType
+
+if TYPE_CHECKING:
+    from httpx2 import AsyncClient, Response
+
+QUERY_CHARACTERS: Final = 400
+"""Longer queries are cut: Tavily refuses them, and other engines ignore the rest."""
+_TIMEOUT: Final = timedelta(seconds=30)
+_LONGEST_ANSWER_BYTES: Final = 4_000_000
+_LONGEST_WAIT: Final = timedelta(hours=1)
+_LONGEST_DATE: Final = 100
+_MONTH: Final = re.compile(r"[12]\d{3}(-(0[1-9]|1[0-2]))?")
+_MAIL_DATE: Final = re.compile(r"([A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4}\b.*")
+
+
+class JsonEngine:
+    """The HTTP API of one engine. Close it after use.
+
+    Args:
+        name: names the engine in error messages.
+        refusals: messages for the engine's own client error statuses.
+        http_client: used instead of a client of its own, and left open.
+        trust_env: whether proxies of the environment are used.
+    """
+
+    def __init__(
+        self, name: str, refusals: Mapping[int, str], http_client: "AsyncClient | None" = None, *, trust_env: bool
+    ) -> None:
+        self._name = name
+        self._refusals = refusals
+        self._http_client = http_client and limit_client(http_client, _LONGEST_ANSWER_BYTES)
+        self._owns_http_client = http_client is None
+        self._trust_env = trust_env
+        self._connecting = asyncio.Lock()
+
+    async def request(self, method: str, url: str, **options: Any) -> bytes:
+        """Send one request and return the body of its answer. Raises `ApplicationError`."""
+        client = await self._client()
+        from httpx2 import HTTPError, TimeoutException  # already imported by the client
+
+        try:
+            async with asyncio.timeout(_TIMEOUT.total_seconds()):
+                async with client.stream(method, url, **options) as response:
+                    return await self._body(response)
+        except (TimeoutError, TimeoutException) as error:
+            raise transient_error(f"{self._name} did not answer within {_TIMEOUT.total_seconds():g} seconds") from error
+        except BodyRefused as refused:
+            raise permanent_error(f"the answer of {self._name} was not read: {refused}") from refused
+        except HTTPError as error:
+            if problem := describe_tls_error(error):
+                host = urlsplit(url).hostname or url
+                raise permanent_error(f"{self._name} at {host} cannot be used: {problem}") from error
+            raise transient_error(f"{self._name} could not be reached: {type(error).__name__}") from error
+
+    def invalid_answer(self) -> ApplicationError:
+        """The error for an answer that is not of the documented shape."""
+        return transient_error(f"{self._name} sent an answer that does not match its documentation")
+
+    async def close(self) -> None:
+        """Close the connections, unless the client belongs to the caller."""
+        if self._owns_http_client and self._http_client is not None:
+            await self._http_client.aclose()
+            self._http_client = None
+
+    async def _client(self) -> "AsyncClient":
+        async with self._connecting:
+            if self._http_client is None:
+                self._http_client = await asyncio.to_thread(self._make_client)
+            return self._http_client
+
+    def _make_client(self) -> "AsyncClient":
+        from httpx2 import AsyncClient  # takes 0.2 s, and is needed only if this engine is chosen
+
+        headers = {"Accept": "application/json"}
+        client = AsyncClient(trust_env=self._trust_env, timeout=_TIMEOUT.total_seconds(), headers=headers)
+        return limit_client(client, _LONGEST_ANSWER_BYTES)
+
+    async def _body(self, response: "Response") -> bytes:
+        if response.status_code != HTTPStatus.OK:
+            raise self._status_error(response.status_code, response.headers.get("retry-after", ""))
+        return await response.aread()
+
+    def _status_error(self, status: int, retry_after: str) -> ApplicationError:
+        wait = _wait(retry_after)
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            message = f"{self._name} limits the rate of searches"
+            return ApplicationError(message, type=ErrorType.RATE_LIMITED, next_retry_delay=wait)
+        if status >= 500 or status == HTTPStatus.REQUEST_TIMEOUT:
+            message = f"{self._name} answered {status}"
+            return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, next_retry_delay=wait)
+        return permanent_error(self._refusals.get(status, f"{self._name} refused the search with status {status}"))
+
+
+def transient_error(message: str) -> ApplicationError:
+    """An error that Temporal retries."""
+    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE)
+
+
+def permanent_error(message: str) -> ApplicationError:
+    """An error that needs an operator: it is not retried."""
+    return ApplicationError(message, type=ErrorType.TOOL_UNAVAILABLE, non_retryable=True)
+
+
+def confidence_by_words(query: str, hits: Sequence[SearchHit]) -> int:
+    """Say how many of the query's words the best hit has, for engines that state no scores."""
+    wanted = set(content_words(query))
+    shares = (len(wanted & set(words(f"{hit.title} {hit.snippet}"))) / len(wanted) for hit in hits if wanted)
+    return round(100 * max(shares, default=0.0))
+
+
+def iso_date(stated: str | None) -> str | None:
+    """Write a date of publication as ISO 8601, in the precision stated, in UTC if its zone is known.
+
+    Returns None unless it is ISO 8601 or the date of a mail or feed: a guess at `03/04/2026` would often be wrong.
+    """
+    text = (stated or "").strip()[:_LONGEST_DATE]
+    if _MONTH.fullmatch(text):
+        return text
+    try:
+        moment = parsedate_to_datetime(text) if _MAIL_DATE.fullmatch(text) else datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None and moment.time() == time():
+        return moment.date().isoformat()
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _wait(retry_after: str) -> timedelta | None:
+    """Read a `Retry-After` header: seconds, or a date."""
+    try:
+        wait = timedelta(seconds=float(retry_after))
+    except (ValueError, OverflowError):
+        try:
+            wait = parsedate_to_datetime(retry_after).astimezone(UTC) - datetime.now(UTC)
+        except ValueError:
+            return None
+    return max(timedelta(0), min(wait, _LONGEST_WAIT))

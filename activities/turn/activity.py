@@ -1,0 +1,381 @@
+"""The activity that takes a model turn: one LLM call, paid once."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_core import to_json
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.tool import Tool
+from activities.crews.versions import CrewVersions
+from activities.current_span import describe_call, note, note_content
+from activities.documents.catalog import Catalog
+from activities.documents.library import DocumentLibrary
+from activities.metrics import REFUSALS, count_in_activity
+from activities.models.failures import ProviderError
+from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
+from activities.models.registry import Models
+from activities.models.replies import MOST_DEPTH, depth, is_small
+from activities.tools.note import NOTE
+from activities.tools.pages.leak_check import repeats
+from activities.turn.breaker import Breakers
+from activities.turn.contracts import Counted, TurnRequest, TurnResult
+from activities.turn.conversations import Conversations
+from activities.turn.data import read_data
+from activities.turn.journal import Entry, Journal, open_journal
+from activities.turn.live_text import live_report
+from activities.turn.resets import DiscardedTurns, reuse
+from activities.turn.retry_policy import (
+    Freshness,
+    Pause,
+    decide_retry,
+    fault_before_paying,
+    fault_while_paying,
+    pause_after,
+    refuse_after_lost_attempt,
+    refuse_if_stale,
+)
+from activities.turn.tool_use import ToolActivities
+from activities.turn.tools_at_once import choose_at_once, use_at_once
+from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import AgentAnswer, WorkTask
+from chargehand.contracts import JsonSchema, Usage
+from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.spans import SpanAttribute
+from chargehand.wire import ActivityType, ErrorType
+
+_logger = logging.getLogger("chargehand.turns")
+_KEPT_TEXT_CHARACTERS: Final = 2_000
+_COUNT_MARGIN: Final = 50
+"""Providers call their counts estimates: a prompt may have so many tokens more, and a fiftieth more."""
+_MOST_SOURCES: Final = 40
+"""Sources that one answer may cite: each is sent along to the report, and to every dependent subtask."""
+
+
+@dataclass(frozen=True)
+class TurnActivities:
+    """Calls models."""
+
+    crews: CrewVersions
+    models: Models
+    tools: Mapping[str, Tool]
+    library: DocumentLibrary
+    conversations: Conversations
+    pause: Pause = pause_after
+    """How long to wait after a provider's error before the next call."""
+    _freshness: Freshness = field(default_factory=Freshness, init=False)
+    _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
+    _breakers: Breakers = field(default_factory=Breakers, init=False)
+
+    @activity.defn(name=ActivityType.TAKE_TURN)
+    async def take_turn(self, request: TurnRequest) -> TurnResult:
+        """Make one LLM call and interpret the reply."""
+        async with open_journal() as record:
+            if record.entry.result is not None:
+                note({SpanAttribute.FROM_JOURNAL: True})
+                return record.entry.result
+            earlier = await self._discarded.at_this_step() if request.after_reset else None
+            if earlier is not None and earlier.matches(request):
+                return reuse(earlier)
+            refuse_after_lost_attempt(record.entry)
+            call = await self._prepare(request, record)
+            describe_call(call, self.models.card(request.tier, request.model_name).provider)
+            storing = asyncio.create_task(self.conversations.keep(call.task))
+            try:
+                call, reply = await self._complete(call, record, request)
+            except BaseException:
+                storing.cancel()
+                raise
+            note_content(reply)
+            is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
+            result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
+            if isinstance(call.task, PlanTask) and call.catalog.documents and not call.task.is_approved_by_person:
+                crew = (await self.crews.find(request.crew)).crew
+                problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
+                if problem:
+                    count_in_activity(REFUSALS, kind="leak_check")
+                    result = _malformed(result.model_copy(update={"answer": None}), reply, problem)
+            result = result.model_copy(update={"counted": _counted(call, reply)})
+            if earlier is not None and earlier.result is not None:
+                result = result.model_copy(update={"discarded": earlier.result.usage})
+            chosen = choose_at_once(request, call.task, result)
+            if not chosen and storing.done():
+                # The result itself is the record: nothing stands between it and the server.
+                record.keep(result)
+                return result.model_copy(update={"conversation": await _stored(storing)})
+            # At once: until it is recorded, a worker that is lost loses what was paid.
+            tools = ToolActivities(self.crews, self.tools, self.library)
+            _, used = await asyncio.gather(
+                record.record(record.keep(result)), use_at_once(tools, request, result, chosen, record.patience_seconds)
+            )
+            return result.model_copy(update={"conversation": await _stored(storing), "used": used})
+
+    async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
+        """Write the call, before anything is paid."""
+        try:
+            call = await self._call(request, await self.conversations.whole(request.task), record)
+            await self._refuse_above_reserve(call, request)
+        except ApplicationError:
+            raise
+        except Exception as error:
+            raise fault_before_paying(error) from error
+        return call
+
+    async def _call(self, request: TurnRequest, task: Task, record: Journal) -> ModelCall:
+        pinned = await self.crews.find(request.crew)
+        crew = pinned.crew
+        catalog = (await self.library.open(request.documents)).catalog if request.documents else Catalog()
+        agent = crew.agent(request.agent)
+        offered = agent.tools if agent else ()
+        info = activity.info()
+        return ModelCall(
+            model=request.model_name or pinned.models[request.tier].name,
+            task=task,
+            agent=request.agent,
+            crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
+            catalog=catalog,
+            system=task.system_text(crew, request.agent),
+            messages=task.messages(self._known_catalog(catalog, agent), request.today),
+            tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
+            answer_type=task.answer_type_for(agent),
+            subtask_fields=crew.subtask_fields,
+            data_schema=task.data_schema_for(agent),
+            max_output_tokens=request.max_output_tokens,
+            effort=request.effort,
+            temperature=agent.temperature if agent else None,
+            timeout_seconds=record.patience_seconds,
+            idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
+            urgency=request.urgency,
+            live=live_report(task, record),
+        )
+
+    async def _refuse_above_reserve(self, call: ModelCall, request: TurnRequest) -> None:
+        """Refuse a call whose prompt could exceed its reserve, before it is paid."""
+        longest = most_input_tokens(call, request.counted)
+        if longest > request.max_input_tokens:
+            longest = min(longest, await self._count(call, longest))
+        if longest > request.max_input_tokens:
+            raise ApplicationError(
+                f"The prompt may have {longest} tokens; {request.max_input_tokens} were reserved.",
+                longest,
+                type=ErrorType.RESERVE_TOO_SMALL,
+                non_retryable=True,
+            )
+
+    async def _count(self, call: ModelCall, otherwise: int) -> int:
+        """Have the provider count a prompt, if it does that."""
+        if not isinstance(self.models.adapter, CountsInput) or self.models.fallback is not None:
+            return otherwise
+        try:
+            counted = await self.models.adapter.count_input(call)
+        except ProviderError:
+            return otherwise
+        return counted + counted // _COUNT_MARGIN + _COUNT_MARGIN
+
+    def _outward_words(self, task: PlanTask, catalog: Catalog, crew: Crew, result: TurnResult) -> str:
+        """Name a subtask whose agent reaches out and whose instruction repeats words of the documents."""
+        answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
+        for subtask in answer.subtasks if answer else ():
+            agent = crew.agent(subtask.agent)
+            if agent and self._reaches_out(agent.tools) and repeats(_written_for(subtask), words, (task.goal,)):
+                return (
+                    f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
+                    "headings or contents of the documents that the request does not mention; leave them out, or have "
+                    "a person approve the plan"
+                )
+        return ""
+
+    def _known_catalog(self, catalog: Catalog, agent: Agent | None) -> Catalog | None:
+        """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
+        if agent is not None and (not agent.tools or self._reaches_out(agent.tools)):
+            return None
+        return catalog
+
+    def _reaches_out(self, tools: Sequence[str]) -> bool:
+        return any("reaches_out" in self.tools[tool].capabilities for tool in tools)
+
+    async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
+        """Make a call; returns it as it was made, and the reply."""
+        await refuse_if_stale(self._freshness, record)
+        try:
+            return await self._call_available(call, record.job(), request)
+        except ApplicationError:
+            raise
+        except ProviderError as failure:
+            raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
+        except Exception as error:
+            raise fault_while_paying(error) from error
+
+    async def _call_available(
+        self, call: ModelCall, job: ProviderJob, request: TurnRequest
+    ) -> tuple[ModelCall, ModelReply]:
+        """Call the model, or its fallback while that model's breaker allows no call."""
+        own = call.model_copy(update={"job": job})
+        if job.id or call.urgency == "batch":
+            # The provider queues such calls itself.
+            return call, await self.models.adapter.complete(own)
+        card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
+        breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
+        if breaker.allows_call:
+            try:
+                with breaker.call():
+                    return call, await self.models.adapter.complete(own)
+            except ProviderError as failure:
+                if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
+                    raise
+        if fallback is None:
+            raise breaker.refusal()
+        other = self._breakers.of(fallback.card(request.tier), self.pause)
+        if not other.allows_call:
+            raise min(breaker, other, key=lambda each: each.left).refusal()
+        call = _for_another_model(call, other.card.name)
+        # What was reserved may rest on what the first model has counted.
+        await self._refuse_above_reserve(call, request)
+        with other.call():
+            reply = await fallback.adapter.complete(call)
+        return call, reply.model_copy(update={"provider_items": ()})
+
+
+def _written_for(subtask: SubtaskDraft) -> str:
+    """Collect what a planner wrote for an agent."""
+    return subtask.instruction if not subtask.input else f"{subtask.instruction} {subtask.input}"
+
+
+def _for_another_model(call: ModelCall, name: str) -> ModelCall:
+    """Address a call to another model, without what only the first one can read."""
+    messages = tuple(message.model_copy(update={"provider_items": ()}) for message in call.messages)
+    return call.model_copy(update={"model": name, "messages": messages})
+
+
+def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
+    """Interpret a reply so that it can be recorded and read again; whatever is wrong with it, it is paid."""
+    try:
+        if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
+            raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
+        result = interpret(reply, call.answer_type, call.data_schema)
+        converter = activity.payload_converter()
+        converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
+    except Exception as error:
+        _logger.exception("a paid reply could not be interpreted")
+        problem = (
+            f"it could not be read ({error.type if isinstance(error, ApplicationError) else type(error).__name__})"
+        )
+        return interpret(
+            ModelReply(
+                stop="malformed", problem=problem, model=reply.model, provider=reply.provider, usage=reply.usage
+            ),
+            call.answer_type,
+        )
+    return result
+
+
+async def _stored(storing: asyncio.Task[str]) -> str:
+    try:
+        return await storing
+    except Exception:
+        # The conversation is sent again instead; the reply must not be lost.
+        _logger.exception("a conversation could not be stored")
+        return ""
+
+
+def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:
+    """Note what the provider counted, for the next turn of the same conversation."""
+    if not isinstance(call.task, WorkTask) or call.task.must_answer or reply.usage is None:
+        return None
+    tokens = reply.usage.input_tokens + reply.usage.output_tokens
+    return Counted(model=call.model, tokens=tokens, messages=len(call.messages) + 1)
+
+
+def most_input_tokens(call: ModelCall, counted: Counted | None) -> int:
+    """Bound the tokens of a prompt: what the model's provider has counted of it, and the bytes of the rest."""
+    whole = prompt_bytes(call)
+    if counted is None or counted.model != call.model:
+        return whole
+    return min(whole, counted.tokens + _message_bytes(call.messages[counted.messages :]) + REQUEST_TOKENS)
+
+
+def prompt_bytes(call: ModelCall) -> int:
+    """Count the bytes of a prompt: an upper bound of its tokens with every tokeniser in use.
+
+    A provider's own form of an earlier reply is counted beside our form of it, so that the bound holds for either.
+    """
+    fixed = [call.system, *(tool.model_dump_json() for tool in call.tools)]
+    return sum(len(text.encode()) for text in fixed) + _message_bytes(call.messages) + SCHEMA_BYTES
+
+
+def _message_bytes(messages: Sequence[Message]) -> int:
+    texts = [message.text for message in messages]
+    texts += [result.text for message in messages for result in message.results]
+    texts += [part.model_dump_json() for message in messages for part in message.calls]
+    items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in messages)
+    return sum(len(text.encode()) for text in texts) + items
+
+
+def interpret(reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None) -> TurnResult:
+    """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
+    common = TurnResult(
+        stop=reply.stop,
+        problem=reply.problem,
+        tool_calls=reply.tool_calls,
+        provider_items=reply.provider_items,
+        text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
+        model=reply.model,
+        provider=reply.provider,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        usage_known=reply.usage is not None,
+    )
+    if reply.stop != "answer":
+        return common
+    if len(reply.text) > LONGEST_TEXT:
+        return _malformed(common, reply, f"it has more than {LONGEST_TEXT:,} characters")
+    try:
+        answer = answer_type.model_validate_json(_without_fence(reply.text))
+    except ValidationError as error:
+        return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
+    answer = _with_bounded_sources(answer)
+    if not isinstance(answer, TypedAnswer):
+        return common.model_copy(update={"answer": answer})
+    data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)
+    said = {"text": reply.text[:_KEPT_TEXT_CHARACTERS], "data_problems": problems[:_KEPT_TEXT_CHARACTERS]}
+    return common.model_copy(update={"answer": answer.model_copy(update={"data": data}), **(said if problems else {})})
+
+
+def _with_bounded_sources(answer: TurnAnswer) -> TurnAnswer:
+    """Drop an agent's references to more sources than one answer may cite."""
+    if not isinstance(answer, AgentAnswer):
+        return answer
+    refs = dict.fromkeys(ref for finding in answer.findings for ref in finding.source_refs)
+    kept = frozenset(islice(refs, _MOST_SOURCES))
+    findings = [
+        finding.model_copy(update={"source_refs": [ref for ref in finding.source_refs if ref in kept]})
+        for finding in answer.findings
+    ]
+    return answer.model_copy(update={"findings": findings})
+
+
+def _malformed(common: TurnResult, reply: ModelReply, problem: str) -> TurnResult:
+    return common.model_copy(
+        update={
+            "stop": "malformed",
+            "text": reply.text[:_KEPT_TEXT_CHARACTERS],
+            "problem": problem[:_KEPT_TEXT_CHARACTERS],
+        }
+    )
+
+
+def _without_fence(text: str) -> str:
+    """Strip the Markdown code fence that some models put around JSON."""
+    stripped = text.strip()
+    if stripped.startswith("```") and stripped.endswith("```"):
+        return stripped.removeprefix("```json").removeprefix("```").removesuffix("```")
+    return stripped

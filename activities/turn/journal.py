@@ -1,0 +1,182 @@
+"""The journal of a paid call, which outlives the worker that made the call.
+
+A reply after which something is left to be done is recorded by a synchronous heartbeat the moment it arrives, so that
+the next attempt finds it and does not pay again. The heartbeats in between repeat the entry, because the server keeps
+only the last one.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Final
+
+from temporalio import activity
+from temporalio.client import AsyncActivityHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from activities.heartbeat import pulse
+from activities.models.protocol import ProviderJob
+from activities.turn.contracts import TurnResult
+from chargehand.contracts import Contract, LiveText, left_out
+from chargehand.visibility import describe, is_open
+
+_CANCEL_SECONDS: Final = 30.0
+_DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
+
+
+class Entry(Contract):
+    """The state of a paid call."""
+
+    unbilled_failures: int = 0
+    """Attempts that ended without a charge; lost workers do not count."""
+    provider_job: str = ""
+    """Id of the background job that the provider runs for this call, if it runs one."""
+    result: TurnResult | None = None
+    live: LiveText | None = left_out(None)
+    """What the model has written so far of a text that is followed; no other attempt uses it."""
+
+
+Step = tuple[str, str, str]
+"""Workflow, run and step: the same for every attempt and repetition of one call."""
+
+
+class Unrecorded:
+    """Paid replies that the server could not record, for example because it was unreachable.
+
+    The next attempt finds them if it runs in the same process.
+    """
+
+    def __init__(self, most: int = 200) -> None:
+        self._most = most
+        self._entries: OrderedDict[Step, Entry] = OrderedDict()
+
+    def keep(self, step: Step, entry: Entry) -> None:
+        """Keep a reply until it is recorded or returned."""
+        self._entries[step] = entry
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def forget(self, step: Step) -> None:
+        """Drop a reply that the server has."""
+        self._entries.pop(step, None)
+
+    def find(self, step: Step) -> Entry | None:
+        """Return the entry of a step."""
+        return self._entries.get(step)
+
+
+_unrecorded: Final = Unrecorded()
+"""One per process: attempts at one call share nothing else."""
+
+
+class Journal:
+    """The journal of the running activity."""
+
+    def __init__(self, handle: AsyncActivityHandle, entry: Entry, step: Step) -> None:
+        self._handle = handle
+        self.entry = entry
+        self._step = step
+        self._pulse = pulse()
+        self._pulse.details = lambda: (self.entry,)
+        self._opened_at = time.monotonic()
+        self._afterwards: list[Callable[[], Awaitable[None]]] = []
+
+    def keep(self, result: TurnResult) -> Entry:
+        """Keep a paid reply for further attempts in this process, should the server not learn of it."""
+        self.entry = self.entry.model_copy(update={"result": result, "live": None})
+        _unrecorded.keep(self._step, self.entry)
+        return self.entry
+
+    async def record(self, entry: Entry) -> None:
+        """Write an entry; on return it is stored on the server."""
+        self.entry = entry.model_copy(update={"live": None})
+        await self._pulse.record(self.entry)
+        _unrecorded.forget(self._step)
+
+    def publish(self, live: LiveText) -> None:
+        """Show followers the text that is being written, in the next heartbeat."""
+        self.entry = self.entry.model_copy(update={"live": live})
+        self._pulse.beat()
+
+    def job(self) -> ProviderJob:
+        """Return the provider's job for this call, with the callbacks that maintain it."""
+
+        async def remember(identity: str) -> None:
+            await self.record(self.entry.model_copy(update={"provider_job": identity}))
+
+        return ProviderJob(
+            id=self.entry.provider_job,
+            remember=remember,
+            is_unwanted=_is_unwanted,
+            patience_seconds=self.patience_seconds,
+            afterwards=self._afterwards,
+        )
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a call may run so that it can be cancelled before this activity times out."""
+        return _patience_seconds(time.monotonic() - self._opened_at)
+
+    async def clean_up(self) -> None:
+        """Run the actions that wait until the attempt's end is recorded."""
+        for action in self._afterwards:
+            await action()
+
+    async def confirm(self) -> None:
+        """Check that the server still waits for this attempt.
+
+        Raises:
+            AsyncActivityCancelledError: the attempt was cancelled.
+            RPCError: the attempt timed out; another may be running.
+        """
+        await self._handle.heartbeat(self.entry)
+
+
+def _patience_seconds(since_start: float) -> float:
+    info = activity.info()
+    # Both times are by the server's clock: this host's may be wrong.
+    waited = info.started_time - info.scheduled_time
+    ends = [info.start_to_close_timeout, info.schedule_to_close_timeout and info.schedule_to_close_timeout - waited]
+    left = min(end.total_seconds() for end in ends if end is not None)
+    return max(0.0, left - since_start - min(_CANCEL_SECONDS, left / 4))
+
+
+async def _is_unwanted() -> bool:
+    """Whether a cancelled attempt is the last. One that timed out, or whose worker shuts down, is not."""
+    details = activity.cancellation_details()
+    if details is None or details.cancel_requested:
+        return details is not None
+    return details.not_found and await _session_is_over()
+
+
+async def _session_is_over() -> bool:
+    """Whether the calling workflow has ended. If that is unknown, another attempt may follow."""
+    info = activity.info()
+    if info.workflow_id is None:
+        return False
+    try:
+        caller = await describe(activity.client(), info.workflow_id, info.workflow_run_id or "", _DESCRIBE_TIMEOUT)
+    except RPCError:
+        return False
+    return not is_open(caller.workflow_execution_info)
+
+
+@asynccontextmanager
+async def open_journal() -> AsyncGenerator[Journal]:
+    """Open the running activity's journal, whose entry the activity's heartbeats repeat."""
+    info = activity.info()
+    before = Entry.model_validate(info.heartbeat_details[0]) if info.heartbeat_details else Entry()
+    entry = before.model_copy(update={"live": None})
+    # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
+    step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
+    handle = activity.client().get_async_activity_handle(task_token=info.task_token)
+    opened = Journal(handle, _unrecorded.find(step) or entry, step)
+    try:
+        yield opened
+    except ApplicationError:
+        await opened.clean_up()
+        raise
+    await opened.clean_up()

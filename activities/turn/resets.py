@@ -1,0 +1,152 @@
+"""Results from before a `workflow reset`: paid turns are not paid again, running children are not started again.
+
+A reset starts a new run from the middle of an old one. The history of the old run still holds every later call, with
+its request and its result.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+from temporalio import activity
+from temporalio.api.enums.v1 import WorkflowTaskFailedCause
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
+from temporalio.service import RPCError
+
+from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
+from activities.turn.contracts import TurnRequest, TurnResult
+from chargehand.visibility import describe, result_of
+from chargehand.wire import ActivityType, ErrorType
+
+_MOST_RUNS: Final = 32
+"""Runs whose discarded turns this worker caches."""
+
+
+@dataclass
+class DiscardedTurn:
+    """A model turn of a run that a reset has ended."""
+
+    request: TurnRequest
+    result: TurnResult | None = None
+    """None if the call was running when the run ended."""
+
+    def matches(self, request: TurnRequest) -> bool:
+        """Whether it was asked the same; how much the model may write depends on what the ledger then holds."""
+        same = {"after_reset": True, "max_output_tokens": request.max_output_tokens}
+        return self.request.model_copy(update=same) == request
+
+
+class DiscardedTurns:
+    """Finds the turns that earlier runs of a workflow took at the same step."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, Mapping[str, DiscardedTurn]] = OrderedDict()
+
+    async def at_this_step(self) -> DiscardedTurn | None:
+        """Find the running activity in the runs before the reset; None if they did not reach it."""
+        info = activity.info()
+        run_id = info.workflow_run_id or ""
+        if run_id not in self._found:
+            self._found[run_id] = await _discarded(activity.client(), info.workflow_id or "", run_id)
+            if len(self._found) > _MOST_RUNS:
+                self._found.popitem(last=False)
+        return self._found[run_id].get(info.activity_id)
+
+
+async def _discarded(client: Client, workflow_id: str, run_id: str) -> dict[str, DiscardedTurn]:
+    """Collect the turns of all runs before the newest reset, the latest of each step."""
+    turns: dict[str, DiscardedTurn] = {}
+    base: str | None = run_id
+    while base is not None:
+        run, base = base, None
+        handle = client.get_workflow_handle(workflow_id, run_id=run)
+        scheduled: dict[int, str] = {}
+        found: dict[str, DiscardedTurn] = {}
+        async for event in _events(handle):
+            if event.HasField("workflow_task_failed_event_attributes"):
+                failed = event.workflow_task_failed_event_attributes
+                if failed.cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW:
+                    base = failed.base_run_id
+            elif run != run_id:
+                await _read_event(client, event, scheduled, found)
+        turns = found | turns
+    return turns
+
+
+async def _events(handle: WorkflowHandle[object, object]) -> AsyncIterator[HistoryEvent]:
+    try:
+        async for event in handle.fetch_history_events():
+            yield event
+    except RPCError as error:
+        raise ApplicationError(f"The run before the reset cannot be read: {error.message}") from error
+
+
+async def _read_event(
+    client: Client, event: HistoryEvent, scheduled: dict[int, str], found: dict[str, DiscardedTurn]
+) -> None:
+    if event.HasField("activity_task_scheduled_event_attributes"):
+        scheduled_event = event.activity_task_scheduled_event_attributes
+        if scheduled_event.activity_type.name == ActivityType.TAKE_TURN:
+            [request] = await client.data_converter.decode(list(scheduled_event.input.payloads), [TurnRequest])
+            scheduled[event.event_id] = scheduled_event.activity_id
+            found[scheduled_event.activity_id] = DiscardedTurn(request)
+    elif event.HasField("activity_task_completed_event_attributes"):
+        completed = event.activity_task_completed_event_attributes
+        if completed.scheduled_event_id in scheduled:
+            [result] = await client.data_converter.decode(list(completed.result.payloads), [TurnResult])
+            found[scheduled[completed.scheduled_event_id]].result = result
+    elif event.HasField("activity_task_failed_event_attributes"):
+        # The workflow charged its cost before it continued.
+        found.pop(scheduled.get(event.activity_task_failed_event_attributes.scheduled_event_id, ""), None)
+
+
+def reuse(earlier: DiscardedTurn) -> TurnResult:
+    """Return the result of the same turn before the reset, which is already paid.
+
+    Raises:
+        ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
+    """
+    if earlier.result is None:
+        raise ApplicationError(
+            "A reset ended the run that made this call; whether the provider charged for it is not known.",
+            type=ErrorType.ATTEMPT_LOST,
+            non_retryable=True,
+        )
+    return earlier.result
+
+
+class RunningDuplicateActivities:
+    """Waits for children that a run before a reset started."""
+
+    @activity.defn(name=ActivityType.AWAIT_DUPLICATE)
+    async def await_duplicate(self, request: RunningDuplicateRequest) -> RunningDuplicate:
+        """Wait for the end of a child of an earlier run of the same workflow."""
+        client, info = activity.client(), activity.info()
+        handle = client.get_workflow_handle(request.workflow_id)
+        parent = (await describe(client, request.workflow_id)).workflow_execution_info.parent_execution
+        if parent.workflow_id != info.workflow_id or parent.run_id == info.workflow_run_id:
+            return RunningDuplicate(ended="duplicate")
+        try:
+            result: JsonValue = await result_of(handle)
+        except WorkflowFailureError as error:
+            return _failed_end(error.cause)
+        except BaseException:
+            await handle.cancel()
+            raise
+        return RunningDuplicate(ended="completed", result=result)
+
+
+def _failed_end(cause: BaseException) -> RunningDuplicate:
+    match cause:
+        case CancelledError():
+            return RunningDuplicate(ended="cancelled")
+        case TerminatedError():
+            return RunningDuplicate(ended="terminated")
+        case ApplicationError():
+            return RunningDuplicate(ended="failed", message=cause.message)
+        case _:
+            return RunningDuplicate(ended="failed", message=str(cause))

@@ -1,0 +1,136 @@
+"""The retry policy of paid calls: whether an attempt may call the provider, and what follows a failure.
+
+A failure that was certainly not billed is retried by Temporal until the activity's time is up, however often it comes.
+One that may have been billed goes back to the workflow, which charges it before it repeats the call; the third ends the
+turn. Which is which, is decided in `activities.models.failures`.
+"""
+
+import logging
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from temporalio import activity
+from temporalio.client import AsyncActivityCancelledError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from activities.models.failures import ProviderError
+from activities.turn.journal import Entry, Journal
+from chargehand.wire import ErrorType
+
+_logger = logging.getLogger("chargehand.turns")
+
+BILLED_FAILURES: Final = 3
+"""Failures that may have been billed after which a turn is given up."""
+_LONGEST_PAUSE: Final = timedelta(seconds=30)
+
+
+class Freshness:
+    """Detects attempts that may have timed out on the server, for example while their process was suspended.
+
+    Compares the server's clock with this host's. Clock skew causes at most a needless check: the server's answer
+    decides.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._least_age = timedelta()
+
+    def is_doubtful(self, started: datetime, patience: timedelta) -> bool:
+        """Tell whether an attempt that started at `started` must check with the server before it pays.
+
+        Args:
+            started: by the server's clock.
+            patience: the heartbeat timeout.
+        """
+        age = self._now() - started
+        # Below zero only if this clock is behind the server's, by at least so much.
+        self._least_age = min(self._least_age, age)
+        half = patience / 2
+        return self._least_age < -half or age - self._least_age > half
+
+
+async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
+    """Refuse to pay in an attempt that has timed out on the server: another attempt pays.
+
+    Raises:
+        ApplicationError: `AttemptLost`, which the server ignores, as it would ignore a result.
+    """
+    info = activity.info()
+    if info.heartbeat_timeout is None or not freshness.is_doubtful(info.started_time, info.heartbeat_timeout):
+        return
+    try:
+        await record.confirm()
+    except (AsyncActivityCancelledError, RPCError) as error:
+        raise _attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.") from error
+
+
+def refuse_after_lost_attempt(entry: Entry) -> None:
+    """Return to the workflow after a lost attempt: its ledger must charge that attempt before the call is repeated.
+
+    A provider's background job is resumed instead, which costs nothing.
+    """
+    if entry.provider_job:
+        return
+    if activity.info().attempt - 1 > entry.unbilled_failures:
+        raise _attempt_lost(
+            "A worker was lost while it made this call; whether the provider charged for it is not known."
+        )
+
+
+Pause = Callable[[int], timedelta]
+"""How long to wait after the nth failure, if the provider did not say."""
+
+
+async def decide_retry(failure: ProviderError, record: Journal, billed_before: int, pause: Pause) -> ApplicationError:
+    """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
+
+    Args:
+        failure: what happened.
+        record: counts the failures that were not billed.
+        billed_before: failures of this turn that may have been billed, which the workflow has charged.
+        pause: how long to wait, if the provider does not say.
+    """
+    if failure.fault.possibly_billed:
+        # A final failure uses up all that are allowed.
+        count = BILLED_FAILURES if failure.is_final else billed_before + 1
+        return _outcome_unknown(failure.message, count, (failure.retry_after or pause(count)).total_seconds())
+    if failure.is_final:
+        return ApplicationError(failure.message, failure.fault, type=failure.kind, non_retryable=True)
+    count = record.entry.unbilled_failures + 1
+    await record.record(Entry(unbilled_failures=count))
+    wait = failure.retry_after or pause(count)
+    return ApplicationError(failure.message, failure.fault, type=failure.kind, next_retry_delay=wait)
+
+
+def pause_after(failures: int) -> timedelta:
+    """Back off exponentially after a provider's error: 1 s, 2 s, 4 s, up to 30 s.
+
+    A jitter of 10 % keeps many sessions from retrying at once.
+    """
+    whole = min(timedelta(seconds=2 ** min(failures - 1, 10)), _LONGEST_PAUSE)
+    return whole * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
+
+
+def _attempt_lost(message: str) -> ApplicationError:
+    return ApplicationError(message, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
+
+
+def _outcome_unknown(message: str, failures: int, wait_seconds: float) -> ApplicationError:
+    return ApplicationError(message, failures, wait_seconds, type=ErrorType.OUTCOME_UNKNOWN, non_retryable=True)
+
+
+def fault_before_paying(error: Exception) -> ApplicationError:
+    """Build the error for a bug of ours before a call was sent; a retry would meet the same bug."""
+    _logger.error("a model call could not be prepared", exc_info=error)
+    message = f"This worker could not prepare a model call ({type(error).__name__}); its log says why."
+    return ApplicationError(message, type=ErrorType.INTERNAL, non_retryable=True)
+
+
+def fault_while_paying(error: Exception) -> ApplicationError:
+    """Build the error for a bug of ours around a call that may have been charged: it is not repeated."""
+    _logger.error("a model's adapter failed", exc_info=error)
+    message = f"This worker failed around a model call ({type(error).__name__}); its log says why."
+    return _outcome_unknown(message, BILLED_FAILURES, 0.0)

@@ -1,0 +1,246 @@
+"""From settings to activities: the settings choose adapters, and the activities are built on top of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from activities.backends import Choice, SettingsError, secret
+from activities.contracts.tool import Tool, acting_tools, tool_capabilities
+from activities.crews.files import load_crews, mcp_declarations
+from activities.crews.versions import CrewVersions
+from activities.documents.artifacts import Artifacts
+from activities.documents.cleanup import keep_swept
+from activities.documents.library import DocumentLibrary
+from activities.documents.registry import (
+    CACHES,
+    artifact_store,
+    conversation_store,
+    crew_store,
+    document_downloads,
+    document_library,
+    require_writable,
+)
+from activities.documents.verification import VerificationActivities
+from activities.mcp.registry import mcp_tools
+from activities.models.registry import build_models, model_backend, name_models
+from activities.opening.activity import SessionActivities
+from activities.opening.backlogs import BacklogActivities
+from activities.opening.listing import Listing
+from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
+from activities.tape.registry import Traffic, choose_tape, with_tape
+from activities.tenants import Ledgers, TenantActivities, load_tenants
+from activities.tools.code.registry import CODE
+from activities.tools.code_review.activity import CodeReviewActivities
+from activities.tools.code_review.change import ChangeReader
+from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
+from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
+from activities.tools.search.protocol import WarmsUp
+from activities.tools.search.registry import SEARCH
+from activities.turn.activity import TurnActivities
+from activities.turn.conversations import Conversations
+from activities.turn.resets import RunningDuplicateActivities
+from activities.turn.tool_use import ToolActivities
+from activities.webhooks import WebhookActivities, WebhookRules, read_secret
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.settings import encryption_from
+from chargehand.plugins import installed
+from worker.settings import Settings
+
+_SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
+
+
+def choose(settings: Settings) -> dict[str, Choice]:
+    """Choose the adapter of each backend, by the name of the backend.
+
+    Raises:
+        SettingsError: some cannot be chosen; the message names all of their settings.
+    """
+    (model,), (search,), (code,), *added = _choose_each(
+        lambda: [model_backend(settings).choose(settings)],
+        lambda: [SEARCH.choose(settings)],
+        lambda: [CODE.choose(settings)],
+        *(partial(extension.load_function(), settings) for extension in installed().choices),
+    )
+    choices = (
+        model,
+        search,
+        code,
+        choose_pages(search),
+        choose_own_tools(installed().tools, TOOL_NAMES),
+        choose_charts(),
+        Choice("documents", "embedded parsers", "always"),
+        Choice("data", "duckdb", "always"),
+        Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
+        if settings.encryption_key_id
+        else Choice("encryption", "none", "no CHARGEHAND_ENCRYPTION_KEY_ID: Temporal stores payloads as they are"),
+        Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
+        if settings.storage and settings.storage != "off"
+        else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
+        *choose_tape(settings),
+        *chain.from_iterable(added),
+    )
+    return {choice.backend: choice for choice in choices}
+
+
+def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Choice]]:
+    chosen: list[Sequence[Choice]] = []
+    problems: list[str] = []
+    for choose_one in choosing:
+        try:
+            chosen.append(choose_one())
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError(" ".join(problems))
+    return chosen
+
+
+async def compose(
+    settings: Settings,
+    environment: Mapping[str, str],
+    closing: AsyncExitStack,
+    wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+) -> Sequence[Callable[..., object]]:
+    """Build the adapters that the settings choose, and the activities on top of them.
+
+    MCP servers get their variables from `environment`. `wrap` puts something between adapters and activities:
+    evaluations count what passes, and let others answer.
+    """
+    require_writable(settings.state_dir)
+    chosen = choose(settings)
+    keys = encryption(settings)
+    store = artifact_store(settings, keys)
+    library = document_library(settings, store)
+    conversations = Conversations(conversation_store(settings, store, keys))
+    caches = [settings.state_dir / name for name in CACHES]
+    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
+    closing.callback(sweeping.cancel)
+    tools = await open_tools(settings, chosen, library, store, closing)
+    folders = crew_folders(settings)
+    mcp = await mcp_tools(
+        mcp_declarations(folders), environment, closing, taken=tools, start=settings.tape_replay is None
+    )
+    tools |= mcp
+    models = build_models(settings, chosen["model"].adapter, closing)
+    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
+    models, tools = traffic.models, traffic.tools
+    shared = {name: tool for name, tool in tools.items() if name not in mcp}
+    loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    takes_turns = not settings.roles.isdisjoint({"sessions", "models"})
+    models = name_models(models, loaded.values()) if takes_turns else models
+    has_all_tools = takes_turns or "tools" in settings.roles
+    tools = tools if has_all_tools else {name: tools[name] for name in SANDBOXED if name in tools}
+    crews = CrewVersions(
+        loaded,
+        tools,
+        models.cards if takes_turns else None,
+        crew_store(settings, store, keys),
+        models.named,
+        has_all_tools=has_all_tools,
+    )
+    if takes_turns:
+        await models.until_connected()
+    changes = ChangeReader(library)
+    closing.push_async_callback(changes.close)
+    sessions = SessionActivities(
+        crews,
+        tools,
+        settings.ceilings,
+        turns_queue(settings),
+        library,
+        settings.output_tokens,
+        stores_payloads=settings.storage not in {None, "off"},
+        webhooks=(webhooks := webhook_rules(settings)),
+        listing=Listing(),
+        tool_queues=tool_queues(settings.task_queue, settings.queues),
+        ledgers=ledgers(settings),
+    )
+    return [
+        sessions.open_session,
+        sessions.add_agents,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
+        ToolActivities(crews, tools, library).use_tool,
+        ToolActivities(crews, tools, library).check_call,
+        RunningDuplicateActivities().await_duplicate,
+        BacklogActivities().read_backlog,
+        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
+        CodeReviewActivities(changes, store).write_review,
+        WebhookActivities(webhooks).call_webhook,
+        TenantActivities().find_ended,
+    ]
+
+
+async def open_tools(
+    settings: Settings,
+    chosen: Mapping[str, Choice],
+    library: DocumentLibrary,
+    store: Artifacts,
+    closing: AsyncExitStack,
+) -> dict[str, Tool]:
+    search = SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing)
+    if isinstance(search, WarmsUp):
+        await search.warm_up()
+    tools = build_tools(
+        search=search,
+        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        library=library,
+        artifacts=store,
+        page_hosts=settings.page_hosts,
+        closing=closing,
+    )
+    return tools | await open_own_tools(find_own_tools(installed().tools, tools), settings.max_activities, closing)
+
+
+def crew_folders(settings: Settings) -> list[Path]:
+    return [_SHIPPED_CREWS, *installed().crews, *([settings.crews] if settings.crews else [])]
+
+
+def encryption(settings: Settings) -> Encryption | None:
+    """Build the encryption of payloads, documents and conversations; None if it is off."""
+    keys = secret(settings.encryption_keys) or None
+    return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
+
+
+def webhook_rules(settings: Settings) -> WebhookRules:
+    """Build the rules of webhooks.
+
+    Raises:
+        SettingsError: the secret is not what it says it is.
+    """
+    try:
+        return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
+    except ValueError as error:
+        raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
+
+
+def ledgers(settings: Settings) -> Ledgers:
+    """Read the tenants' limits, which their ledgers keep.
+
+    Raises:
+        SettingsError: the file is missing or wrong.
+    """
+    return Ledgers(load_tenants(settings.tenants), settings.task_queue)
+
+
+def turns_queue(settings: Settings) -> str | None:
+    """Return the task queue of model turns, if they have their own: a rate limit applies to a whole queue."""
+    is_separate = settings.requests_per_second or "models" in settings.queues
+    return queue_name(settings.task_queue, "models") if is_separate else None
+
+
+def activity_slots(settings: Settings) -> dict[str, int]:
+    """Return how many activities this worker makes at once, by the task queues that it serves."""
+    turns, roles, queues = turns_queue(settings), settings.roles, settings.queues
+    slots = {settings.task_queue: settings.max_activities} if "sessions" in roles else {}
+    if turns and "models" in roles:
+        slots[turns] = queues.get("models", settings.max_activities)
+    kinds: tuple[Kind, ...] = ("tools", "sandboxes")
+    for kind in kinds:
+        if kind in queues and kind in roles:
+            slots[queue_name(settings.task_queue, kind)] = queues[kind]
+    return slots

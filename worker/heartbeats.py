@@ -1,0 +1,131 @@
+"""Sends the heartbeats of running activities.
+
+They begin before anything else is done for an activity. They are sent by the event loop. While something blocks it, a
+thread of the process sends them instead, so that the server does not take a busy worker for a lost one and repeat its
+work.
+"""
+
+import asyncio
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio import activity, workflow
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    StartActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin
+from worker.slots import PacedSlots
+
+_ITERATIONS: Final = 10
+"""Iterations of the event loop in which the SDK sends an activity's result."""
+
+
+def heartbeat_throttle(timeout: timedelta) -> timedelta:
+    """Return how far apart the SDK sends the heartbeats of an activity at least, however many there are."""
+    return timedelta(seconds=LIVE_SECONDS) * (timeout / HEARTBEAT_TIMEOUT)
+
+
+class _Pacemaker(threading.Thread):
+    """The thread that sends heartbeats for activities whose event loop is late."""
+
+    def __init__(self) -> None:
+        super().__init__(name="heartbeats", daemon=True)
+        self.pulses: set[Pulse] = set()
+
+    def run(self) -> None:
+        asyncio.run(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS / 2)
+            late = [pulse for pulse in tuple(self.pulses) if pulse.is_late and not pulse.is_over]
+            await asyncio.gather(*(pulse.send_beside() for pulse in late))
+
+
+_starting: Final = threading.Lock()
+_pacemakers: Final[list[_Pacemaker]] = []
+"""One per process, from the first activity on."""
+
+
+def _pacemaker() -> _Pacemaker:
+    with _starting:
+        if not _pacemakers:
+            _pacemakers.append(_Pacemaker())
+            _pacemakers[0].start()
+    return _pacemakers[0]
+
+
+class Heartbeats(Interceptor):
+    """Sends heartbeats from an activity's begin until the SDK has sent its result."""
+
+    def __init__(self, slots: PacedSlots) -> None:
+        """Tell the worker's slots when an activity begins."""
+        self._slots = slots
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
+        """Return the interceptor of activities."""
+        return _BeatingActivities(next, self._slots)
+
+
+class _BeatingActivities(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, slots: PacedSlots) -> None:  # noqa: A002  # the SDK's own name
+        super().__init__(next)
+        self._slots = slots
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # the SDK's own name
+        if activity.info().is_local:
+            return await super().execute_activity(input)
+        waited = self._slots.begin(activity.info().started_time)
+        pulse, pulses = begin(waited), _pacemaker().pulses
+        pulses.add(pulse)
+        sending = asyncio.create_task(pulse.send())
+        try:
+            return await super().execute_activity(input)
+        finally:
+            sending.cancel()
+            _forget_later(pulses, pulse, _ITERATIONS)
+
+
+def _forget_later(pulses: set[Pulse], pulse: Pulse, iterations: int) -> None:
+    if iterations:
+        asyncio.get_running_loop().call_soon(_forget_later, pulses, pulse, iterations - 1)
+    else:
+        pulses.remove(pulse)
+
+
+class SetHeartbeatTimeout(Interceptor):
+    """Sets another heartbeat timeout of activities, where heartbeats cost money or the network is slow.
+
+    Timeouts are not compared in a replay, so a worker may start with another one.
+    """
+
+    def __init__(self, timeout: timedelta) -> None:
+        self._timeout = timeout
+
+    def workflow_interceptor_class(
+        self,
+        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the interceptor of workflows."""
+        timeout = self._timeout
+
+        class Outbound(WorkflowOutboundInterceptor):
+            def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002  # as above
+                if input.heartbeat_timeout is not None:
+                    return super().start_activity(replace(input, heartbeat_timeout=timeout))
+                return super().start_activity(input)
+
+        class Inbound(WorkflowInboundInterceptor):
+            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+                super().init(Outbound(outbound))
+
+        return Inbound

@@ -1,0 +1,171 @@
+"""One worker process: connect, compose, poll until told to stop."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+from temporalio.client import Client, Plugin
+from temporalio.converter import DataConverter
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
+from temporalio.worker import Interceptor
+
+from activities.backends import SettingsError
+from activities.metrics import BUCKETS
+from chargehand.connecting import grpc_compression
+from chargehand.converter import data_converter
+from chargehand.payloads.settings import storage_from
+from chargehand.plugins import installed
+from chargehand.search_attributes import missing_attributes
+from worker.composition import activity_slots, compose, encryption, ledgers
+from worker.health import health_file
+from worker.logs import SDK_LOGGING
+from worker.server_gauges import measure_server
+from worker.settings import Settings
+from worker.takeover import RunningActivities, take_over
+from worker.watchdog import watch_event_loop
+from worker.workers import build_tool_workers, build_turns_worker, build_worker
+
+_logger = logging.getLogger("chargehand.worker")
+
+
+async def run(settings: Settings, announce: Callable[[], None], member: int | None = None) -> None:
+    """Poll until SIGTERM or SIGINT, then let in-flight calls finish within the grace period; announce the polling.
+
+    A member of a group of processes has a number.
+    """
+    if not settings.artifacts:
+        os.umask(0o077)  # whatever is written below the state directory is for this user alone
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    runtime = build_runtime(settings)
+    async with AsyncExitStack() as closing:
+        watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
+        closing.callback(watching.cancel)
+        activities = await compose(settings, os.environ, closing)
+        client = await _connected(settings, stop, runtime, _client_plugins(settings, closing))
+        if client is None:
+            return
+        if settings.metrics_address:
+            measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
+            closing.callback(asyncio.create_task(measuring).cancel)
+        async with polling(client, settings, activities, member):
+            announce()
+            await stop.wait()
+
+
+@asynccontextmanager
+async def polling(
+    client: Client, settings: Settings, activities: Sequence[Callable[..., object]], member: int | None = None
+) -> AsyncGenerator[None]:
+    """Poll for work; on leaving, let in-flight calls finish within the grace period."""
+    async with AsyncExitStack() as running:
+        await take_over(client, settings.state_dir)
+        listed = _list_activities(settings, running)
+        workers = [
+            build_worker(client, settings, activities, interceptors=listed) if "sessions" in settings.roles else None,
+            build_turns_worker(client, settings, activities, interceptors=listed),
+            *build_tool_workers(client, settings, activities, interceptors=listed),
+        ]
+        await _warn_if_unlisted(client)
+        if settings.tenants is not None:
+            with suppress(RPCError):  # sessions that begin bring the limits, too
+                await ledgers(settings).announce_limits(client)
+        for worker in filter(None, workers):
+            await running.enter_async_context(worker)
+        healthy = health_file(settings.health_file, member=member, members=settings.processes)
+        await running.enter_async_context(healthy)
+        yield
+
+
+def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[Interceptor]:
+    """List what runs for the next worker of this host, where the state directory can hold that."""
+    try:
+        listed = RunningActivities(settings.state_dir)
+    except OSError as error:
+        _logger.warning("running activities cannot be listed", extra={"problem": error.strerror})
+        return ()
+    closing.callback(listed.close)
+    return (listed,)
+
+
+async def _warn_if_unlisted(client: Client) -> None:
+    """Log which search attributes of sessions the namespace lacks; sessions run without them."""
+    with suppress(RPCError):
+        if missing := await missing_attributes(client):
+            _logger.warning(
+                "search attributes are missing: sessions can be listed, but not by state, crew or tenant; "
+                "register them with `chargehand setup`",
+                extra={"missing": list(missing)},
+            )
+
+
+@asynccontextmanager
+async def serving(client: Client, settings: Settings) -> AsyncGenerator[None]:
+    """Run a worker on a client of another program's, whose payloads it converts as Chargehand does."""
+    async with AsyncExitStack() as closing:
+        activities = await compose(settings, os.environ, closing)
+        config = client.config()
+        config["data_converter"] = converter(settings, client.namespace)
+        async with polling(Client(**config), settings, activities):
+            announce_polling(settings)
+            yield
+
+
+def build_runtime(settings: Settings) -> Runtime:
+    """Build the SDK's runtime, which keeps its metrics and logs.
+
+    Raises:
+        SettingsError: the address of the metrics cannot be used.
+    """
+    prometheus = None
+    if settings.metrics_address:
+        prometheus = PrometheusConfig(
+            bind_address=settings.metrics_address, durations_as_seconds=True, histogram_bucket_overrides=BUCKETS
+        )
+    try:
+        return Runtime(telemetry=TelemetryConfig(logging=SDK_LOGGING, metrics=prometheus))
+    except (ValueError, RuntimeError) as error:
+        raise SettingsError(
+            f"CHARGEHAND_METRICS_ADDRESS: {settings.metrics_address} cannot be used: {error}"
+        ) from error
+
+
+def converter(settings: Settings, namespace: str) -> DataConverter:
+    storage = storage_from(settings.storage, namespace, settings.storage_threshold, results=settings.storage_results)
+    return data_converter(encryption(settings), storage)
+
+
+def _client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
+    return [each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)]
+
+
+async def _connected(
+    settings: Settings, stop: asyncio.Event, runtime: Runtime, plugins: Sequence[Plugin]
+) -> Client | None:
+    """Connect, however long the server takes to come up; None if the worker is told to stop first."""
+    options = ClientConfig.load_client_connect_config()
+    compression = grpc_compression(options.get("target_host"))
+    payloads = converter(settings, options.get("namespace") or "default")
+    delay = 0.05
+    while not stop.is_set():
+        try:
+            return await Client.connect(
+                **options, grpc_compression=compression, data_converter=payloads, runtime=runtime, plugins=plugins
+            )
+        except RuntimeError as error:
+            _logger.warning("no Temporal server yet", extra={"problem": str(error)})
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), delay)
+        delay = min(delay * 2, 5.0)
+    return None
+
+
+def announce_polling(settings: Settings) -> None:
+    _logger.info("worker polls", extra={"task_queue": settings.task_queue})

@@ -1,0 +1,53 @@
+"""What the worker program tells of its own settings and crews, as JSON, for commands to show."""
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from activities.backends import Choice, SettingsError
+from activities.contracts.tool import acting_tools, tool_capabilities
+from activities.crews.files import check_crews, mcp_declarations
+from activities.documents.registry import artifact_store, document_library
+from activities.mcp.registry import examine
+from activities.tools.code.registry import CODE
+from activities.tools.registry import absent_tools
+from worker.composition import choose, crew_folders, encryption, open_tools
+from worker.settings import Settings
+
+
+async def explain(settings: Settings, environment: Mapping[str, str]) -> int:
+    """Print the chosen adapters, and why, as JSON."""
+    chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
+    servers = await examine(mcp_declarations(crew_folders(settings)), environment)
+    active = [vars(choice) for choice in (*chosen, *servers)]
+    report = {"active": active, "task_queue": settings.task_queue}
+    sys.stdout.write(json.dumps(report) + "\n")
+    return 0
+
+
+async def _tested(settings: Settings, choice: Choice) -> Choice:
+    """Run the self-test of a sandbox that a worker would refuse to start with."""
+    if choice.adapter != "bubblewrap":
+        return choice
+    try:
+        async with AsyncExitStack() as closing:
+            runner = await CODE.builder(settings, choice.adapter)(settings, closing)
+    except SettingsError as error:
+        return replace(choice, problem=str(error))
+    why = f"{choice.why}; its self-test passes on this host for {' and '.join(runner.languages)}"
+    return replace(choice, why=why)
+
+
+async def list_crews(settings: Settings, file: Path) -> int:
+    """Check a crew file, or without one every crew that there is, and print one result per line; 1 if one is wrong."""
+    chosen = choose(settings)
+    store = artifact_store(settings, encryption(settings))
+    async with AsyncExitStack() as closing:
+        tools = await open_tools(settings, chosen, document_library(settings, store), store, closing)
+        known = tool_capabilities(tools), absent_tools(chosen), acting_tools(tools)
+        checks = list(check_crews(crew_folders(settings), None if file == Path() else file, *known))
+    sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
+    return 1 if any(check.problem for check in checks) else 0

@@ -1,0 +1,240 @@
+"""Everything that an operator can set. Only `worker_main.py` reads it from the environment."""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from types import new_class
+from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
+
+from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from activities.backends import ENVIRONMENT_PREFIX, secret
+from activities.documents.registry import DocumentSettings
+from activities.heartbeat import HEARTBEAT_TIMEOUT, LONGEST_HEARTBEAT_TIMEOUT
+from activities.models.registry import ModelSettings
+from activities.queues import ROLES, Kind, Role
+from activities.tape.registry import TapeSettings
+from activities.tools.code.registry import CodeSettings
+from activities.tools.search.registry import SearchSettings
+from activities.webhooks import read_secret
+from chargehand.contracts import Limits
+from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.plugins import installed
+from chargehand.wire import TASK_QUEUE
+from worker.logs import LogFormat
+
+_TURNS_WITH_STORAGE: Final = 1_000
+_TURNS_WITHOUT_STORAGE: Final = 100
+"""Keeps the largest histories within a quarter of Temporal's 50 MiB: docs/how-to/changing-a-workflow.md, Sizes."""
+_HEARTBEAT_SECONDS: Final = int(HEARTBEAT_TIMEOUT.total_seconds())
+_MOST_HEARTBEAT_SECONDS: Final = int(LONGEST_HEARTBEAT_TIMEOUT.total_seconds())
+_PORTS: Final = 65_536
+_Part = TypeVar("_Part", bound=BaseSettings)
+
+
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
+    """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
+
+    The settings of a backend stand in its own `registry.py`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, populate_by_name=True, extra="ignore", use_attribute_docstrings=True
+    )
+
+    task_queue: str = Field(default=TASK_QUEUE, max_length=200, pattern=r"^\S+$")
+    """Task queue of the workers and their clients."""
+    crews: DirectoryPath | None = None
+    """A folder of crew files; they add to the crews that come with Chargehand, and replace those of the same name."""
+    ceilings: Limits = Limits(
+        max_turns=_TURNS_WITHOUT_STORAGE,
+        budget_usd=Decimal(50),
+        max_parallel=20,
+        max_rounds=250,
+        max_reviews=6,
+        deadline=timedelta(hours=6),
+        subtask_deadline=timedelta(hours=1),
+    )
+    """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    tenants: Path | None = None
+    """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
+    queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
+    """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
+    object of `models`, `tools` and `sandboxes`."""
+    roles: frozenset[Role] = ROLES
+    """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
+    max_activities: int = Field(default=100, ge=1, le=1_000)
+    """Model turns and tool calls at the same time in each worker process."""
+    heartbeat_timeout: int = Field(default=_HEARTBEAT_SECONDS, ge=_HEARTBEAT_SECONDS, le=_MOST_HEARTBEAT_SECONDS)
+    """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,
+    and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
+    processes: int = Field(default=1, ge=1, le=64)
+    """Worker processes on this host, one for each core that they may use."""
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
+    which may be internal and without TLS."""
+    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
+    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+    caller_key: SecretStr | None = Field(default=None, min_length=32)
+    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
+    more, such as those of `openssl rand -base64 32`."""
+    encryption_keys: SecretStr | None = None
+    """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
+    encryption_key_id: str | None = None
+    """The key that encrypts new payloads; encryption is on if this and the keys are set."""
+    encryption_accept_plain: bool = False
+    """Whether unencrypted payloads are read too, while sessions that began without encryption still run."""
+    storage: str | None = None
+    """Where large payloads are stored instead of in the history: a location as for `artifacts`, or `off`."""
+    storage_threshold: int | None = Field(default=None, ge=0)
+    """The size in bytes above which a payload is large."""
+    storage_results: bool = False
+    """Whether reports and answers to queries and updates are stored there too; clients then need the same storage."""
+    deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/-]{1,200}$")
+    """The Worker Deployment of this worker; with `build_id` it turns Worker Versioning on."""
+    build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
+    """The build of this worker; sessions stay on the build that they began on."""
+    metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
+    """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
+    processes, each has the next port."""
+    health_file: Path | None = None
+    """A file that this worker touches every five seconds while it polls, for health checks; none by default. Of several
+    processes, all have to poll."""
+    log_format: LogFormat = "auto"
+    """`json`, one record a line, or `text`; by default text on a terminal and JSON elsewhere."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Least level that is logged; at DEBUG the log has text of users, models and documents."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # the library's own name
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment, where a JSON object has each key once."""
+        return init_settings, _Environment(settings_cls)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _are_readable(cls, value: Any) -> Any:
+        if isinstance(value, _Unreadable):
+            raise ValueError(value.problem)  # a problem of the value, reported with the others'
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
+        try:
+            read_secret(secret(given))
+        except ValueError as error:
+            raise ValueError("is not base64 after whsec_") from error
+        return given
+
+    @model_validator(mode="after")
+    def _builds_have_both_names(self) -> Self:
+        if bool(self.deployment) != bool(self.build_id):
+            missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
+            raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+        return self
+
+    def of_process(self, number: int) -> Self:
+        """Return the settings of one of several processes: each has its metrics at a port of its own."""
+        if not self.metrics_address:
+            return self
+        host, _, port = self.metrics_address.rpartition(":")
+        return self.model_copy(update={"metrics_address": f"{host}:{int(port) + number}"})
+
+    @model_validator(mode="after")
+    def _ports_exist(self) -> Self:
+        if self.metrics_address and int(self.metrics_address.rpartition(":")[2]) + self.processes > _PORTS:
+            raise ValueError(f"CHARGEHAND_METRICS_ADDRESS: there are not so many ports from {self.metrics_address} on")
+        return self
+
+    @model_validator(mode="after")
+    def _roles_have_queues(self) -> Self:
+        own = {*self.queues, *(["models"] if self.requests_per_second else [])}
+        if "sessions" not in self.roles and (missing := sorted(self.roles - own)):
+            raise ValueError(
+                f"CHARGEHAND_ROLES: {missing[0]} have no task queue of their own; name them in CHARGEHAND_QUEUES, "
+                "here and for the workers that do the rest"
+            )
+        if not self.roles:
+            raise ValueError("CHARGEHAND_ROLES: names nothing that this worker does; leave it out for everything")
+        return self
+
+    @model_validator(mode="after")
+    def _histories_stay_small(self) -> Self:
+        if self.storage and self.storage != "off":
+            if "ceilings" not in self.model_fields_set:
+                self.ceilings = self.ceilings.model_copy(update={"max_turns": _TURNS_WITH_STORAGE})
+        elif self.ceilings.max_turns > _TURNS_WITHOUT_STORAGE:
+            raise ValueError(
+                f"CHARGEHAND_CEILINGS: max_turns above {_TURNS_WITHOUT_STORAGE} lets a session outgrow Temporal's "
+                "limit on histories; lower it, or set CHARGEHAND_STORAGE, which stores large payloads elsewhere"
+            )
+        return self
+
+
+@cache
+def settings_type() -> type[Settings]:
+    """Return the settings with those of the plug-ins, which are base classes of it."""
+    added = [extension.load(type) for extension in installed().settings]
+    if not added:
+        return Settings
+    kept = {"model_config": Settings.model_config}  # else that of the last base counts
+    settings = new_class("Settings", (Settings, *added), exec_body=lambda body: body.update(kept))
+    return cast("type[Settings]", settings)
+
+
+def settings_of(settings: BaseSettings, part: type[_Part]) -> _Part:
+    """Return the settings of a plug-in: a part of the worker's, or its defaults if they were made without it."""
+    return settings if isinstance(settings, part) else part()
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """A value that is not JSON where it has to be."""
+
+    problem: str
+
+
+class _Environment(EnvSettingsSource):
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        if not self.field_is_complex(field) or not isinstance(value, str):
+            return super().decode_complex_value(field_name, field, value)
+        try:
+            return json.loads(value, object_pairs_hook=_each_once)
+        except json.JSONDecodeError:
+            return _Unreadable('is not JSON; write an object like {"name": 1} or a list like ["name"]')
+        except (ValueError, RecursionError) as error:
+            return _Unreadable(str(error))
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"names '{printable(name, 60)}' twice; keep one")
+    return dict(pairs)
+
+
+def describe_unusable(error: ValidationError) -> str:
+    """Describe every invalid setting by the name of its environment variable."""
+    named = (each.removeprefix("input: ") for each in describe_problems(error, settings_type()))
+    return join_problems(
+        re.sub(r"^[a-z]\w*(?=[.:])", lambda field: _in_the_environment(field[0]), each) for each in named
+    )
+
+
+def _in_the_environment(field: str) -> str:
+    known = settings_type().model_fields.get(field)
+    return f"{ENVIRONMENT_PREFIX}{field.upper()}" if known and not known.validation_alias else field
