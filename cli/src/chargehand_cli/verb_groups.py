@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from typer._click.core import Command, Context
     from typer._click.formatting import HelpFormatter
 
-_EXTRAS: Final = {"codec-server": "cli", "console": "console", "mcp": "mcp"}
+_EXTRAS: Final = {
+    **dict.fromkeys(("clean", "codec-server", "doctor", "replay"), "cli"),
+    "console": "console",
+    "mcp": "mcp",
+}
 """The extra that brings a verb of a plug-in that comes with Chargehand."""
 
 

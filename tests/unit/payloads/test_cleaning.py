@@ -15,9 +15,7 @@ from temporalio.converter import StorageDriverStoreContext
 from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
 from chargehand.payloads.cleaning import clean
-from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory
-from chargehand_cli.verbs.operate import age
 
 NOW = datetime.now(UTC)
 
@@ -97,14 +95,6 @@ async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
     )
 
     assert (done.files, done.bytes, done.kept) == (0, 0, 0)
-
-
-def test_ages_are_read() -> None:
-    """Hours, days and weeks are understood; anything else is an error with an example."""
-    assert [age(text) for text in ("12h", "30d", "4w")] == [timedelta(hours=12), timedelta(days=30), timedelta(days=28)]
-    for wrong in ("", "30", "d", "-1d", "1.5d", "30 d", "1y", "9" * 7 + "d"):
-        with pytest.raises(ProtectionSettingsError, match="12h, 30d or 4w"):
-            age(wrong)
 
 
 async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:

@@ -5,10 +5,8 @@ from chargehand_cli.verbs import (
     calls,
     crew,
     decide,
-    doctor,
     find,
     inspect,
-    operate,
     project,
     report,
     run,
@@ -24,7 +22,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
-    "Operate": (up.app, operate.app, tenants.app, setup.app, doctor.app),
+    "Operate": (up.app, tenants.app, setup.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

@@ -1,25 +1,21 @@
-"""Operate Chargehand: `replay` and `clean`."""
+"""The verb `replay`: check that the code of this machine fits the sessions of a server."""
 
 import asyncio
 import gzip
 import json
 import os
-import re
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from chargehand import SessionNotFound
-from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand.payloads.settings import protection_from
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.terminal import Exit, put, say
+from chargehand_cli.terminal import Exit, say
 from chargehand_cli.verb import AsJson, verb
 
 if TYPE_CHECKING:
@@ -29,12 +25,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_AGE: Final = re.compile(r"(\d{1,6})([hdw])")
-_UNITS: Final[Mapping[str, timedelta]] = {
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
 _REPLAYED: Final = 20
 
 
@@ -76,52 +66,6 @@ async def replay(
         if save:
             await asyncio.to_thread(_save, histories, save)
         return await _replay(connection.location, histories, namespace=client.namespace, as_json=as_json)
-
-
-@verb(app)
-async def clean(
-    connection: Connection,
-    *,
-    older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
-    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
-) -> None:
-    """Delete stored payloads, documents and files made by agents that no session on the server needs."""
-    from chargehand.payloads.cleaning import clean as clean_folders
-
-    minimum_age = age(older_than)
-    await connection.open(worker=False)
-    client = connection.chargehand.client
-    storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
-    folders = _folders_of_files(connection.location, storage.driver if storage else None)
-    done = await clean_folders(client, folders, minimum_age, delete=delete)
-    verb = "Deleted" if delete else "Would delete"
-    put(f"{verb} {done.files} files ({done.bytes:,} bytes) last used before {done.before:%Y-%m-%d %H:%M} UTC.")
-    put(f"{done.kept} files remain." if delete else f"{done.kept} files would remain. Delete with --delete.")
-
-
-def _folders_of_files(location: Location, payloads: object) -> list[Path]:
-    """List the folders of this machine that hold payloads, artifacts and crews."""
-    from chargehand.bucket import bucket_location
-    from chargehand.payloads.storage import PayloadDirectory
-
-    folders = {location.state / "artifacts", location.state / "crews"}
-    if isinstance(payloads, PayloadDirectory):
-        folders.add(payloads.folder)
-    if location.artifacts and bucket_location(location.artifacts) is None:
-        folders.add(Path(location.artifacts).absolute())
-    return sorted(folders)
-
-
-def age(text: str) -> timedelta:
-    """Read `12h`, `30d` or `4w`.
-
-    Raises:
-        ProtectionSettingsError: the text has another format.
-    """
-    found = _AGE.fullmatch(text)
-    if not found:
-        raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")
-    return int(found[1]) * _UNITS[found[2]]
 
 
 async def _newest(client: "Client", limit: int | None, *, only_running: bool) -> AsyncIterator[str]:

@@ -18,7 +18,7 @@ from tests.environment import open_environment
 from tests.scripted_model import Script, topics
 from worker.replay import Replayed, replay
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[5]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})
 
 

@@ -16,12 +16,12 @@ from chargehand import NotReachable
 from chargehand.environment import describe_unknown
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded import last_lines
-from chargehand_cli.findings import Findings
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
 from chargehand_cli.worker_settings import WrongSettings
+from chargehand_plugins.operations.findings import Findings
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -45,7 +45,7 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
     """Check everything that a session needs; problems are findings, not errors."""
     from temporalio.service import RPCError
 
-    from chargehand_cli.stuck_sessions import check_sessions
+    from chargehand_plugins.operations.stuck_sessions import check_sessions
 
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
     for unknown in describe_unknown(os.environ):

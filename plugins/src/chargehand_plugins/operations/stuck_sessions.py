@@ -11,9 +11,9 @@ from shlex import quote
 from typing import TYPE_CHECKING, Final, cast
 
 from chargehand_cli.connection import Connection
-from chargehand_cli.findings import Findings
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit
+from chargehand_plugins.operations.findings import Findings
 
 if TYPE_CHECKING:
     from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
@@ -48,7 +48,7 @@ _ACTIVITY_REMEDIES: Final = {
 }
 
 
-async def check_sessions(connection: Connection, findings: "Findings") -> None:
+async def check_sessions(connection: Connection, findings: Findings) -> None:
     """Report stuck sessions and subtasks, which look like running ones everywhere else."""
     from chargehand.visibility import OPEN, list_executions
     from chargehand.wire import WorkflowType

@@ -23,9 +23,9 @@ from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import LocationOptions
-from chargehand_cli.stuck_sessions import check_sessions
 from chargehand_cli.terminal import Exit
-from chargehand_cli.verbs.doctor import Findings, examine
+from chargehand_plugins.operations.doctor import Findings, examine
+from chargehand_plugins.operations.stuck_sessions import check_sessions
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
@@ -149,7 +149,7 @@ async def test_what_the_server_reports_is_named_however_many_run(
     server: Client, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session with a bug is named with its cause, even if it is too old to be looked at with the newest."""
-    monkeypatch.setattr("chargehand_cli.stuck_sessions._MAX_CHECKED", 1)
+    monkeypatch.setattr("chargehand_plugins.operations.stuck_sessions._MAX_CHECKED", 1)
     async with _worker(server, queue):
         broken = await _start(server, queue, "break")
         await until(lambda: _counts(server, _REPORTED, 1))
