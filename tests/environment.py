@@ -39,6 +39,7 @@ from activities.turn.tool_use import ToolActivities
 from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
+from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.settings import Settings
 from worker.workers import build_worker
@@ -141,7 +142,7 @@ class SessionEnvironment:
 
 @asynccontextmanager
 async def open_environment(
-    client: Client,
+    client: Client | None,
     folder: Path,
     respond: Respond,
     *,
@@ -158,6 +159,8 @@ async def open_environment(
     queues: Mapping[Kind, int] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
+
+    Without a client, the server is in memory: `tests.in_memory_temporal` says what it does not do.
 
     Without cached workflows every workflow task replays from the start, which takes twice as long. What is not
     deterministic shows in `tests/simulation`, which replays every session, and in `tests/replay`.
@@ -185,5 +188,9 @@ async def open_environment(
     )
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)
-        await closing.enter_async_context(build_worker(client, settings, activities, cached_workflows=cached_workflows))
+        if client is None:
+            client = await closing.enter_async_context(in_memory_client(activities, cached_workflows=cached_workflows))
+        else:
+            worker = build_worker(client, settings, activities, cached_workflows=cached_workflows)
+            await closing.enter_async_context(worker)
         yield SessionEnvironment(Chargehand(client, task_queue), model, fakes)

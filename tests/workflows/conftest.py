@@ -31,8 +31,10 @@ class OpenEnvironment(Protocol):
 
 
 @pytest.fixture
-def environment(client: Client, tmp_path: Path) -> OpenEnvironment:
-    """Open a worker whose model answers by a function."""
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEnvironment:
+    """Open a worker whose model answers by a function: on the server in memory, or on a real one if so marked."""
+    is_real = request.node.get_closest_marker("real_server") is not None
+    client: Client | None = request.getfixturevalue("client") if is_real else None
     return partial(open_environment, client, tmp_path)
 
 

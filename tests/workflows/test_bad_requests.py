@@ -116,6 +116,7 @@ async def test_no_limit_can_be_asked_for_above_its_ceiling(environment: OpenEnvi
     assert opened.model.calls == []
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(
     "values",
     [
@@ -150,6 +151,7 @@ async def test_nothing_but_a_goal_is_needed(environment: OpenEnvironment) -> Non
     assert result.answer == "Known."
 
 
+@pytest.mark.real_server
 async def test_a_subtask_cannot_be_started_by_hand(environment: OpenEnvironment, client: Client) -> None:
     """The workflow of a subtask refuses to run without a session above it, whatever it is given."""
     request: dict[str, object] = {
@@ -188,6 +190,7 @@ async def test_a_signal_without_input_changes_nothing(environment: OpenEnvironme
     assert result.answer == "Known."
 
 
+@pytest.mark.real_server
 async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
     environment: OpenEnvironment, client: Client
 ) -> None:

@@ -51,6 +51,7 @@ def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
     return Client(**config)
 
 
+@pytest.mark.real_server
 async def test_only_signed_updates_change_a_session(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pytest
 from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
@@ -26,6 +27,7 @@ def _request() -> SessionRequest:
     return SessionRequest(goal="What do the documents say?", limits=Limits(max_turns=30))
 
 
+@pytest.mark.real_server
 async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(environment: OpenEnvironment) -> None:
     """The model is given every earlier round, in order; the history grows with turns, not with their square."""
     async with environment(_READING) as opened:

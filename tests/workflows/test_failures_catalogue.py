@@ -1,4 +1,4 @@
-"""Failures on purpose, on a real server: each experiment counts the faults that it injected and what came through."""
+"""Failures on purpose: each experiment counts the faults that it injected and what came through."""
 
 import asyncio
 import re
@@ -141,6 +141,7 @@ async def test_a_session_that_comes_back_to_its_own_work_is_refused(environment:
     assert not opened.model.of_kind("work")
 
 
+@pytest.mark.real_server
 async def test_fifty_starts_of_one_id_are_one_session(environment: OpenEnvironment) -> None:
     """Of 50 concurrent starts one starts it; each gets the same report, paid for once; so do starts afterwards."""
     session_id = f"same-{uuid4().hex[:8]}"

@@ -99,6 +99,7 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
     assert events[-1].stop_reason == result.stop_reason
 
 
+@pytest.mark.real_server
 async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEnvironment) -> None:
     """While agents of a session and of one nested in it work, and when they have ended, the status says the turns and
     dollars of the events up to then; the histories say so without a worker."""
@@ -129,6 +130,7 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
     assert (recorded.state, recorded.subtasks) == (status.state, status.subtasks)
 
 
+@pytest.mark.real_server
 async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: OpenEnvironment) -> None:
     """It has the plan, the hash of each task, and arguments and results of tools: large ones by the event with them,
     in the history that the reference names."""
@@ -156,6 +158,7 @@ async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: Ope
     assert found.events[int(number) - 1].activity_task_scheduled_event_attributes.activity_type.name == "use_tool"
 
 
+@pytest.mark.real_server
 async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
@@ -173,6 +176,7 @@ async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkey
         assert by_workflow([*events[:given], *rest]) == by_workflow(events)
 
 
+@pytest.mark.real_server
 async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironment) -> None:
     """A question comes as an event with all that an answer needs, and another event closes it."""
     told: list[object] = []
@@ -212,6 +216,7 @@ async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
     assert told == [("T1", "refund", {"amount": 10}, True), ("T1", "refund", {"amount": 10}, False)]
 
 
+@pytest.mark.real_server
 async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) -> None:
     """What is not a cursor, or is one of a session that the server does not have, is an error that says so."""
     async with environment(Script().plan(subtask("T1"))) as opened:
@@ -231,6 +236,7 @@ def shown(call: ModelCall, text: str) -> None:
     call.live.show(f'{{"answer": {to_json(text).decode()[:-1]}')
 
 
+@pytest.mark.real_server
 async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:
     """Its text comes in parts as the model writes it; joined they are the report, also for who comes in between."""
     first, second = asyncio.Event(), asyncio.Event()

@@ -29,6 +29,7 @@ def _searching(rounds: int) -> list[Turn]:
     return [*(use("search_documents", about=number) for number in range(rounds)), answer("Found at last.")]
 
 
+@pytest.mark.real_server
 async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironment) -> None:
     """An agent of nine turns asks once: it has five at first, keeps one in hand to answer with, and asks for one more.
 

@@ -22,6 +22,7 @@ def _timeout(event: HistoryEvent) -> float:
     return event.activity_task_scheduled_event_attributes.heartbeat_timeout.ToTimedelta().total_seconds()
 
 
+@pytest.mark.real_server
 async def test_every_activity_has_the_operators_timeout(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

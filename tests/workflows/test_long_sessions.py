@@ -73,6 +73,7 @@ async def _has_runs(client: Client, session: Session, least: int) -> bool:
     return len(await runs_of(client, session.id)) >= least
 
 
+@pytest.mark.real_server
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +103,7 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     assert [step.state for step in trace.steps if step.id == session.id] == ["completed"]
 
 
+@pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
 async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
     """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
@@ -132,6 +134,7 @@ async def _is_waiting(session: Session) -> bool:
     return (await session.status()).state == "awaiting_approval"
 
 
+@pytest.mark.real_server
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
@@ -153,6 +156,7 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
     assert result.usage.turns == len(opened.model.calls)
 
 
+@pytest.mark.real_server
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:

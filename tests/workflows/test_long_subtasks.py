@@ -37,6 +37,7 @@ async def runs_of(client: Client, workflow_id: str) -> Sequence[WorkflowExecutio
     return [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
 
 
+@pytest.mark.real_server
 async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnvironment) -> None:
     """Conversation, notes, ledger, rounds and the parent's link go on in the next run; turns and dollars add up, larger
     grants are asked for and received, and what was read in the first run is still a source in the last."""

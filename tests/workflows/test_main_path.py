@@ -1,4 +1,4 @@
-"""A session from the door to the report, with a scripted model on a real server."""
+"""A session from the door to the report, with a scripted model."""
 
 import asyncio
 import re

@@ -30,6 +30,7 @@ def _forget(_: Info) -> None:
     pass
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(("cached", "is_known"), first_fast([(1_000, True), (0, True), (1_000, False), (0, False)]))
 async def test_sessions_that_ended_leave_nothing_in_their_worker(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, cached: int, *, is_known: bool

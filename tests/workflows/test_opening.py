@@ -23,11 +23,13 @@ async def _activities(environment: OpenEnvironment) -> Sequence[str]:
     return [each.activity_type.name for each in scheduled if each.activity_id]
 
 
+@pytest.mark.real_server
 async def test_a_session_without_documents_is_opened_within_its_first_task(environment: OpenEnvironment) -> None:
     """No activity of its own, with its events and another workflow task, for what a worker knows by itself."""
     assert await _activities(environment) == [ActivityType.TAKE_TURN]
 
 
+@pytest.mark.real_server
 async def test_what_cannot_be_read_at_once_is_read_by_an_activity(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

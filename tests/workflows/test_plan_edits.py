@@ -1,4 +1,4 @@
-"""Plan edits while the plan is carried out, on a real server."""
+"""Plan edits while the plan is carried out."""
 
 import asyncio
 from typing import Any

@@ -41,6 +41,7 @@ def test_a_path_in_a_request_is_told_where_it_belongs() -> None:
         SessionRequest(goal="What is owed?", documents=("contract.pdf",))
 
 
+@pytest.mark.real_server
 async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenEnvironment) -> None:
     """Two sessions of one schedule are two sessions; the same id replaces a schedule."""
     async with environment(well_behaved(subtask("T1"))) as opened:
@@ -72,6 +73,7 @@ async def test_a_schedule_gives_each_session_an_id_of_its_own(environment: OpenE
     assert re.fullmatch(r"nightly-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", started[0])
 
 
+@pytest.mark.real_server
 async def test_only_the_report_of_a_finished_session_is_verified(environment: OpenEnvironment) -> None:
     """What is verified is the session's own report; one that runs, and what is no session, is refused by its field."""
     async with environment(well_behaved(subtask("T1"))) as opened:
@@ -90,6 +92,7 @@ async def test_only_the_report_of_a_finished_session_is_verified(environment: Op
     assert [each.claim for each in verified[0].claims] == [claim.text for claim in report.claims]
 
 
+@pytest.mark.real_server
 async def test_a_session_without_a_worker_says_so(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ def asked(goal: str) -> SessionRequest:
     return SessionRequest(goal=goal, crew="desk")
 
 
+@pytest.mark.real_server
 async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, folder: Path) -> None:
     """A request that matches a rule goes to its agents side by side, and their outcomes to the last one."""
     script = Script().work("", answer("Found."), agent="billing").work("", answer("Dear customer."), agent="writer")
@@ -191,6 +192,7 @@ async def backlog(client: Client, queue: str) -> AsyncGenerator[None]:
         await waiting.terminate()
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(("backup", "used"), [('agent = "clerk"', "clerk medium"), ('tier = "large"', "billing large")])
 async def test_a_slow_queue_brings_in_the_backup(
     environment: OpenEnvironment, folder: Path, client: Client, backup: str, used: str
@@ -211,6 +213,7 @@ async def test_a_slow_queue_brings_in_the_backup(
     assert f"the oldest task of queue {queue} waits" in route.reason
 
 
+@pytest.mark.real_server
 async def test_a_backup_does_not_reach_out_in_an_approved_plan(
     environment: OpenEnvironment, folder: Path, client: Client
 ) -> None:

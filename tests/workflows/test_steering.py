@@ -1,4 +1,4 @@
-"""Messages and interruptions of a person while agents work, on a real server."""
+"""Messages and interruptions of a person while agents work."""
 
 import asyncio
 from collections.abc import Mapping
@@ -49,6 +49,7 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
     return await sent.result()
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(("count", "cached", "most_events"), [(20, 1_000, 25), (4, 0, 4_000)])
 async def test_messages_are_read_in_order_at_the_next_turn_each_once(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
@@ -97,6 +98,7 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
     assert any("A message to T1 was not read: “Write in French.”" in gap for gap in result.gaps) == (rounds == 1)
 
 
+@pytest.mark.real_server
 async def test_an_earlier_answer_counts_in_a_later_run_too(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +146,7 @@ async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(envir
     assert result.gaps == ()
 
 
+@pytest.mark.real_server
 async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +170,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     assert result.gaps == ()
 
 
+@pytest.mark.real_server
 async def test_a_nested_session_hands_messages_down(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ async def _descendants(environment: SessionEnvironment, session_id: str) -> list
     return [execution.status async for execution in environment.chargehand.client.list_workflows(query)]
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
@@ -65,6 +66,7 @@ async def _none_running(environment: SessionEnvironment, session_id: str) -> boo
     return bool(states) and WorkflowExecutionStatus.RUNNING not in states
 
 
+@pytest.mark.real_server
 async def test_terminating_a_session_closes_everything_below_it(environment: OpenEnvironment) -> None:
     """Terminated by hand, a session leaves no child running."""
     held = Held(report("Never."))
@@ -76,6 +78,7 @@ async def test_terminating_a_session_closes_everything_below_it(environment: Ope
         await until(lambda: _none_running(opened, session.id))
 
 
+@pytest.mark.real_server
 async def test_activities_refuse_to_run_outside_a_session(environment: OpenEnvironment) -> None:
     """A turn or a tool started by hand as an activity of its own is refused before anything is called."""
     turn = TurnRequest(
@@ -195,6 +198,7 @@ async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client)
     assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=1, seconds=60)
 
 
+@pytest.mark.real_server
 async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environment: OpenEnvironment) -> None:
     """The server would end the session before its report: such a deadline is refused by name."""
     held = Held(answer("Known."))
@@ -210,6 +214,7 @@ async def test_a_deadline_is_not_raised_beyond_what_the_server_allows(environmen
     assert result.stop_reason == "completed"
 
 
+@pytest.mark.real_server
 async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:
     """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end."""
     held = Held(answer("Known."))

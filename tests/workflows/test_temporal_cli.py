@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
@@ -29,6 +30,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line) for line in blocks.splitlines()]
 
 
+@pytest.mark.real_server
 async def test_updates_can_be_sent_by_the_temporal_cli(
     environment: OpenEnvironment, client: Client, tmp_path: Path
 ) -> None:

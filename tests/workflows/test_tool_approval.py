@@ -1,4 +1,4 @@
-"""Tool calls that a policy or a person must allow, on a real server."""
+"""Tool calls that a policy or a person must allow."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Quick tools that are used within the turn that asks for them, on a real server."""
+"""Quick tools that are used within the turn that asks for them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,6 +45,7 @@ async def uses_of(opened: SessionEnvironment, session: Session) -> list[str]:
     return [each.rpartition(".")[2] for each in used]
 
 
+@pytest.mark.real_server
 async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnvironment) -> None:
     """The agent reads the result, the report counts the call, and followers and the trace show it."""
     script = SCRIPT.on("work", use(QUICK), answer("Known."))
@@ -66,6 +67,7 @@ async def test_a_quick_tool_takes_no_activity_of_its_own(environment: OpenEnviro
     assert step.result is not None
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(
     ("asked", "own", "calls"),
     [
@@ -87,6 +89,7 @@ async def test_a_turn_uses_no_tool_that_the_workflow_has_to_judge(
     assert len(opened.tools[QUICK].calls) == calls
 
 
+@pytest.mark.real_server
 async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_paid_twice(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +111,7 @@ async def test_what_fails_at_once_is_used_again_by_an_activity_and_no_turn_is_pa
     assert (await session.result()).usage.turns == len(opened.model.calls)
 
 
+@pytest.mark.real_server
 async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +132,7 @@ async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
     assert len(lost) == len(opened.model.calls) == (await session.result()).usage.turns
 
 
+@pytest.mark.real_server
 async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
         assert await uses_of(opened, session) == [QUICK]
 
 
+@pytest.mark.real_server
 async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
     environment: OpenEnvironment, tmp_path: Path
 ) -> None:

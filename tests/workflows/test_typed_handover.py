@@ -139,6 +139,7 @@ async def test_a_plan_with_unusable_data_goes_back_to_its_planner(
     assert result.stop_reason == "completed"
 
 
+@pytest.mark.real_server
 async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
     environment: OpenEnvironment, crew_folder: Path
 ) -> None:

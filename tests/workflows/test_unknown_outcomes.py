@@ -48,6 +48,7 @@ def _of_kind(result: Report, kind: str) -> Decimal:
     return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize(("kind", "times"), [("plan", 2), ("work", 1), ("work", 2), ("synthesis", 1)])
 async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
     environment: OpenEnvironment, kind: str, times: int
@@ -73,6 +74,7 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
     assert result.reserved_usd == 0
 
 
+@pytest.mark.real_server
 @pytest.mark.parametrize("unbilled", [0, 2])
 async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     environment: OpenEnvironment, unbilled: int
@@ -113,6 +115,7 @@ async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(environm
     assert result.usage.possibly_billed_twice_usd > 0
 
 
+@pytest.mark.real_server
 async def test_what_was_surely_not_charged_costs_nothing(environment: OpenEnvironment) -> None:
     """A connection that was never made is tried again by the activity and is not in the books."""
     faults = Faults("work", _unanswered(billed=False))
@@ -126,6 +129,7 @@ async def test_what_was_surely_not_charged_costs_nothing(environment: OpenEnviro
     assert result.wasted.cost_usd == 0
 
 
+@pytest.mark.real_server
 async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
     """Without a plan there is no report: the session says why, after three calls."""
     faults = Faults("plan", *(_unanswered() for _ in range(5)))

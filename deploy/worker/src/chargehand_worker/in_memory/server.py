@@ -72,8 +72,9 @@ class Server:
         return at(self.now)
 
     @property
-    def is_idle(self) -> bool:
-        return not self._coming
+    def next_at(self) -> int | None:
+        """When the next thing happens; None if nothing is under way."""
+        return self._coming[0][0] if self._coming else None
 
     # --- what clients do ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,333 @@
+"""A Temporal server in memory, as the SDK's client sees one, with a worker: sessions without processes or sockets.
+
+It answers the calls that clients make of sessions that run to their end in one run. It keeps no histories, lists
+nothing and does not continue as new: tests of that are marked `real_server`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+from temporalio.api.common.v1 import GrpcStatus
+from temporalio.api.enums.v1 import (
+    HistoryEventFilterType,
+    UpdateWorkflowExecutionLifecycleStage,
+    WorkflowExecutionStatus,
+    WorkflowIdConflictPolicy,
+)
+from temporalio.api.errordetails.v1 import WorkflowExecutionAlreadyStartedFailure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.update.v1 import Outcome
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse,
+    GetWorkflowExecutionHistoryRequest,
+    GetWorkflowExecutionHistoryResponse,
+    PollWorkflowExecutionUpdateRequest,
+    PollWorkflowExecutionUpdateResponse,
+    QueryWorkflowRequest,
+    QueryWorkflowResponse,
+    RequestCancelWorkflowExecutionRequest,
+    RequestCancelWorkflowExecutionResponse,
+    SignalWorkflowExecutionRequest,
+    SignalWorkflowExecutionResponse,
+    StartWorkflowExecutionRequest,
+    StartWorkflowExecutionResponse,
+    TerminateWorkflowExecutionRequest,
+    TerminateWorkflowExecutionResponse,
+    UpdateWorkflowExecutionRequest,
+    UpdateWorkflowExecutionResponse,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.converter import data_converter
+from chargehand_worker.in_memory import jobs
+from chargehand_worker.in_memory.activities import RunningActivities
+from chargehand_worker.in_memory.exchange import Update
+from chargehand_worker.in_memory.executions import Execution, Task, at
+from chargehand_worker.in_memory.server import Server
+
+_MOST_EVENTS: Final = 1_000_000
+_COMPLETED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
+_ACCEPTED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED
+_OVER: Final = "workflow execution already completed"
+_STATUS: Final = {
+    "running": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING,
+    "completed": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED,
+    "failed": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_FAILED,
+    "cancelled": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_CANCELED,
+    "terminated": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_TERMINATED,
+}
+"""How Temporal names the ends of workflows."""
+
+
+@dataclass
+class _Activities(RunningActivities):
+    """Activities of a worker that may forget a workflow after each of its tasks."""
+
+    forgets: bool = False
+
+    def after_task(self, execution: Execution, task: Task, given: Sequence[Any]) -> None:  # noqa: ARG002  # as the server calls it
+        if self.forgets and execution.is_open:
+            execution.rebuild()
+
+
+class InMemoryTemporal:
+    """The part of Temporal's `WorkflowService` that sessions need, and the worker that serves them in real time."""
+
+    def __init__(self, activities: Iterable[Callable[..., Any]], *, forgets: bool) -> None:
+        self._activities = _Activities({each.__name__: each for each in activities}, forgets=forgets)
+        since_epoch = datetime.now(UTC) - at(0)
+        self._began = int(since_epoch.total_seconds() * 1e9) - time.monotonic_ns()
+        self._server = Server(self._activities, _MOST_EVENTS, now=self._now())
+        self._changed = asyncio.Event()
+        self._round = asyncio.get_running_loop().create_future()
+        """Done once everything has happened that can happen now."""
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        try:
+            while True:
+                self._changed.clear()
+                self._go_on()
+                done, self._round = self._round, asyncio.get_running_loop().create_future()
+                done.set_result(None)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), self._seconds_left())
+        except Exception as error:
+            self._round.set_exception(error)
+            raise
+        finally:
+            for task in self._activities.tasks:
+                task.cancel()
+            await asyncio.gather(*self._activities.tasks, return_exceptions=True)
+            with _no_loop_runs():
+                self._server.close()
+
+    # --- WorkflowService ---------------------------------------------------------------------------------------------
+
+    async def start_workflow_execution(
+        self, asked: StartWorkflowExecutionRequest, **_: object
+    ) -> StartWorkflowExecutionResponse:
+        known = self._server.executions.get(asked.workflow_id)
+        if known is None:
+            (argument,) = asked.input.payloads
+            known = self._server.start(asked.workflow_id, asked.workflow_type.name, argument)
+            self._changed.set()
+        elif (
+            not known.is_open
+            or asked.workflow_id_conflict_policy != WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
+        ):
+            raise _already_started(known)
+        return StartWorkflowExecutionResponse(run_id=known.run_id)
+
+    async def query_workflow(self, asked: QueryWorkflowRequest, **_: object) -> QueryWorkflowResponse:
+        execution = self._find(asked.execution.workflow_id)
+        await self._until(lambda: bool(execution.history))
+        with _no_loop_runs():
+            if not execution.is_open:
+                execution.rebuild()
+            answer = execution.ask(jobs.queried(asked.query.query_type), self._server.now).respond_to_query
+        if answer.HasField("failed"):
+            raise RPCError(answer.failed.message, RPCStatusCode.INVALID_ARGUMENT, b"")
+        found = QueryWorkflowResponse()
+        found.query_result.payloads.append(answer.succeeded.response)
+        return found
+
+    async def update_workflow_execution(
+        self, asked: UpdateWorkflowExecutionRequest, **_: object
+    ) -> UpdateWorkflowExecutionResponse:
+        execution = self._find(asked.workflow_execution.workflow_id, is_open=True)
+        meta, call = asked.request.meta, asked.request.input
+        update = self._server.update(execution.workflow_id, meta.update_id, call.name, call.args.payloads)
+        self._changed.set()
+        is_enough = (
+            (lambda: update.is_answered)
+            if asked.wait_policy.lifecycle_stage == _COMPLETED
+            else (lambda: update.accepted or update.is_answered)
+        )
+        stage, outcome = await self._outcome(execution, update, is_enough)
+        answer = UpdateWorkflowExecutionResponse(stage=stage, outcome=outcome)
+        answer.update_ref.workflow_execution.run_id = execution.run_id
+        return answer
+
+    async def poll_workflow_execution_update(
+        self, asked: PollWorkflowExecutionUpdateRequest, **_: object
+    ) -> PollWorkflowExecutionUpdateResponse:
+        execution = self._find(asked.update_ref.workflow_execution.workflow_id)
+        update = self._server.updates[asked.update_ref.update_id]
+        stage, outcome = await self._outcome(execution, update, lambda: update.is_answered)
+        return PollWorkflowExecutionUpdateResponse(stage=stage, outcome=outcome)
+
+    async def signal_workflow_execution(
+        self, asked: SignalWorkflowExecutionRequest, **_: object
+    ) -> SignalWorkflowExecutionResponse:
+        workflow_id = self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id
+        self._server.signal(workflow_id, asked.signal_name, asked.input.payloads)
+        self._changed.set()
+        return SignalWorkflowExecutionResponse()
+
+    async def request_cancel_workflow_execution(
+        self, asked: RequestCancelWorkflowExecutionRequest, **_: object
+    ) -> RequestCancelWorkflowExecutionResponse:
+        self._server.cancel(self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id, asked.reason)
+        self._changed.set()
+        return RequestCancelWorkflowExecutionResponse()
+
+    async def terminate_workflow_execution(
+        self, asked: TerminateWorkflowExecutionRequest, **_: object
+    ) -> TerminateWorkflowExecutionResponse:
+        with _no_loop_runs():
+            self._server.terminate(self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id)
+        self._changed.set()
+        return TerminateWorkflowExecutionResponse()
+
+    async def describe_workflow_execution(
+        self, asked: DescribeWorkflowExecutionRequest, **_: object
+    ) -> DescribeWorkflowExecutionResponse:
+        execution = self._find(asked.execution.workflow_id)
+        described = DescribeWorkflowExecutionResponse()
+        info = described.workflow_execution_info
+        info.execution.workflow_id, info.execution.run_id = execution.workflow_id, execution.run_id
+        info.type.name, info.status = execution.workflow_type, _STATUS[execution.status]
+        return described
+
+    async def get_workflow_execution_history(
+        self, asked: GetWorkflowExecutionHistoryRequest, **_: object
+    ) -> GetWorkflowExecutionHistoryResponse:
+        execution = self._find(asked.execution.workflow_id)
+        found = GetWorkflowExecutionHistoryResponse()
+        if asked.history_event_filter_type == HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT:
+            await self._until(lambda: not execution.is_open)
+            found.history.events.append(_end(execution))
+        elif asked.maximum_page_size == 1:
+            started = HistoryEvent(event_id=1)
+            started.workflow_execution_started_event_attributes.input.payloads.extend(execution.arguments)
+            found.history.events.append(started)
+        else:
+            raise NotImplementedError("There is no history in memory: mark this test `real_server`.")
+        return found
+
+    # --- the server --------------------------------------------------------------------------------------------------
+
+    async def _outcome(
+        self, execution: Execution, update: Update, is_enough: Callable[[], bool]
+    ) -> tuple[UpdateWorkflowExecutionLifecycleStage.ValueType, Outcome | None]:
+        await self._until(lambda: is_enough() or not execution.is_open)
+        if not update.is_answered:
+            if not execution.is_open:
+                raise _not_found(_OVER)
+            return _ACCEPTED, None
+        outcome = Outcome()
+        if update.failure is None:
+            outcome.success.payloads.extend([update.result] if update.result else [])
+        elif update.failure.message == _OVER:
+            raise _not_found(_OVER)
+        else:
+            outcome.failure.CopyFrom(update.failure)
+        return _COMPLETED, outcome
+
+    def _find(self, workflow_id: str, *, is_open: bool = False) -> Execution:
+        execution = self._server.executions.get(workflow_id)
+        if execution is None:
+            raise _not_found(f"workflow not found for ID: {workflow_id}")
+        if is_open and not execution.is_open:
+            raise _not_found(_OVER)
+        return execution
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds once everything has happened that can happen by now."""
+        self._changed.set()
+        await asyncio.shield(self._round)
+        while not holds():
+            await asyncio.shield(self._round)
+
+    def _go_on(self) -> None:
+        for task in [task for task in self._activities.tasks if task.done()]:
+            execution, asked = self._activities.tasks.pop(task)
+            if not task.cancelled():
+                answer = task.result()
+                self._server.resolve(execution, asked, answer.result, answer.cause)
+        known = set(self._activities.tasks)
+        with _no_loop_runs():
+            self._server.run_until(self._now())
+        self._activities.start()
+        for task in self._activities.tasks.keys() - known:
+            task.add_done_callback(lambda _: self._changed.set())
+
+    def _now(self) -> int:
+        return self._began + time.monotonic_ns()
+
+    def _seconds_left(self) -> float | None:
+        next_at = self._server.next_at
+        return None if next_at is None else max(0.0, (next_at - self._now()) / 1e9)
+
+
+@dataclass(frozen=True)
+class _ServiceConfig:
+    identity: str = "test"
+
+
+@dataclass(frozen=True)
+class _ServiceClient:
+    workflow_service: InMemoryTemporal
+    config: _ServiceConfig = _ServiceConfig()
+
+
+@asynccontextmanager
+async def in_memory_client(
+    activities: Iterable[Callable[..., Any]], *, cached_workflows: int = 1_000
+) -> AsyncGenerator[Client]:
+    """Connect the SDK's client to a server in memory whose worker has these activities."""
+    temporal = InMemoryTemporal(activities, forgets=not cached_workflows)
+    serving = asyncio.create_task(temporal.run())
+    try:
+        yield Client(cast("Any", _ServiceClient(temporal)), data_converter=data_converter())
+    finally:
+        if not serving.done():
+            serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
+
+
+@contextmanager
+def _no_loop_runs() -> Generator[None]:
+    """Let workflows run their own event loops in this thread."""
+    loop = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)
+
+
+def _end(execution: Execution) -> HistoryEvent:
+    event = HistoryEvent(event_id=2)
+    match execution.status:
+        case "completed":
+            completed = event.workflow_execution_completed_event_attributes
+            completed.result.payloads.extend([execution.result] if execution.result else [])
+        case "failed":
+            event.workflow_execution_failed_event_attributes.failure.CopyFrom(cast("Any", execution.failure))
+        case "cancelled":
+            event.workflow_execution_canceled_event_attributes.SetInParent()
+        case _:
+            event.workflow_execution_terminated_event_attributes.SetInParent()
+    return event
+
+
+def _not_found(message: str) -> RPCError:
+    return RPCError(message, RPCStatusCode.NOT_FOUND, b"")
+
+
+def _already_started(known: Execution) -> RPCError:
+    details = AnyMessage()
+    details.Pack(WorkflowExecutionAlreadyStartedFailure(run_id=known.run_id))
+    status = GrpcStatus(details=[details])
+    return RPCError("Workflow execution already started", RPCStatusCode.ALREADY_EXISTS, status.SerializeToString())
