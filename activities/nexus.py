@@ -67,13 +67,9 @@ def _sending(message: Row) -> Callable[..., Awaitable[Any]]:
     """Send a message, an update once: also if the operation is tried again because its answer was lost."""
 
     async def send(_: object, ctx: StartOperationContext, asked: Any) -> Any:
-        async with _answered(asked.session) as session:
-            if message.kind == "query":
-                return await Session(nexus.client(), asked.session).send(message, None)
-            sent = [asked.message] if message.takes else []
-            return await session.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-                message.name, args=sent, id=ctx.request_id, result_type=message.returns
-            )
+        async with _answered(asked.session):
+            content = asked.message if message.takes else None
+            return await Session(nexus.client(), asked.session).send(message, content, id=ctx.request_id)
 
     send.__name__, send.__annotations__ = message.name, {}  # the service has the types
     return sync_operation(send)

@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path
@@ -79,7 +78,7 @@ class Recorded:
             going = {id_: reading for id_, reading in going.items() if await anext(reading)}
 
     def _below(self, child: Child) -> Projection:
-        draft = replace(child.draft, started_at=None)
+        draft = child.draft.unread()
         child.projection = Projection(Scope(_DECODER, self.root.scope.session, draft, child.subtask))
         return child.projection
 

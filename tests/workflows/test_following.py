@@ -29,7 +29,6 @@ from chargehand.contracts import (
 )
 from chargehand.converter import data_converter
 from chargehand.errors import ChargehandError, SessionNotFound
-from chargehand.history.status import read_status
 from chargehand.payloads.encryption import Encryption
 from chargehand.session import Session
 from chargehand.visibility import describe
@@ -121,7 +120,7 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
                 going_on.set()
                 figures += [(status.turns, status.spent_usd), (spent.turns, spent.cost_usd)]
         status = await session.status()
-        recorded = await read_status(opened.chargehand.client, session.id, GOAL.goal)
+        recorded = await session.recorded_status()
 
     assert figures[0] == figures[1]
     assert figures[0][0] == 4

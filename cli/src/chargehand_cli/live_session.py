@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import Final, NoReturn
 
 from chargehand import ChargehandError, NotReachable, Report, SessionEnded, SessionNotFound, Status
@@ -15,6 +16,8 @@ from chargehand_cli.terminal import can_ask
 _PATIENCE_SECONDS: Final = 60
 """How long to wait for an answer before giving up; the session itself goes on waiting."""
 _REMARK_AFTER_SECONDS: Final = 5
+_QUIET_SECONDS: Final = 2
+"""How often to read the status while nothing happens: its worker may have come or gone."""
 _CANCEL_SECONDS: Final = 15
 
 
@@ -29,9 +32,11 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
     prompts = Prompts(connection.session(session_id), progress) if can_ask() and not quiet else None
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
+        news = asyncio.Event()
         tasks = (
             result,
-            asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
+            asyncio.create_task(_listen(connection, session_id, news)),
+            asyncio.create_task(_poll_status(connection, session_id, progress, prompts, news)),
             asyncio.create_task(_watch_embedded(connection)),
         )
         try:
@@ -103,11 +108,27 @@ async def _result(connection: Connection, session_id: str) -> Report:
             await asyncio.sleep(connection.polling_seconds)
 
 
+async def _listen(connection: Connection, session_id: str, news: asyncio.Event) -> NoReturn:
+    """Follow the events of a session, and note that there are some."""
+    cursor: str | None = None
+    while True:
+        try:
+            async for event in connection.session(session_id).follow(cursor):
+                cursor = event.cursor
+                news.set()
+        except NotReachable:
+            await asyncio.sleep(connection.polling_seconds)
+        else:
+            await asyncio.Event().wait()  # it has ended, and its report comes
+
+
 async def _poll_status(
-    connection: Connection, session_id: str, progress: Progress, prompts: Prompts | None
+    connection: Connection, session_id: str, progress: Progress, prompts: Prompts | None, news: asyncio.Event
 ) -> NoReturn:
+    """Show the status whenever something has happened."""
     answered_at = time.monotonic()
     while True:
+        news.clear()
         try:
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
@@ -126,6 +147,9 @@ async def _poll_status(
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
                 progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
         await asyncio.sleep(connection.polling_seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET_SECONDS):
+                await news.wait()
 
 
 async def _watch_embedded(connection: Connection) -> NoReturn:

@@ -3,14 +3,16 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
+from chargehand.contracts import SubtaskState
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.text import clock_time, dollars, duration
+from chargehand_cli.rendering.progress import MARKS, record_words, spend_facts
+from chargehand_cli.rendering.text import clock_time, duration
 from chargehand_cli.terminal import console, say
 
 if TYPE_CHECKING:
@@ -18,14 +20,14 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-_MARKS: Final = {
-    "waiting": ("·", "bright_black"),
-    "running": ("▶", "blue"),
-    "success": ("✔", "green"),
-    "partial": ("◐", "yellow"),
-    "failure": ("✘", "red"),
-    "escalation": ("↑", "magenta"),
-    "skipped": ("–", "red"),
+_COLOURS: Final[Mapping[SubtaskState, str]] = {
+    "waiting": "bright_black",
+    "running": "blue",
+    "success": "green",
+    "partial": "yellow",
+    "failure": "red",
+    "escalation": "magenta",
+    "skipped": "red",
 }
 _REFRESHES_PER_SECOND: Final = 8
 
@@ -66,7 +68,8 @@ class Lines:
     def update(self, status: Status) -> None:
         if status.state != self._state:
             self._state = status.state
-            self._line(f"session {status.state.replace('_', ' ')}{_spend(status) if status.turns else ''}")
+            spend = spend_facts(status) if status.turns else []
+            self._line(" · ".join([f"session {status.state.replace('_', ' ')}", *spend]))
         for record in status.subtasks:
             before = self._subtasks.get(record.id)
             current = (record.state, record.attempts)
@@ -174,16 +177,16 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     state = status.state.replace("_", " ") if status else "starting"
     started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
-    facts = f" · {elapsed}" + (_spend(status) if status else "")
+    facts = "".join(f" · {fact}" for fact in (elapsed, *(spend_facts(status) if status else ())))
     name = (one_safe_line(session_id), "bold")
     tree = Tree(_line(name, " ", (state, "blue"), (facts, "bright_black")), guide_style="bright_black")
     for record in status.subtasks if status else ():
-        mark, colour = _MARKS[record.state]
+        colour = _COLOURS[record.state]
         tree.add(
             _line(
-                (f"{mark} ", colour),
+                (f"{MARKS[record.state]} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
-                (_words(record, at), colour),
+                (record_words(record, at), colour),
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
             )
         )
@@ -224,26 +227,6 @@ def describe_call(call: PendingCall) -> str:
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
     """Describe a subtask in one line."""
-    mark, _ = _MARKS[record.state]
-    head = f"{mark} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}: {_words(record, at)}"
+    who = f"{MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
+    head = f"{who}: {record_words(record, at)}"
     return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
-
-
-def _words(record: SubtaskRecord, at: datetime) -> str:
-    facts = [record.state]
-    if record.state == "waiting" and record.depends_on:
-        facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
-    if record.for_each:
-        facts.append(f"for each item of {one_safe_line(record.for_each, 20)}")
-    if record.reason and record.reason != record.state:
-        facts.append(one_safe_line(record.reason, 80))
-    if record.attempts > 1:
-        facts.append(f"attempt {record.attempts}")
-    if record.started_at and (record.ended_at or record.state == "running"):
-        facts.append(duration((record.ended_at or at) - record.started_at))
-    return ", ".join(facts)
-
-
-def _spend(status: Status) -> str:
-    budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
-    return f" · {status.turns} of {status.max_turns} turns · {budget}" if status.max_turns else ""

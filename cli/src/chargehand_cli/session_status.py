@@ -1,5 +1,6 @@
 """The status of a session, also while no worker answers for it."""
 
+from contextlib import suppress
 from decimal import Decimal
 from typing import Literal
 
@@ -11,8 +12,8 @@ from chargehand_cli.session_files import check_finished, kept_report
 async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
     """Read a session's status, and whether a worker runs that carries it on.
 
-    A finished session's comes from its report, which needs no worker; so does the little that is known of one that
-    waits for a worker.
+    A finished session's comes from its report; that of one that waits for a worker, or has no report, from its
+    histories, without limits.
     """
     location = connection.location
     if location.is_embedded and (kept := kept_report(location.state, session_id)):
@@ -21,12 +22,11 @@ async def read_status(connection: Connection, session_id: str) -> tuple[Status, 
     session = connection.session(session_id)
     if connection.has_worker:
         return await session.status(), True
-    if await connection.is_unfinished(session_id):
-        return Status(session=session_id, goal=(await session.request()).goal, state="executing"), False
-    try:
-        return status_of(await session.result()), True
-    except SessionEnded as ending:
-        return Status(session=session_id, goal=(await session.request()).goal, state=state_at(ending)), True
+    is_unfinished = await connection.is_unfinished(session_id)
+    if not is_unfinished:
+        with suppress(SessionEnded):
+            return status_of(await session.result()), True
+    return await session.recorded_status(), not is_unfinished
 
 
 async def open_to_query(connection: Connection, session_id: str) -> None:

@@ -29,7 +29,7 @@ from chargehand.contracts import (
 )
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
-from chargehand.history.status import with_running
+from chargehand.history.status import read_status, with_running
 from chargehand.history.tree import read_trace
 from chargehand.interface import Supervisor, Verification
 from chargehand.listing import SessionSummary, sessions_query, summarise
@@ -189,8 +189,14 @@ class Session(Messages):
         """
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
-    async def send(self, message: SessionMessage[..., Input, Output], content: Input) -> Output:
-        """Send a message with its content, and wait for the answer.
+    async def send(
+        self,
+        message: SessionMessage[..., Input, Output],
+        content: Input,
+        *,
+        id: str | None = None,  # noqa: A002  # as in Temporal
+    ) -> Output:
+        """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
 
         What running subtasks have spent is added to a status; that reads a history for each workflow that runs below
         the session, while `follow()` says the same as it happens.
@@ -199,16 +205,12 @@ class Session(Messages):
             UpdateRefused: the session's state does not allow it.
             AlreadyEnded: the session has ended.
         """
-        sent: list[object] = [] if content is None else [content]
-        if message.name == Messages.status.name:
-            with translated(self.id):
-                status = await with_running(self._client, self.id, partial(self._query, Messages.status))
-            return cast("Output", status)
-        if message.kind == "query":
-            return await self._query(message)
-        return await self._answer(
-            self._handle.execute_update(message.name, args=sent, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
+        ask = partial(self._send, message, content, id)
+        if message.returns is not Status:
+            return await ask()
+        with translated(self.id):
+            query = partial(self._send, Messages.status, None, None)
+            return cast("Output", await with_running(self._client, self.id, cast("Any", ask), query))
 
     async def cancel(self) -> None:
         """Ask the session to stop without a report; one that has ended stays as it is."""
@@ -224,6 +226,15 @@ class Session(Messages):
         """
         with translated(self.id):
             return await result_of(self._handle)
+
+    async def recorded_status(self) -> Status:
+        """Read the status back from the histories, without limits and with the beginnings of instructions only.
+
+        Works without a worker.
+        """
+        goal = (await self.request()).goal
+        with translated(self.id):
+            return await read_status(self._client, self.id, goal)
 
     async def trace(self) -> Trace:
         """Read every step back from the histories; works without a worker."""
@@ -288,8 +299,13 @@ class Session(Messages):
             )
         return await self._answer(verifying.result())
 
-    async def _query(self, message: SessionMessage[..., Any, Output]) -> Output:
-        return await self._answer(self._handle.query(message.name, result_type=message.returns))
+    async def _send(self, message: SessionMessage[..., Any, Output], content: object, update: str | None) -> Output:
+        if message.kind == "query":
+            return await self._answer(self._handle.query(message.name, result_type=message.returns))
+        sent: list[object] = [] if content is None else [content]
+        return await self._answer(
+            self._handle.execute_update(message.name, args=sent, id=update, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        )
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
         """Wait for what a worker answers, as long as there is one."""

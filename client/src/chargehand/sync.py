@@ -116,6 +116,7 @@ class Session(MessagesWithoutAwait):
     follow_up = _waiting(session.Session.follow_up)
     cancel = _waiting(session.Session.cancel)
     result = _waiting(session.Session.result)
+    recorded_status = _waiting(session.Session.recorded_status)
     trace = _waiting(session.Session.trace)
     artifacts = _waiting(session.Session.artifacts)
     follow = _iterating(session.Session.follow)

@@ -148,7 +148,13 @@ class StandInSession(Session):
         first = self._chargehand.summary(self.id).thread
         return tuple([each async for each in self._chargehand.list(1_000, thread=first)][::-1])
 
-    async def send(self, message: SessionMessage[..., Input, Output], content: Input) -> Output:
+    async def send(
+        self,
+        message: SessionMessage[..., Input, Output],
+        content: Input,
+        *,
+        id: str | None = None,  # noqa: A002, ARG002  # as in Temporal; as in `Session`
+    ) -> Output:
         """Keep an update in `sent`; return the status or the plan of the script, or the plan of the decision."""
         run = self._run()
         plan = content.plan if isinstance(content, PlanDecision) and content.plan else run.script.plan
@@ -171,6 +177,10 @@ class StandInSession(Session):
     async def cancel(self) -> None:
         """Cancel the session: its result is `SessionCancelled` from now on."""
         self._run().was_cancelled = True
+
+    async def recorded_status(self) -> Status:
+        """Say where the script is, or its status."""
+        return await self.status()
 
     async def trace(self) -> Trace:
         """Give the trace of the script."""

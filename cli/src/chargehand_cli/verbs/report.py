@@ -170,9 +170,7 @@ class _Standing(NamedTuple):
 
 async def _standing(connection: Connection, session_id: str) -> _Standing | None:
     """Find out how far a session has come; None if it has a report."""
-    from chargehand import Status
     from chargehand_cli.session_files import kept_report
-    from chargehand_cli.session_status import state_at
 
     location = connection.location
     if location.is_embedded and kept_report(location.state, session_id):
@@ -189,13 +187,9 @@ async def _standing(connection: Connection, session_id: str) -> _Standing | None
             return None
         raise
     except SessionEnded as error:
-        goal = (await session.request()).goal
-        return _Standing(Status(session=session_id, goal=goal, state=state_at(error)), str(error), is_open=False)
+        return _Standing(await session.recorded_status(), str(error), is_open=False)
     if connection.has_worker:
         with suppress(NotReachable, TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 return _Standing(await session.status(), "", is_open=True)
-    goal = (await session.request()).goal
-    return _Standing(
-        Status(session=session_id, goal=goal, state="executing"), "no worker answers for it.", is_open=True
-    )
+    return _Standing(await session.recorded_status(), "no worker answers for it.", is_open=True)

@@ -10,6 +10,9 @@ from chargehand.contracts.events import PlannedSubtask
 from chargehand.contracts.outcome import Usage
 from chargehand.contracts.report import Route
 
+StepKind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
+StepState = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
+
 
 class Recorded(Contract):
     """What a tool was given, or what it gave back."""
@@ -29,7 +32,7 @@ class Step(Contract):
     """Unique in the trace."""
     parent: str | None = None
     """Id of the enclosing step; absent for the session itself."""
-    kind: Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
+    kind: StepKind
     """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `route` why
     an agent got its work without a plan."""
     name: str
@@ -42,7 +45,7 @@ class Step(Contract):
     """When it ended; absent while it runs."""
     attempts: int = 1
     """Attempts, including those of lost workers."""
-    state: Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"] = "running"
+    state: StepState = "running"
     """How it ended, or `running`."""
     error: str = ""
     """Error type, from the fixed vocabulary."""

@@ -9,7 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncGenerator, Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -211,7 +211,7 @@ class _Follower:
 
     def _follow_child(self, branch: _Branch, child: Child, done: tuple[int, int, int] | None = None) -> None:
         position = branch.position.children.get(child.number) or Position()
-        below = self._branch(replace(child.draft, started_at=None), position, child.run, child.subtask)
+        below = self._branch(child.draft.unread(), position, child.run, child.subtask)
         below.above, below.done = (branch.position, child.number), done or below.done
         child.projection = below.projection
         branch.tasks[child.number] = self._spawn(self._follow(below))

@@ -23,10 +23,11 @@ from chargehand.contracts import (
     SubtaskEvent,
     Usage,
 )
+from chargehand.contracts.trace import StepState
 from chargehand.history.activities import Activities
 from chargehand.history.records import RUNNING, Ending, SessionResult, SubtaskResult
 from chargehand.history.requests import Requests
-from chargehand.history.steps import Draft, Scope, State, Written, agent_of, end_state, kind_of, time_of
+from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of, time_of
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _RESULTS: Final[Mapping[str, type[SubtaskResult | SessionResult]]] = {
@@ -190,8 +191,7 @@ class Projection:
     async def _initiate(self, event: HistoryEvent, attributes: Any) -> None:
         workflow_id, type_name = attributes.workflow_id, attributes.workflow_type.name
         name = await self.scope.decoder.summary(event) or type_name
-        draft = Draft(workflow_id, self.scope.draft.id, kind_of(type_name), name, agent_of(workflow_id))
-        draft.task_hash = workflow_id.rpartition("/")[2].partition("-")[0]
+        draft = Draft.below(self.scope.draft.id, workflow_id, type_name, name)
         first, _, title = name.partition(": ")
         draft.subtask = first.partition(" ")[0]
         attempt = self._attempts[draft.subtask] = self._attempts.get(draft.subtask, 0) + 1
@@ -232,7 +232,7 @@ class Projection:
             draft.started_at = draft.ended_at = at
             draft.state, draft.route, self._routes = "completed", route, number
 
-    async def _end(self, state: State, attributes: Any, at: datetime) -> list[Event | Written]:
+    async def _end(self, state: StepState, attributes: Any, at: datetime) -> list[Event | Written]:
         scope = self.scope
         scope.draft.end(state, at, attributes)
         kind = _RESULTS.get(scope.draft.kind)

@@ -11,18 +11,21 @@ from temporalio.service import RPCError, RPCStatusCode
 from chargehand.contracts import PlannedSubtask, Status, SubtaskRecord, Usage
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import SessionResult
-from chargehand.history.steps import Draft, agent_of, kind_of
+from chargehand.history.steps import Draft, kind_of
 from chargehand.history.tree import TreeReader
 from chargehand.visibility import describe
 
 _MOST_TRIES: Final = 3
 
 
-async def with_running(client: Client, session_id: str, ask: Callable[[], Awaitable[Status]]) -> Status:
+Ask = Callable[[], Awaitable[Status]]
+
+
+async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) -> Status:
     """Ask a session for its status, and add what its running children have spent by now.
 
     The session learns that when they end. To count none twice, the children are listed before and after it answers,
-    and it is asked again if one has ended in between: two descriptions beside the answer, and one history for each
+    and it is asked `again` if one has ended in between: two descriptions beside the answer, and one history for each
     workflow that runs below.
 
     Raises:
@@ -32,7 +35,7 @@ async def with_running(client: Client, session_id: str, ask: Callable[[], Awaita
     while True:
         tries += 1
         before = await _running(client, session_id)
-        status = await ask()
+        status = await (ask if tries == 1 else again)()
         after = await _running(client, session_id) if before else before
         if before.keys() <= after.keys() or tries == _MOST_TRIES:
             break
@@ -53,7 +56,7 @@ async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft
     described = await describe(client, workflow_id)
     return {
         child.workflow_id: (
-            Draft(child.workflow_id, workflow_id, kind_of(child.workflow_type_name), "", agent_of(child.workflow_id)),
+            Draft.below(workflow_id, child.workflow_id, child.workflow_type_name),
             child.run_id,
         )
         for child in described.pending_children

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import JsonValue
@@ -12,7 +12,8 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from chargehand.contracts import Event, PlannedSubtask, Recorded, Route, SessionState, StateEvent, Step, Usage
+from chargehand.contracts import Event, Recorded, SessionState, StateEvent, Step
+from chargehand.contracts.trace import StepKind, StepState
 from chargehand.history.records import Decoder
 from chargehand.wire import ActivityType, WorkflowType
 
@@ -20,8 +21,7 @@ SUPERVISOR: Final = "supervisor"
 _INLINE_BYTES: Final = 4_000
 """Larger arguments and results of tools are referred to."""
 
-State = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
-_END_STATES: Final[dict[str, State]] = {
+_END_STATES: Final[dict[str, StepState]] = {
     "completed": "completed",
     "failed": "failed",
     "timed_out": "timed_out",
@@ -29,8 +29,7 @@ _END_STATES: Final[dict[str, State]] = {
     "terminated": "terminated",
 }
 """State after an event, by the end of the event's name."""
-Kind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
-_KINDS: Final[dict[str, Kind]] = {
+_KINDS: Final[dict[str, StepKind]] = {
     WorkflowType.SUPERVISOR: "session",
     WorkflowType.SUBTASK: "subtask",
     ActivityType.TAKE_TURN: "turn",
@@ -38,43 +37,39 @@ _KINDS: Final[dict[str, Kind]] = {
 }
 
 
-@dataclass
-class Draft:
+class Draft(Step):
     """A step as far as its history is read."""
 
-    id: str
-    parent: str | None
-    kind: Kind
-    name: str
-    agent: str
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    attempts: int = 1
-    state: State = "running"
-    error: str = ""
-    usage: Usage = field(default_factory=Usage)
-    worker: str = ""
-    subtask: str = ""
-    task_hash: str = ""
-    plan: tuple[PlannedSubtask, ...] = ()
-    purpose: str = ""
-    model: str = ""
-    tool: str = ""
-    arguments: Recorded | None = None
-    result: Recorded | None = None
-    route: Route | None = None
+    model_config = Step.model_config | {"frozen": False}
 
     @classmethod
     def of(cls, session_id: str) -> "Draft":
         """Begin with a session at the root."""
-        return cls(session_id, None, "other", session_id, SUPERVISOR)
+        return cls(id=session_id, kind="other", name=session_id, agent=SUPERVISOR)
+
+    @classmethod
+    def below(cls, parent: str, workflow_id: str, type_name: str, name: str = "") -> "Draft":
+        """Begin with a child, whose id is `<session>/<run>/<agent>/<fingerprint>`; that of others names no agent."""
+        parts = workflow_id.split("/")
+        return cls(
+            id=workflow_id,
+            parent=parent,
+            kind=kind_of(type_name),
+            name=name,
+            agent=parts[-2] if len(parts) > 3 else SUPERVISOR,
+            task_hash=parts[-1].partition("-")[0],
+        )
+
+    def unread(self) -> "Draft":
+        """Begin again, to read its own history."""
+        return self.model_copy(update={"started_at": None})
 
     @property
     def activity_id(self) -> str:
         """Of a turn or a tool call: its name within its workflow."""
         return self.id.rpartition("#")[2]
 
-    def end(self, state: State, at: datetime, attributes: Any) -> None:
+    def end(self, state: StepState, at: datetime, attributes: Any) -> None:
         """Note how it ended."""
         self.state, self.ended_at, self.error = state, at, error_in(attributes)
 
@@ -89,7 +84,7 @@ class Draft:
 
     def step(self) -> Step:
         """Return the step."""
-        return Step(**vars(self))
+        return Step(**{name: getattr(self, name) for name in Step.model_fields})
 
 
 @dataclass(frozen=True)
@@ -124,9 +119,11 @@ class Scope:
         path = "/".join(part for part in (self.subtask, subtask) if part)
         return {"session": self.session, "subtask": path, "at": at}
 
-    def add(self, id_: str, kind: Kind, name: str) -> Draft:
+    def add(self, id_: str, kind: StepKind, name: str) -> Draft:
         """Add a step."""
-        self.steps.append(Draft(f"{self.draft.id}#{id_}", self.draft.id, kind, name, self.draft.agent))
+        self.steps.append(
+            Draft(id=f"{self.draft.id}#{id_}", parent=self.draft.id, kind=kind, name=name, agent=self.draft.agent)
+        )
         return self.steps[-1]
 
     def recorded(self, value: JsonValue, event: HistoryEvent) -> Recorded | None:
@@ -146,18 +143,12 @@ class Scope:
         return [StateEvent(state=state, **self.about(at))]
 
 
-def kind_of(type_name: str) -> Kind:
+def kind_of(type_name: str) -> StepKind:
     """Tell the kind of step from the type of its workflow or activity."""
     return _KINDS.get(type_name, "other")
 
 
-def agent_of(workflow_id: str) -> str:
-    """Read the agent out of `<session>/<run>/<agent>/<fingerprint>`; anything else is a session."""
-    parts = workflow_id.split("/")
-    return parts[-2] if len(parts) > 3 else SUPERVISOR
-
-
-def end_state(kind: str, prefix: str) -> State | None:
+def end_state(kind: str, prefix: str) -> StepState | None:
     """Return the state after an event of this kind; None if it ends nothing."""
     return _END_STATES.get(kind.removeprefix(f"{prefix}_"))
 

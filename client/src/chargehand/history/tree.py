@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -75,7 +75,7 @@ class TreeReader:
 
     async def _read_child(self, child: Child) -> None:
         try:
-            child.projection = await self.read(replace(child.draft, started_at=None), child.run, child.subtask)
+            child.projection = await self.read(child.draft.unread(), child.run, child.subtask)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise

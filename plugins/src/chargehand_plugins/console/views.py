@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -12,23 +11,19 @@ from markupsafe import Markup
 
 from chargehand import (
     Artifact,
-    ChargehandError,
     NotReachable,
     PendingCall,
     Question,
     Report,
-    Session,
     SessionEnded,
     Status,
     SubtaskRecord,
 )
-from chargehand_cli.rendering.text import dollars, duration, session_facts
+from chargehand_cli.rendering.progress import MARKS, record_words, spend_facts
+from chargehand_cli.rendering.text import duration, session_facts
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.templating import render
 
-_MARKS: Final = {
-    "waiting": "·", "running": "▶", "success": "✔", "partial": "◐", "failure": "✘", "escalation": "↑", "skipped": "–",
-}  # fmt: skip
 _WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 
@@ -133,33 +128,22 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
         try:
             return _of_status(await session.status(), web_ui)
         except NotReachable:
-            goal = await _goal(session)
-            return SessionView(goal=goal, remark="Waiting: no worker answers.", web_ui=web_ui)
+            recorded = _of_status(await session.recorded_status(), web_ui)
+            return replace(recorded, remark="Waiting: no worker answers.", can_steer=False, can_change=False)
     try:
         return _of_report(await session.result(), web_ui)
     except SessionEnded as error:
-        state = "cancelled" if type(error).__name__ == "SessionCancelled" else "failed"
-        goal = await _goal(session)
-        return SessionView(goal=goal, state=state, remark=str(error), is_open=False, web_ui=web_ui)
-
-
-async def _goal(session: Session) -> str:
-    with suppress(ChargehandError):
-        return (await session.request()).goal
-    return ""
+        recorded = _of_status(await session.recorded_status(), web_ui)
+        return replace(recorded, remark=str(error), is_open=False, can_steer=False, can_change=False)
 
 
 def _of_status(status: Status, web_ui: str | None) -> SessionView:
     started = [f"{duration(datetime.now(UTC) - status.started_at)} so far"] if status.started_at else []
-    spend = [
-        f"{status.turns} of {status.max_turns} turns",
-        f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}",
-    ]
     awaits = status.state == "awaiting_approval" and status.plan is not None
     return SessionView(
         goal=status.goal,
         state=status.state,
-        facts=(*(spend if status.max_turns else ()), *started),
+        facts=(*spend_facts(status), *started),
         remark="Paused at a limit: raise it, or have the report written." if status.state == "paused" else "",
         subtasks=tuple(_subtask(each) for each in status.subtasks),
         plan_json=status.plan.model_dump_json(indent=2) if awaits and status.plan else "",
@@ -190,15 +174,8 @@ def _of_report(report: Report, web_ui: str | None) -> SessionView:
 
 
 def _subtask(record: SubtaskRecord) -> SubtaskView:
-    facts = [f"waiting for {', '.join(record.depends_on)}"] if record.state == "waiting" and record.depends_on else []
-    facts = facts or [record.state]
-    facts += [f"for each item of {record.for_each}"] if record.for_each else []
-    facts += [record.reason] if record.reason and record.reason != record.state else []
-    facts += [f"attempt {record.attempts}"] if record.attempts > 1 else []
-    facts += [duration(record.ended_at - record.started_at)] if record.started_at and record.ended_at else []
-    return SubtaskView(
-        record.id, record.agent, record.state, _MARKS[record.state], ", ".join(facts), record.instruction
-    )
+    words = record_words(record)
+    return SubtaskView(record.id, record.agent, record.state, MARKS[record.state], words, record.instruction)
 
 
 def _call(call: PendingCall) -> CallView:

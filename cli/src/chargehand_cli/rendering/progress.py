@@ -1,0 +1,46 @@
+"""What people read of a session and its subtasks while it runs, on whichever screen."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from chargehand import Status, SubtaskRecord
+from chargehand.contracts import SubtaskState
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.rendering.figures import count
+from chargehand_cli.rendering.text import dollars, duration
+
+MARKS: Final[Mapping[SubtaskState, str]] = {
+    "waiting": "·",
+    "running": "▶",
+    "success": "✔",
+    "partial": "◐",
+    "failure": "✘",
+    "escalation": "↑",
+    "skipped": "–",
+}
+
+
+def spend_facts(status: Status) -> list[str]:
+    """Say how many turns and dollars were spent, and of how many if that is known."""
+    if status.max_turns:
+        budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
+        return [f"{status.turns} of {status.max_turns} turns", budget]
+    return [count(status.turns, "turn"), dollars(float(status.spent_usd))] if status.turns else []
+
+
+def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
+    """Say how a subtask does; of one that runs for how long, if the time is given."""
+    facts: list[str] = [record.state]
+    if record.state == "waiting" and record.depends_on:
+        facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
+    if record.for_each:
+        facts.append(f"for each item of {one_safe_line(record.for_each, 20)}")
+    if record.reason and record.reason != record.state:
+        facts.append(one_safe_line(record.reason, 80))
+    if record.attempts > 1:
+        facts.append(f"attempt {record.attempts}")
+    until = record.ended_at or (at if record.state == "running" else None)
+    if record.started_at and until:
+        facts.append(duration(until - record.started_at))
+    return ", ".join(facts)
