@@ -69,7 +69,7 @@ Message = tuple[str, str, bytes, str]
 """Kind, name, contents and their encoding."""
 
 _NAMES: Final = {
-    "signal": [SignalName.MAILBOX, SignalName.STEER, "nobody_knows_this", "__temporal_x"],
+    "signal": [SignalName.MAILBOX, "nobody_knows_this", "__temporal_x"],
     # Not those that make sense whatever comes with them.
     "update": [
         *(name for name, row in UPDATES.items() if row.takes and name != "interrupt"),

@@ -2,9 +2,7 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from activities.contracts.cards import AgentCard
 from activities.contracts.model import ModelCard, OutputCaps
@@ -31,7 +29,7 @@ from chargehand.contracts import (
     Usage,
     left_out,
 )
-from workflows.mailbox.contracts import MailboxState
+from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
 class SpendingState(Contract):
@@ -48,23 +46,6 @@ class SpendingState(Contract):
     """Turns taken, which number the next ones."""
 
 
-class SteeringItem(Contract):
-    """One thing that a person tells an agent."""
-
-    number: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Larger than that of everything told before by the same session."""
-    text: Annotated[str, Field(max_length=4_000)] = left_out("")
-    """The message; empty to end the tools that the agent is using."""
-    path: Annotated[str, Field(max_length=300)] = left_out("")
-    """For a nested session: the subtask that it is for; empty for all."""
-
-
-class Steering(Message):
-    """What a person tells an agent, or a nested session, in order."""
-
-    items: Annotated[tuple[SteeringItem, ...], Field(max_length=1_000)]
-
-
 class ToldMessage(Contract):
     """A message of a person, and who has read it."""
 
@@ -78,7 +59,7 @@ class ToldMessage(Contract):
 
 
 class SteeringState(Contract):
-    """What a person has told a session; see `workflows.steering`. No subtask is running."""
+    """What a person has told a session; see `workflows.state.steering`. No subtask is running."""
 
     told: tuple[ToldMessage, ...] = left_out(())
     numbered: int = left_out(0)

@@ -26,15 +26,15 @@ with workflow.unsafe.imports_passed_through():
     from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
     from workflows.budget.purposes import WORK
     from workflows.budget.spending import Spending
-    from workflows.contracts import SpendingState, Steering, SubtaskRequest, SubtaskResult, SubtaskState
-    from workflows.inbox import Inbox
-    from workflows.mailbox.contracts import Envelope
+    from workflows.contracts import SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
+    from workflows.mailbox.contracts import Envelope, SteeringItem
     from workflows.mailbox.mailbox import Mailbox
     from workflows.mailbox.signals import raise_if_cancelled
     from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
     from workflows.rules.repetition import is_repetitive
     from workflows.rules.report_content import merged_spend
     from workflows.state.conversation import Conversation
+    from workflows.state.inbox import Inbox
     from workflows.steps.tool_calls import make_calls, usable_at_once
 
 _MOST_CORRECTIONS: Final = 1
@@ -50,9 +50,10 @@ class SubtaskWorkflow:
     @workflow.init
     def __init__(self, request: SubtaskRequest) -> None:
         self._mailbox = Mailbox(workflow.info().workflow_id)
-        if request.state is not None:
-            self._mailbox.resume(request.state.mailbox)
-        self._inbox = Inbox()
+        state = request.state
+        if state is not None:
+            self._mailbox.resume(state.mailbox)
+        self._inbox = Inbox(state.messages, state.messages_read) if state else Inbox(request.messages, ())
         self._rounds_begun = 0
         self._corrections = 0
         """Unusable replies in a row."""
@@ -70,11 +71,8 @@ class SubtaskWorkflow:
         self._deadline = request.deadline
         self._conversation = Conversation(request)
         state = request.state
-        if state is None:
-            self._inbox.open(request.messages)
-        else:
+        if state is not None:
             self._began_at = state.began_at
-            self._inbox.open(state.messages, state.messages_read)
             self._rounds_begun, self._corrections = state.rounds_begun, state.corrections
             self._unusable = state.unusable
             self._answered = (state.answered, state.answered_after) if state.answered else None
@@ -119,13 +117,9 @@ class SubtaskWorkflow:
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the session sends: replies, and a person's messages.")
     def receive(self, envelope: Envelope) -> None:
-        """Settle a reply; anything else is ignored."""
-        self._mailbox.receive(envelope)
-
-    @workflow.signal(name=SignalName.STEER, description="What a person tells the agent.")
-    def receive_steering(self, steering: Steering) -> None:
-        """Keep messages for the next turn, and note an interruption."""
-        self._inbox.receive(steering.items)
+        """Settle a reply, or keep what a person tells the agent; anything else is ignored."""
+        if self._mailbox.receive(envelope) and isinstance(envelope.body, SteeringItem):
+            self._inbox.receive(envelope.body)
 
     async def _work(self, request: SubtaskRequest, model_calls: ModelCalls) -> Outcome:
         first = self._rounds_begun + 1

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
         PlanEdit,
         RaisedLimits,
         Report,
+        SessionState,
         Status,
         UserMessage,
     )
@@ -29,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
     from workflows.admission import Place, list_end
-    from workflows.contracts import Steering, SupervisorRequest
+    from workflows.contracts import SupervisorRequest
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
     from workflows.metrics import count_refusal
@@ -38,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.approvals import CallRefused
     from workflows.state.progress import Progress
     from workflows.state.session import Session
-    from workflows.steering import SteeringRefused
+    from workflows.state.steering import SteeringRefused
     from workflows.steps.approvals import argument_problems
     from workflows.steps.design import design_agents
     from workflows.steps.edit import check_edit, edit_plan
@@ -49,13 +50,14 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.report import with_late_messages, write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
-    from workflows.steps.steering import check_interruption, check_message, interrupt, pass_on, tell
+    from workflows.steps.steering import check_interruption, check_message, interrupt, tell
     from workflows.steps.visibility import enter, list_state, publish
     from workflows.steps.waits import within_time
     from workflows.webhook import announce_end
 
 
 _ALL: Final = Interruption()
+_ENDED: Final = frozenset[SessionState]({"failed", "cancelled"})
 
 
 @workflow.defn(name=WorkflowType.SUPERVISOR)
@@ -232,7 +234,7 @@ class SupervisorWorkflow:
         """Keep a message for the agents that it is for; those that run get it now."""
         await _next_task()
         self._refuse_message(message)
-        await tell(self._progress, message.text, message.subtask or "")
+        await tell(self._mailbox, self._progress, message.text, message.subtask or "")
         return self._progress.status()
 
     @tell.validator
@@ -245,7 +247,7 @@ class SupervisorWorkflow:
         """End the tools of the agents that run; they go on with their next turn."""
         await _next_task()
         self._refuse_interruption(interruption)
-        await interrupt(self._progress, interruption.subtask or "")
+        await interrupt(self._mailbox, self._progress, interruption.subtask or "")
         return self._progress.status()
 
     @interrupt.validator
@@ -253,21 +255,11 @@ class SupervisorWorkflow:
         if not self._is_resuming:
             self._refuse_interruption(interruption)
 
-    @workflow.signal(name=SignalName.STEER, description="What a person tells the agents of a nested session.")
-    async def receive_steering(self, steering: Steering) -> None:
-        """Tell the agents; only the parent session sends this."""
-        if workflow.info().parent is None:
-            self._progress.ignore_message()
-        else:
-            # What comes with the first task of a new run is handled before that has opened the session.
-            await workflow.wait_condition(lambda: not self._is_resuming)
-            await pass_on(self._progress, steering.items, is_over=self._is_over)
-
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
         """Settle a reply, or act on anything else; what cannot come from any of these is ignored and counted."""
-        # What comes with the first task of a new run is handled before that has opened the session.
-        await workflow.wait_condition(lambda: not self._is_resuming)
+        if not envelope.is_reply:
+            await workflow.wait_condition(lambda: self._session is not None or self._progress.state in _ENDED)
         is_expected = self._mailbox.receive(envelope)
         if is_expected and not envelope.is_reply:
             is_expected = self._session is not None and await act_on(self._session, envelope)

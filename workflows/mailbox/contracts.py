@@ -83,7 +83,19 @@ class CallReport(Contract):
     """Whether that call was applied."""
 
 
-Body = GrantRequest | Grant | CallRequest | CallReply | CallReport
+class SteeringItem(Contract):
+    """One thing that a person tells an agent, or the agents of a nested session; it has no reply."""
+
+    kind: Literal["steering"] = "steering"
+    number: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Larger than that of everything told before by the same session."""
+    text: Annotated[str, Field(max_length=4_000)] = left_out("")
+    """The message; empty to end the tools that the agent is using."""
+    path: Annotated[str, Field(max_length=300)] = left_out("")
+    """For a nested session: the subtask that it is for; empty for all."""
+
+
+Body = GrantRequest | Grant | CallRequest | CallReply | CallReport | SteeringItem
 Reply = Grant | CallReply
 """What settles the request whose number and token its envelope repeats."""
 

@@ -24,7 +24,7 @@ from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
-from workflows.steering import Steering
+from workflows.state.steering import Steering
 
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60

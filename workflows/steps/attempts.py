@@ -44,7 +44,7 @@ from workflows.rules.recovery import (
 )
 from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
-from workflows.steering import Delivery
+from workflows.state.steering import Delivery
 from workflows.steps.children import Ended, run_nested_session, run_subtask
 from workflows.steps.review import judge
 from workflows.steps.route import around_backlog, is_unapproved

@@ -46,7 +46,7 @@ from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import nested_goal
 from workflows.state.session import Session
-from workflows.steering import Delivery
+from workflows.state.steering import Delivery
 from workflows.steps.visibility import list_state
 
 _RECALLABLE_BYTES: Final = 800_000
@@ -236,7 +236,7 @@ async def _run(
     subtask: Subtask,
     text: str,
 ) -> _Result | Failure:
-    child = way.workflow_id
+    child = way.address
     is_repeated = not session.progress.record_child(child)
     list_state(session)
     try:

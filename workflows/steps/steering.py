@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from temporalio import workflow
-from temporalio.exceptions import FailureError
-
-from chargehand.wire import SignalName
-from workflows.contracts import Steering, SteeringItem
+from workflows.mailbox.contracts import SteeringItem
+from workflows.mailbox.mailbox import Mailbox
+from workflows.mailbox.signals import notify
 from workflows.state.progress import Progress
-from workflows.steering import Delivery, SteeringRefused
+from workflows.state.session import Session
+from workflows.state.steering import Delivery, SteeringRefused
 
 
 def check_message(progress: Progress, text: str, path: str) -> None:
@@ -43,36 +42,39 @@ def check_interruption(progress: Progress, path: str) -> None:
     _check_below(progress, subtask, below)
 
 
-async def tell(progress: Progress, text: str, path: str) -> None:
+async def tell(mailbox: Mailbox, progress: Progress, text: str, path: str) -> None:
     """Keep a message for the agents that it is for, and send it to those that run."""
     subtask, _, below = path.partition("/")
-    await _send(progress.steering.tell(text, subtask, below))
+    await _send(mailbox, *progress.steering.tell(text, subtask, below))
 
 
-async def interrupt(progress: Progress, path: str) -> None:
+async def interrupt(mailbox: Mailbox, progress: Progress, path: str) -> None:
     """End the tools of the agents that run."""
     subtask, _, below = path.partition("/")
-    await _send(progress.steering.interrupt(subtask, below))
+    await _send(mailbox, *progress.steering.interrupt(subtask, below))
 
 
-async def pass_on(progress: Progress, items: Iterable[SteeringItem], *, is_over: bool) -> None:
-    """Tell the agents of a nested session what its parent hands down; what nobody can read becomes a gap."""
-    ways: dict[Delivery, None] = {}
-    for item in filter(progress.steering.accept, items):
-        subtask, _, below = item.path.partition("/")
-        try:
-            if item.text:
-                check_message(progress, item.text, item.path)
-        except SteeringRefused:
-            progress.steering.lose(item)
-            continue
-        if is_over:
-            progress.steering.lose(item)
-        elif item.text:
-            ways |= dict.fromkeys(progress.steering.tell(item.text, subtask, below))
-        else:
-            ways |= dict.fromkeys(progress.steering.interrupt(subtask, below))
-    await _send(ways)
+async def pass_on(session: Session, item: SteeringItem) -> bool:
+    """Tell the agents of a nested session what its parent hands down; what none of them can read becomes a gap.
+
+    False if no parent can have sent it.
+    """
+    progress = session.progress
+    if session.request.delegation is None:
+        return False
+    try:
+        if item.text:
+            check_message(progress, item.text, item.path)
+    except SteeringRefused:
+        progress.steering.lose(item)
+        return True
+    if session.work_is_over:
+        progress.steering.lose(item)
+    elif item.text:
+        await tell(session.mailbox, progress, item.text, item.path)
+    else:
+        await interrupt(session.mailbox, progress, item.path)
+    return True
 
 
 def _check_below(progress: Progress, subtask: str, below: str) -> None:
@@ -80,21 +82,10 @@ def _check_below(progress: Progress, subtask: str, below: str) -> None:
         raise SteeringRefused(f"subtask: '{subtask}' is no nested session that runs; leave out '/{below}'")
 
 
-async def _send(ways: Iterable[Delivery]) -> None:
-    await asyncio.gather(*map(_send_what_waits, ways))
+async def _send(mailbox: Mailbox, item: SteeringItem, ways: Iterable[Delivery]) -> None:
+    async def send(way: Delivery) -> None:
+        if await notify(mailbox, way, item):
+            way.give([item])
+        # If the child has ended, the next attempt gets what is kept for the subtask.
 
-
-async def _send_what_waits(way: Delivery) -> None:
-    """Send a child what waits for it, once it exists; everything arrives in order."""
-    async with way.lock:
-        await workflow.wait_condition(lambda: way.is_started or way.is_over)
-        items = way.take()
-        if way.is_over or not items:
-            return
-        try:
-            # By id alone: the child may have continued as new.
-            child = workflow.get_external_workflow_handle(way.workflow_id)
-            await child.signal(SignalName.STEER, Steering(items=items))
-        except FailureError:
-            return  # it has ended; the next attempt gets what is kept for the subtask
-        way.give(items)
+    await asyncio.gather(*map(send, ways))

@@ -20,7 +20,6 @@ from chargehand.contracts import Source
 from chargehand.contracts.calls import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
-from workflows.inbox import Inbox
 from workflows.mailbox.contracts import CallReply, Verdict
 from workflows.mailbox.mailbox import Mailbox
 from workflows.metrics import Refusal, count_refusal
@@ -28,6 +27,7 @@ from workflows.on_exit import on_exit
 from workflows.rules.repetition import executed, refuse_repetition
 from workflows.state.approvals import ALLOWED
 from workflows.state.conversation import Conversation
+from workflows.state.inbox import Inbox
 from workflows.steps.approval_request import report_call, request_approval
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})

@@ -48,7 +48,6 @@ class SignalName(StrEnum):
     """Signals between a supervisor and what runs below it, or its tenant's ledger."""
 
     MAILBOX = "mailbox"
-    STEER = "receive_steering"
     REQUEST_ADMISSION = "request_admission"
     ADMISSION = "receive_admission"
     LEAVE = "leave"

@@ -1,11 +1,12 @@
 """What a person tells the agents of a session: kept in order until every agent that it is for has read it."""
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from workflows.contracts import SteeringItem, SteeringState, ToldMessage
+from workflows.contracts import SteeringState, ToldMessage
+from workflows.mailbox.contracts import SteeringItem
+from workflows.mailbox.mailbox import Outbox
 
 _MOST_MESSAGES: Final = 50
 _MOST_CHARACTERS: Final = 40_000
@@ -18,39 +19,15 @@ class SteeringRefused(Exception):  # noqa: N818  # it is raised as a statement o
     """Something cannot be told; the message says why."""
 
 
-@dataclass(eq=False)
-class Delivery:
+@dataclass(eq=False, kw_only=True)
+class Delivery(Outbox):
     """The way to one child workflow while it runs."""
 
     subtask: str
-    workflow_id: str
     is_session: bool
     """Whether it is a nested session."""
     given: set[int] = field(default_factory=set[int])
     """Numbers of the messages that it has."""
-    waiting: list[SteeringItem] = field(default_factory=list[SteeringItem])
-    """What it is still to be sent."""
-    is_started: bool = False
-    is_over: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while something is sent, so that everything arrives in order."""
-
-    def start(self) -> None:
-        """Note that the child exists."""
-        self.is_started = True
-
-    def end(self) -> None:
-        """Note that the child has ended, or was never started."""
-        self.is_over = True
-
-    def queue(self, item: SteeringItem) -> None:
-        """Have an item sent."""
-        self.waiting.append(item)
-
-    def take(self) -> tuple[SteeringItem, ...]:
-        """Take what is to be sent now."""
-        items, self.waiting = tuple(self.waiting), []
-        return items
 
     def give(self, items: Iterable[SteeringItem]) -> None:
         """Note what the child has received."""
@@ -64,8 +41,6 @@ class Steering:
         self._told: list[ToldMessage] = []
         self._numbered = 0
         self._running: list[Delivery] = []
-        self._received: set[SteeringItem] = set()
-        """What the parent session has sent."""
         self._lost: list[str] = []
         """A gap for each message that came too late, or for a subtask that there is not."""
 
@@ -74,16 +49,8 @@ class Steering:
         return SteeringState(told=tuple(self._told), numbered=self._numbered, lost=tuple(self._lost))
 
     def resume(self, before: SteeringState) -> None:
-        """Go on where the run before this one stopped; what was told since comes after that."""
-        since = [
-            told.model_copy(
-                update={"item": told.item.model_copy(update={"number": told.item.number + before.numbered})}
-            )
-            for told in self._told
-        ]
-        self._told = [*before.told, *since]
-        self._numbered += before.numbered
-        self._lost = [*before.lost, *self._lost]
+        """Go on where the run before this one stopped."""
+        self._told, self._numbered, self._lost = [*before.told], before.numbered, [*before.lost]
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -96,7 +63,7 @@ class Steering:
 
     def open(self, subtask: str, child: str, *, is_session: bool) -> Delivery:
         """Open the way to a child that is about to be started, which is given what was told before."""
-        delivery = Delivery(subtask, child, is_session)
+        delivery = Delivery(child, is_started=False, subtask=subtask, is_session=is_session)
         delivery.give(self.messages_for(subtask))
         self._running.append(delivery)
         return delivery
@@ -133,23 +100,19 @@ class Steering:
         if characters > _MOST_CHARACTERS:
             raise SteeringRefused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
 
-    def tell(self, text: str, subtask: str = "", path: str = "") -> tuple[Delivery, ...]:
-        """Keep a message, and queue it for those that run; returns the ways by which it is to be sent."""
-        item = self._item(text, path)
-        ways = self._ways(subtask)
+    def tell(self, text: str, subtask: str = "", path: str = "") -> tuple[SteeringItem, tuple[Delivery, ...]]:
+        """Keep a message; returns it with the ways to the children that run and that it is for."""
+        item, ways = self.interrupt(subtask, path)
+        item = item.model_copy(update={"text": text})
         running = tuple(dict.fromkeys(each.subtask for each in ways))
         self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
-        return self._queue(item, ways)
+        return item, ways
 
-    def interrupt(self, subtask: str = "", path: str = "") -> tuple[Delivery, ...]:
-        """Queue an interruption for those that run; returns the ways by which it is to be sent."""
-        return self._queue(self._item("", path), self._ways(subtask))
-
-    def accept(self, item: SteeringItem) -> bool:
-        """Whether this was not received from the parent session before."""
-        is_new = item not in self._received
-        self._received.add(item)
-        return is_new
+    def interrupt(self, subtask: str = "", path: str = "") -> tuple[SteeringItem, tuple[Delivery, ...]]:
+        """Return an interruption with the ways to the children that run and that it is for."""
+        self._numbered += 1
+        ways = tuple(each for each in self._running if subtask in {"", each.subtask})
+        return SteeringItem(number=self._numbered, path=path), ways
 
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""
@@ -159,18 +122,6 @@ class Steering:
     def gaps(self) -> tuple[str, ...]:
         """Name the messages that agents have not read which they were for."""
         return (*(gap for told in self._told if (gap := _gap(told))), *self._lost)
-
-    def _item(self, text: str, path: str) -> SteeringItem:
-        self._numbered += 1
-        return SteeringItem(number=self._numbered, text=text, path=path)
-
-    def _ways(self, subtask: str) -> tuple[Delivery, ...]:
-        return tuple(each for each in self._running if subtask in {"", each.subtask})
-
-    def _queue(self, item: SteeringItem, ways: tuple[Delivery, ...]) -> tuple[Delivery, ...]:
-        for each in ways:
-            each.queue(item)
-        return ways
 
 
 def _gap(told: ToldMessage) -> str:

@@ -1,43 +1,31 @@
 """The subtask's side of steering: what a person writes to its agent, and whether its tools are to end."""
 
-from collections.abc import Iterable
 from typing import Final
 
-from workflows.contracts import SteeringItem
+from workflows.mailbox.contracts import SteeringItem
 
 _MOST_UNREAD: Final = 200
 """Messages that wait for the agent's next turn; a session sends fewer."""
 
 
 class Inbox:
-    """Messages in the order in which they come, each read once, also when it is sent again."""
+    """What an agent has not read, in the order in which it came, and what it has."""
 
-    def __init__(self) -> None:
-        self.unread: tuple[SteeringItem, ...] = ()
+    def __init__(self, unread: tuple[SteeringItem, ...], read: tuple[int, ...]) -> None:
+        self.unread = unread
+        self.read = read
+        """Numbers of the messages that the agent has read."""
         self.is_interrupted = False
         """Whether the tools of the current turn are to end."""
-        self._received: set[SteeringItem] = set()
         self._taken: tuple[int, ...] = ()
         """Numbers of the messages in the turn that is being taken."""
-        self.read: tuple[int, ...] = ()
-        """Numbers of the messages that the agent has read."""
 
-    def open(self, before: Iterable[SteeringItem], read: tuple[int, ...] = ()) -> None:
-        """Put what was written before the workflow's run began before everything that came since."""
-        self.read = read
-        self.unread = tuple(dict.fromkeys((*before, *self.unread)))
-        self._received.update(self.unread)
-
-    def receive(self, items: Iterable[SteeringItem]) -> None:
-        """Keep what is new; an item without text is an interruption."""
-        for item in items:
-            if item in self._received or len(self.unread) >= _MOST_UNREAD:
-                continue
-            self._received.add(item)
-            if item.text:
-                self.unread += (item,)
-            else:
-                self.is_interrupted = True
+    def receive(self, item: SteeringItem) -> None:
+        """Keep a message; an item without text is an interruption."""
+        if not item.text:
+            self.is_interrupted = True
+        elif len(self.unread) < _MOST_UNREAD:
+            self.unread += (item,)
 
     def take(self) -> list[str]:
         """Take what is unread, for the next turn."""
