@@ -25,9 +25,8 @@ from benchmarks.scripted import WIDEST, Shape
 from benchmarks.tables import Row
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, SessionRequest, Source
-from workflows.budget.estimates import input_bound, worst_case
+from workflows.budget.estimates import WORK, input_bound, worst_case
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.purposes import WORK
 
 _LONG: Final = Shape(subtasks=1, rounds=9)
 """One agent of ten turns: its first grant pays for the first of them, it asks for each of the others."""

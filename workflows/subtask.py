@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import continue_as_new
     from workflows.budget.estimates import (
         NEXT_ROUND_BYTES,
+        WORK,
         fixed_bytes,
         input_bound,
         likely_input,
@@ -24,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
         worst_case,
     )
     from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
-    from workflows.budget.purposes import WORK
     from workflows.budget.spending import Spending
     from workflows.contracts import SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
     from workflows.mailbox.contracts import Envelope, SteeringItem

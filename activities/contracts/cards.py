@@ -43,6 +43,11 @@ class AgentCard(Contract):
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
+    @property
+    def least_turns(self) -> int:
+        """The fewest turns that are of use to it: with tools it has to look and to answer."""
+        return 2 if self.tools else 1
+
 
 class OfferedTool(Contract):
     """A tool that a planner may give to agents that it describes."""

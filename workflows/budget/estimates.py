@@ -1,8 +1,9 @@
-"""Estimates: the worst case of a model turn, before it is taken, and what a turn usually costs."""
+"""Estimates: what a model turn is for, how much it may write, what it costs at worst, and what it usually costs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_UP, Decimal
-from typing import Final
+from typing import Final, Literal
 
 from pydantic_core import to_json
 
@@ -13,11 +14,11 @@ from activities.contracts.session import SessionFacts
 from activities.turn.contracts import Counted
 from activities.turn_kinds.protocol import REQUEST_TOKENS
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import JsonSchema, round_up_dollars
+from chargehand.contracts import Effort, JsonSchema, round_up_dollars
 from workflows.budget.ledger import Amount
-from workflows.budget.purposes import OUTPUT, OUTPUT_SHARE, PLAN, REPORT, WORK, output_range
-from workflows.rules.plan_validation import least_turns
+from workflows.rules.plan_validation import LEAST_TURNS_OF_SESSION
 from workflows.rules.report_content import sections_for
 
 CATALOG_BYTES: Final = 12_000
@@ -45,6 +46,90 @@ NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation usually grows in a round of tool calls."""
 _USUAL_ROUNDS: Final = 5
 """Turns that an agent with tools usually takes."""
+OUTPUT_SHARE: Final = Decimal("0.5")
+"""How much of what is unspent a turn may reserve to write more than the least."""
+_STEP: Final = 500
+"""Output caps between the least and the most are multiples of this many tokens."""
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """One row of `OutputCaps`."""
+
+    name: Literal["plan", "work", "report", "decision"]
+    effort: Effort
+    least_output: int
+    """Tokens without which a turn of this purpose is not worth its input."""
+
+    def effort_in(self, crew_effort: Effort | None) -> Effort:
+        """Choose the effort of a turn, given that of its crew or agent; small decisions do not follow it."""
+        return self.effort if self is DECISION else crew_effort or self.effort
+
+
+PLAN: Final = Purpose("plan", "high", 4_000)
+WORK: Final = Purpose("work", "medium", 4_000)
+REPORT: Final = Purpose("report", "high", 6_000)
+OUTPUT: Final = Purpose("report", "medium", 4_000)
+DECISION: Final = Purpose("decision", "low", 2_000)
+_BY_KIND: Final[Mapping[str, Purpose]] = {
+    "plan": PLAN,
+    "design": PLAN,
+    "expand": PLAN,
+    "work": WORK,
+    "compact": WORK,
+    "synthesis": REPORT,
+    "outline": PLAN,
+    "output": OUTPUT,
+}
+"""Kinds of tasks that are no decision; another effort in mid-conversation would miss the cache of the prompt."""
+
+
+def purpose_of(task: Task) -> Purpose:
+    """Find what a task is for; the summary of a part is a decision about what matters in it."""
+    if isinstance(task, SynthesisTask) and task.is_part:
+        return DECISION
+    return _BY_KIND.get(task.kind, DECISION)
+
+
+def lower(effort: Effort) -> Effort:
+    """Return the next lower effort."""
+    return "medium" if effort == "high" else "low"
+
+
+@dataclass(frozen=True)
+class OutputRange:
+    """How much one turn may write: at least what it needs, at most what its purpose and its model allow."""
+
+    least: int
+    most: int
+
+    def affordable(self, price: Callable[[int], Decimal], usd: Decimal) -> int:
+        """Return the largest cap whose turn costs no more than an amount, but never less than the least.
+
+        Args:
+            price: the worst case of the turn at a cap; the same for every further token.
+            usd: what may be reserved.
+        """
+        least, most = price(self.least), price(self.most)
+        if most <= usd or most == least:
+            return self.most
+        tokens = self.least + int((self.most - self.least) * max(usd - least, Decimal(0)) / (most - least))
+        return max(self.least, (tokens - 1) // _STEP * _STEP)  # one less, since prices are rounded up
+
+
+def output_range(purpose: Purpose, caps: OutputCaps, model: ModelCard) -> OutputRange:
+    """Return how much a turn may write."""
+    most = _within(getattr(caps, purpose.name), model)
+    return OutputRange(min(purpose.least_output, most), most)
+
+
+def doubled(cap: int, model: ModelCard) -> OutputRange:
+    """Return how much a turn may write that repeats one which was cut off at a cap."""
+    return OutputRange(cap, max(cap, _within(2 * cap, model)))
+
+
+def _within(tokens: int, model: ModelCard) -> int:
+    return tokens if model.max_output_tokens is None else min(tokens, model.max_output_tokens)
 
 
 def input_bound(task: Task, prompt_bytes: int) -> int:
@@ -171,7 +256,7 @@ def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amo
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
     """Estimate the least that is of use to an agent: the worst case of its first turn, and the usual of a second."""
-    return _turns_of_agent(agent, model, documents, least_turns(agent))
+    return _turns_of_agent(agent, model, documents, agent.least_turns)
 
 
 def usual_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps) -> Amount:
@@ -196,4 +281,4 @@ def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     report = worst_report(own, fixed_bytes(facts.crew, documents))
     agent = min(least_of_agent(agent, facts.model_of(agent), documents).usd for agent in facts.crew.agents)
     cents = (plan.usd + report.usd + agent).quantize(Decimal("0.01"), rounding=ROUND_UP)
-    return Amount(least_turns(None), cents)
+    return Amount(LEAST_TURNS_OF_SESSION, cents)

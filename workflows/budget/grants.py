@@ -1,7 +1,7 @@
 """The parent's side of a grant: what a supervisor sets aside for its children and for its own report. Pure."""
 
 from collections.abc import Mapping
-from decimal import ROUND_DOWN, Decimal
+from decimal import Decimal
 from typing import Final
 
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
@@ -11,10 +11,6 @@ from workflows.rules.report_content import usage_of
 
 _SPEND_UNKNOWN: Final[frozenset[FailureReason]] = frozenset({"terminated", "internal"})
 """Failures after which a child cannot report what it spent."""
-
-
-_LARGEST_SHARE: Final = 3
-"""The part of what was granted, 1 divided by this, that is set aside for the report at most."""
 
 
 class Grants:
@@ -47,7 +43,7 @@ class Grants:
             usual: what it is granted if there is enough for all; it asks when it needs more.
             not_started: among how many subtasks the rest has to be shared, this one included.
         """
-        fair = _share(self._ledger.unspent, not_started)
+        fair = self._ledger.unspent.share(not_started)
         share = usual.capped(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
         return self._ledger.reserve(share) or self._ledger.reserve(least)
 
@@ -67,7 +63,7 @@ class Grants:
         left = self._ledger.unspent
         if grant is None or not left.covers(asked):
             return Amount()
-        more = asked + grant.amount.capped(_share(left - asked, max(sharers, 1)))
+        more = asked + grant.amount.capped((left - asked).share(max(sharers, 1)))
         extended = self._ledger.extend(grant, more)
         if extended is None:
             return Amount()
@@ -109,50 +105,6 @@ class Grants:
     def is_hopeless(self, child: str) -> bool:
         """Whether waiting is in vain: all that run wait, and this child came last, so it goes without."""
         return child not in self._open or (self.all_wait and self._waiting[-1] == child)
-
-
-class ReportReserve:
-    """The worst case of the turn that writes the report, reserved before anything else is paid."""
-
-    def __init__(self, ledger: Ledger, worst: Amount) -> None:
-        self._ledger = ledger
-        self.worst = worst
-        self._reservation: Reservation | None = None
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is reserved."""
-        return self._reservation is not None
-
-    @property
-    def is_payable(self) -> bool:
-        """Whether the report is reserved for, or could be."""
-        return self.is_held or self._ledger.unspent.covers(self.worst)
-
-    def hold(self) -> bool:
-        """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""
-        if self._reservation is None:
-            self._reservation = self._ledger.reserve(self.worst)
-        return self._reservation is not None
-
-    def grow(self, needed: Amount) -> None:
-        """Reserve more, as far as the ledger covers it and up to a third of what was granted."""
-        if self._reservation is None:
-            return
-        wanted = needed.capped(_share(self._ledger.granted, _LARGEST_SHARE)).beyond(self._reservation.amount)
-        self._reservation = (
-            self._ledger.extend(self._reservation, wanted.capped(self._ledger.unspent)) or self._reservation
-        )
-
-    def release(self) -> None:
-        """Free the reserve, when the report is due or needs no turn."""
-        if self._reservation is not None:
-            self._ledger.settle(self._reservation, Amount())
-            self._reservation = None
-
-
-def _share(left: Amount, sharers: int) -> Amount:
-    return Amount(left.turns // sharers, (left.usd / sharers).quantize(Decimal("0.000001"), rounding=ROUND_DOWN))
 
 
 def _charged_in_full(agent: str, grant: Amount) -> SpendLine:

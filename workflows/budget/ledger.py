@@ -6,7 +6,11 @@ charges more than could be reserved. A grant to a child is a reservation like an
 """
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
+from typing import Final
+
+_LARGEST_SHARE: Final = 3
+"""The part of what was granted, 1 divided by this, that is set aside for the report at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class Amount:
     def beyond(self, other: "Amount") -> "Amount":
         """The excess over another amount, in turns and in dollars; zero where there is none."""
         return Amount(max(self.turns - other.turns, 0), max(self.usd - other.usd, Decimal(0)))
+
+    def share(self, sharers: int) -> "Amount":
+        """Divide by a number of sharers, rounded down."""
+        usd = (self.usd / sharers).quantize(Decimal("0.000001"), rounding=ROUND_DOWN)
+        return Amount(self.turns // sharers, usd)
 
     def capped(self, most: "Amount") -> "Amount":
         """Return the lesser of the two, in turns and in dollars."""
@@ -115,3 +124,43 @@ class Ledger:
         """
         del self._open[reservation.number]
         self._spent += cost
+
+
+class ReportReserve:
+    """The worst case of the turn that writes the report, reserved before anything else is paid."""
+
+    def __init__(self, ledger: Ledger, worst: Amount) -> None:
+        self._ledger = ledger
+        self.worst = worst
+        self._reservation: Reservation | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is reserved."""
+        return self._reservation is not None
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether the report is reserved for, or could be."""
+        return self.is_held or self._ledger.unspent.covers(self.worst)
+
+    def hold(self) -> bool:
+        """Reserve the report's worst case, unless it is reserved; False if the ledger does not cover it."""
+        if self._reservation is None:
+            self._reservation = self._ledger.reserve(self.worst)
+        return self._reservation is not None
+
+    def grow(self, needed: Amount) -> None:
+        """Reserve more, as far as the ledger covers it and up to a third of what was granted."""
+        if self._reservation is None:
+            return
+        wanted = needed.capped(self._ledger.granted.share(_LARGEST_SHARE))
+        missing = wanted.beyond(self._reservation.amount)
+        affordable = missing.capped(self._ledger.unspent)
+        self._reservation = self._ledger.extend(self._reservation, affordable) or self._reservation
+
+    def release(self) -> None:
+        """Free the reserve, when the report is due or needs no turn."""
+        if self._reservation is not None:
+            self._ledger.settle(self._reservation, Amount())
+            self._reservation = None

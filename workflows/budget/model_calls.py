@@ -19,10 +19,19 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.budget.estimates import doubtful_cost, likely_input, worst_case
+from workflows.budget.estimates import (
+    OUTPUT_SHARE,
+    OutputRange,
+    doubled,
+    doubtful_cost,
+    likely_input,
+    lower,
+    output_range,
+    purpose_of,
+    worst_case,
+)
 from workflows.budget.grant_request import request_grant
 from workflows.budget.ledger import Amount, Ledger, Reservation
-from workflows.budget.purposes import OUTPUT_SHARE, OutputRange, doubled, lower, output_range, purpose_of
 from workflows.budget.spending import Spending
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import raise_if_cancelled

@@ -5,6 +5,8 @@ from typing import Final
 
 from chargehand.contracts import Plan, Subtask
 
+MOST_ITEMS: Final = 50
+"""Subtasks that one template may become."""
 _LONGEST_BASE: Final = 16
 """Characters of a template's id that the ids of its items begin with; theirs have 20 at most."""
 

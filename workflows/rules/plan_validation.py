@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.cards import CrewCard
 from activities.contracts.drafts import SubtaskDraft
 from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
@@ -22,7 +22,7 @@ from workflows.rules.information_flow import leaks
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""
-_LEAST_TURNS_OF_SESSION: Final = 3
+LEAST_TURNS_OF_SESSION: Final = 3
 """A plan, and an agent that looks and answers."""
 _LEAST_WORDS: Final = 3
 _LEAST_CHARACTERS: Final = 12
@@ -94,17 +94,6 @@ def check_plan(
     return plan if plan.strategy == "deliver" else plan.model_copy(update={"deliver": None})
 
 
-def least_turns(agent: AgentCard | None) -> int:
-    """Return the fewest turns that are of use to an agent: with tools it has to look and to answer.
-
-    Args:
-        agent: None stands for a nested session.
-    """
-    if agent is None:
-        return _LEAST_TURNS_OF_SESSION
-    return 2 if agent.tools else 1
-
-
 def _delivery_errors(draft: PlanAnswer | Plan) -> Iterator[str]:
     ids = {subtask.id for subtask in draft.subtasks}
     if draft.strategy == "deliver" and draft.deliver not in ids:
@@ -148,7 +137,7 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 
 
 def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, begun: Collection[str]) -> Iterator[str]:
-    least = {SUPERVISOR: least_turns(None)} | {agent.name: least_turns(agent) for agent in crew.agents}
+    least = {SUPERVISOR: LEAST_TURNS_OF_SESSION} | {agent.name: agent.least_turns for agent in crew.agents}
     new = [subtask for subtask in draft.subtasks if subtask.id not in begun]
     needed = sum(least.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in new)
     if needed > turns:

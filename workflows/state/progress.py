@@ -1,6 +1,6 @@
 """How far a session has come: its plan, outcomes and open questions, and the status that people see."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -8,6 +8,7 @@ from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
     Contradiction,
     EditRecord,
+    Failure,
     Outcome,
     Plan,
     Question,
@@ -21,6 +22,7 @@ from chargehand.contracts import (
 from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
 from workflows.contracts import LimitUsage, ProgressState
+from workflows.rules import graph
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
@@ -115,6 +117,14 @@ class Progress:
     def subtasks(self) -> Sequence[Subtask]:
         """The subtasks of the plan; none before there is one."""
         return self.plan.subtasks if self.plan else ()
+
+    def ready(self, begun: Collection[str]) -> list[Subtask]:
+        """List the subtasks that have not begun or ended and whose inputs have all ended, in the plan's order."""
+        return graph.ready(self.subtasks, {*self.outcomes, *begun}, self.outcomes)
+
+    def skip_reason(self, subtask: Subtask) -> Failure | None:
+        """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
+        return graph.skip_reason(subtask, self.outcomes)
 
     @property
     def has_moved(self) -> bool:

@@ -1,7 +1,7 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -9,7 +9,7 @@ from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
-from chargehand.contracts import Authority, Outcome, Plan, RaisedLimits, SessionRequest, SessionState, Subtask, Tier
+from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, SessionState, Subtask, Tier
 from workflows import options
 from workflows.budget.estimates import (
     early_turn,
@@ -20,14 +20,15 @@ from workflows.budget.estimates import (
     worst_output,
     worst_report,
 )
-from workflows.budget.grants import Grants, ReportReserve
-from workflows.budget.ledger import Amount, Ledger, Reservation
+from workflows.budget.grants import Grants
+from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation
 from workflows.budget.spending import Spending
 from workflows.contracts import SupervisorState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
+from workflows.rules.expansion import MOST_ITEMS
 from workflows.rules.information_flow import Provenance
 from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
@@ -155,6 +156,11 @@ class Session:
         return self.depth + 2 <= self.request.limits.max_depth
 
     @property
+    def may_grow(self) -> bool:
+        """Whether the limits are not final: a nested session asks its parent, a session that pauses asks a person."""
+        return self.request.delegation is not None or self.request.limits.on_limit == "pause"
+
+    @property
     def report_words(self) -> int:
         """About how long the report is to be; 0 if it is as long as it needs to be."""
         plan = self.progress.plan
@@ -197,12 +203,30 @@ class Session:
     def least_start(self, subtask: Subtask) -> Amount:
         """Estimate the least with which a subtask can start; a template has to be expanded before."""
         least = self.least_grant(subtask.agent)
-        return least + self.expansion_turn if subtask.for_each else least
+        return least + self.expansion_turn() if subtask.for_each else least
 
-    @property
+    def can_expand(self, subtask: Subtask) -> bool:
+        """Whether a subtask is a template, and the least of it can be paid."""
+        least, is_template = self.least_start(subtask), bool(subtask.for_each)
+        return is_template and self.ledger.unspent.covers(least)
+
     def expansion_turn(self) -> Amount:
         """The worst case of the turn that expands a template."""
-        return early_turn(self.model(self.facts.crew.tier), fixed_bytes(self.facts.crew, ()))
+        crew = self.facts.crew
+        return early_turn(self.model(crew.tier), fixed_bytes(crew, ()))
+
+    def least_of_waiting(self) -> Amount:
+        """Estimate the least that the subtasks take which have not begun."""
+        planned, begun = self.progress.subtasks, self.progress.begun
+        agents = [subtask.agent for subtask in planned if subtask.id not in begun]
+        return sum((self.least_grant(agent) for agent in agents), Amount())
+
+    def items_beside(self, template: Subtask, kept: Amount) -> int:
+        """Compute how many subtasks of a template the limits pay for, beside what is kept for others."""
+        least, unspent = self.least_grant(template.agent), self.ledger.unspent
+        by_turns = (unspent.turns - kept.turns) // least.turns
+        by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
+        return max(0, min(MOST_ITEMS, by_turns, by_usd))
 
     def reserve(self, subtask: Subtask, not_started: int) -> Reservation | None:
         """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
@@ -210,20 +234,17 @@ class Session:
         if agent is None:
             usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
         else:
-            model = self.model_of(self.card_for(subtask, agent))
+            card = self.card_for(subtask, agent)
+            model = self.model_of(card)
             usual = usual_of_agent(agent, model, self.request.documents, self.facts.output_caps)
         return self.grants.reserve(least, usual, not_started)
 
     def reserve_report(self) -> None:
         """Set aside for the report what the present outcomes need."""
-        size = min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
-        fixed = fixed_bytes(self.facts.crew, self.request.documents)
-        self.report_reserve.grow(worst_report(self.model(self.facts.crew.tier), fixed, size, self.report_words))
-
-    def end(self, subtask: Subtask, outcome: Outcome, at: datetime) -> None:
-        """Record the outcome of a subtask, and what the report needs to read it."""
-        self.progress.end(subtask.id, outcome, at)
-        self.reserve_report()
+        crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
+        fixed = fixed_bytes(crew, self.request.documents)
+        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words)
+        self.report_reserve.grow(needed)
 
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless a person can raise it.

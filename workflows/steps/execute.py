@@ -10,7 +10,6 @@ from workflows import continue_as_new, options
 from workflows.contracts import LimitUsage
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_lost_grant
-from workflows.rules.graph import ready, skip_reason
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
 from workflows.steps.expand import expand
@@ -66,26 +65,27 @@ async def _continue_as_new(session: Session) -> None:
 
 
 def _start_ready(session: Session, running: _Running) -> None:
-    outcomes, planned = session.progress.outcomes, session.progress.subtasks
-    for subtask in ready(planned, {*outcomes, *(started.id for started in running.values())}, outcomes):
-        refusal = skip_reason(subtask, outcomes)
+    progress, limits = session.progress, session.request.limits
+    for subtask in progress.ready([each.id for each in running.values()]):
+        refusal = progress.skip_reason(subtask)
         if refusal is not None:
             _end(session, subtask, refusal)
-        elif len(running) < session.request.limits.max_parallel:
-            step = _start(session, subtask, not_started=len(planned) - len(outcomes) - len(running))
+        elif len(running) < limits.max_parallel:
+            left = len(progress.subtasks) - len(progress.outcomes)
+            step = _start(session, subtask, not_started=left - len(running))
             if step is None:
                 break  # running subtasks finish first and return what they do not need
-            session.progress.begin(subtask.id)
+            progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
-    session.progress.count_use(LimitUsage(parallel=len(running)))
+    progress.count_use(LimitUsage(parallel=len(running)))
     publish(session)
 
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
     """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
-    if subtask.for_each:
-        return expand(session, subtask) if session.ledger.unspent.covers(session.least_start(subtask)) else None
-    reservation = session.reserve(subtask, not_started)
+    reservation = None if subtask.for_each else session.reserve(subtask, not_started)
+    if session.can_expand(subtask):
+        return expand(session, subtask)
     return None if reservation is None else attempt(session, subtask, reservation)
 
 
@@ -105,7 +105,7 @@ async def _wait_for_change(session: Session, running: _Running) -> None:
 async def _wait_for_budget(session: Session) -> bool:
     """Wait for budget for the subtasks that cannot start; False once none is left to start."""
     outcomes, planned, plan = session.progress.outcomes, session.progress.subtasks, session.progress.plan
-    blocked = ready(planned, outcomes, outcomes)
+    blocked = session.progress.ready(())
     if not blocked:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
         return len(outcomes) < len(planned)
@@ -130,8 +130,8 @@ def _collect(session: Session, running: _Running) -> None:
 
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
-    session.end(subtask, outcome, workflow.now())
-    publish(session)
+    session.progress.end(subtask.id, outcome, workflow.now())
+    session.reserve_report()
 
 
 async def _stop(session: Session, running: _Running) -> None:

@@ -9,9 +9,8 @@ from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
-from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.expansion import expanded, item_ids
+from workflows.rules.expansion import MOST_ITEMS, expanded, item_ids
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fitted
@@ -22,8 +21,6 @@ from workflows.steps.turns import take_turn
 from workflows.steps.visibility import publish
 from workflows.steps.waits import ask_parent
 
-MOST_ITEMS: Final = 50
-"""Subtasks that one template may become."""
 _NO_ROOM: Final = "The limits left no room for its subtasks."
 _ATTEMPTS: Final = 2
 """The first expansion, and one more after its errors were named."""
@@ -64,10 +61,12 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
 
 def _refusal(session: Session, template: Subtask) -> Failure | None:
     """Refuse a template whose list was lost, or would let private text out in instructions that nobody approved."""
-    if session.progress.outcomes[template.for_each or ""].kind not in USABLE:
+    items = session.progress.outcomes[template.for_each or ""]
+    if items.kind not in USABLE:
         return _skipped(f"Its list, {template.for_each}, was lost.")
     reads = session.provenance.of_inputs(template, template)
-    if session.request.approval == "none" and is_leak(capabilities_of(template.agent, session.facts.crew), reads):
+    able = capabilities_of(template.agent, session.facts.crew)
+    if session.request.approval == "none" and is_leak(able, reads):
         return _skipped(f"It reaches out, and its list, {template.for_each}, rests on private text.")
     return None
 
@@ -79,7 +78,9 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
         CannotPay: the ledger does not cover it, or no subtask after it.
         TurnLost: it failed for good.
     """
-    most = MOST_ITEMS if _may_grow(session) else _room(session, template, session.expansion_turn)
+    own_turn, waiting = session.expansion_turn(), session.least_of_waiting()
+    room = session.items_beside(template, own_turn + waiting)
+    most = MOST_ITEMS if session.may_grow else room
     if not most:
         raise CannotPay("out_of_budget")
 
@@ -103,10 +104,10 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
 async def _paid(session: Session, template: Subtask, wanted: int) -> int:
     """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
     least = session.least_grant(template.agent)
-    await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), _of_waiting(session, template)))
+    await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), session.least_of_waiting()))
     if session.request.limits.on_limit == "pause":
         return MOST_ITEMS
-    return _room(session, template, Amount())
+    return session.items_beside(template, session.least_of_waiting())
 
 
 def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:
@@ -127,24 +128,6 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     session.progress.add_gaps(f"{template.id}: the limits left no room for: {item[:200]}" for item in left_out)
     publish(session)
     return ()
-
-
-def _may_grow(session: Session) -> bool:
-    """Whether the limits are not final: a nested session asks its parent, a session that pauses asks a person."""
-    return session.request.delegation is not None or session.request.limits.on_limit == "pause"
-
-
-def _room(session: Session, template: Subtask, own_turn: Amount) -> int:
-    """Compute how many subtasks the limits pay for, beside a turn and the subtasks that wait for their inputs."""
-    least = session.least_grant(template.agent)
-    left = session.ledger.unspent.beyond(own_turn + _of_waiting(session, template))
-    return min(MOST_ITEMS, left.turns // least.turns, int(left.usd // least.usd) if least.usd else MOST_ITEMS)
-
-
-def _of_waiting(session: Session, template: Subtask) -> Amount:
-    """Estimate the least that the other subtasks take which wait for their inputs."""
-    waiting = {record.id for record in session.progress.records if record.state == "waiting"} - {template.id}
-    return sum((session.least_grant(each.agent) for each in session.progress.subtasks if each.id in waiting), Amount())
 
 
 def _skipped(message: str) -> Failure:

@@ -9,9 +9,8 @@ from temporalio import workflow
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
 from workflows import options
-from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case
+from workflows.budget.estimates import OUTPUT, fixed_bytes, input_bound, likely_input, worst_case
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.budget.purposes import OUTPUT
 from workflows.rules.inputs import DECISION_TOKENS, fitted
 from workflows.state.session import Session
 from workflows.steps.turns import take_turn

@@ -11,8 +11,7 @@ from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Source, StopReason
 from workflows import options
-from workflows.budget.estimates import fixed_bytes, input_bound, likely_input, worst_case
-from workflows.budget.purposes import REPORT
+from workflows.budget.estimates import REPORT, fixed_bytes, input_bound, likely_input, worst_case
 from workflows.rules.citation_checks import uncited
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
 from workflows.rules.inputs import Numbering, fitted_task

@@ -26,8 +26,7 @@ from tests.scripted_provider import ScriptedProvider, ScriptedRequest
 from worker.composition import compose
 from worker.settings import Settings
 from worker.workers import build_worker
-from workflows.budget.estimates import worst_case
-from workflows.budget.purposes import purpose_of
+from workflows.budget.estimates import purpose_of, worst_case
 
 _SCHEDULED: Final = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
 _COMPLETED: Final = EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED

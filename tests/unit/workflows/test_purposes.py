@@ -10,8 +10,17 @@ from activities.turn_kinds.judge import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from workflows.budget.estimates import worst_case
-from workflows.budget.purposes import DECISION, PLAN, REPORT, WORK, OutputRange, doubled, output_range, purpose_of
+from workflows.budget.estimates import (
+    DECISION,
+    PLAN,
+    REPORT,
+    WORK,
+    OutputRange,
+    doubled,
+    output_range,
+    purpose_of,
+    worst_case,
+)
 
 _tokens = st.integers(256, 128_000)
 _ALLOWANCE = Allowance(turns=1, usd=Decimal(1), minutes=1, max_rounds=1, max_parallel=1)
