@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from temporalio.client import Client
 
-from chargehand.contracts import Limits
+from chargehand.contracts import Limits, Report, SessionRequest
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Respond
 
@@ -30,6 +30,14 @@ class OpenEnvironment(Protocol):
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 
+class RunSession(Protocol):
+    """Runs a session to its report, in an environment of its own; its options are those of `OpenEnvironment`."""
+
+    async def __call__(
+        self, respond: Respond, request: SessionRequest, **options: Any
+    ) -> tuple[Report, SessionEnvironment]: ...
+
+
 @pytest.fixture
 def environment(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEnvironment:
     """Open a worker whose model answers by a function: on the server in memory, or on a real one if so marked."""
@@ -42,3 +50,16 @@ def environment(request: pytest.FixtureRequest, tmp_path: Path) -> OpenEnvironme
 def forgetful(environment: OpenEnvironment) -> OpenEnvironment:
     """Open one whose worker replays every workflow from the start in each of its tasks."""
     return partial(environment, cached_workflows=0)
+
+
+@pytest.fixture
+def run(environment: OpenEnvironment) -> RunSession:
+    """Run one session; returns its report, and the environment for what the model was asked."""
+
+    async def run_session(
+        respond: Respond, request: SessionRequest, **options: Any
+    ) -> tuple[Report, SessionEnvironment]:
+        async with environment(respond, **options) as opened:
+            return await opened.run(request), opened
+
+    return run_session

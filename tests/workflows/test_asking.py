@@ -13,7 +13,7 @@ from chargehand.session import Session
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, answer, refined, subtask, topics
 from tests.waiting import until
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(
     goal="What do the documents say about the topics?",
@@ -129,12 +129,11 @@ async def test_a_session_that_allows_no_questions_asks_none(environment: OpenEnv
     assert [record.attempts for record in result.subtasks] == [2, 1]
 
 
-async def test_a_session_below_another_never_asks(environment: OpenEnvironment) -> None:
+async def test_a_session_below_another_never_asks(run: RunSession) -> None:
     """Nobody watches a nested session: its ambiguous subtask is refined although the root may ask."""
     nested = subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")
     script = unsure("T1").plan(subtask("T1")).plan(nested, goal=GOAL.goal)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len(opened.model.of_kind("refine")) == 1
     assert [record.state for record in result.subtasks] == ["success"]

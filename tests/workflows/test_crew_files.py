@@ -8,7 +8,7 @@ from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, plan, subtask, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import RunSession
 
 GOAL = "What do the documents say about the topics of this year?"
 CREW = """
@@ -51,50 +51,42 @@ def crews(tmp_path: Path) -> tuple[Path, ...]:
 
 
 async def test_limits_are_the_requests_then_the_crews_then_the_profiles(
-    environment: OpenEnvironment, crews: tuple[Path, ...]
+    run: RunSession, crews: tuple[Path, ...]
 ) -> None:
     """Each limit comes from the request if it says one, else from the crew, else from the crew's profile."""
     request = SessionRequest(goal=GOAL, crew="letters", limits=Limits(max_parallel=3))
-    async with environment(Script().plan(subtask("T1", "writer")), own_crews=crews) as opened:
-        result = await opened.run(request)
+    result, _ = await run(Script().plan(subtask("T1", "writer")), request, own_crews=crews)
 
     allowed = {use.limit: use.allowed for use in result.limits}
     assert (allowed["max_parallel"], allowed["max_turns"], allowed["max_rounds"]) == (3, 12, 4)
     assert allowed["budget_usd"] == 0.25
 
 
-async def test_a_profile_of_the_request_replaces_the_crews_limits(
-    environment: OpenEnvironment, crews: tuple[Path, ...]
-) -> None:
+async def test_a_profile_of_the_request_replaces_the_crews_limits(run: RunSession, crews: tuple[Path, ...]) -> None:
     """A request that names a profile gets that profile's limits, whatever the crew's are."""
     request = SessionRequest(goal=GOAL, crew="letters", profile="standard")
-    async with environment(Script().plan(subtask("T1", "writer")), own_crews=crews) as opened:
-        result = await opened.run(request)
+    result, _ = await run(Script().plan(subtask("T1", "writer")), request, own_crews=crews)
 
     allowed = {use.limit: use.allowed for use in result.limits}
     assert (allowed["max_parallel"], allowed["max_turns"]) == (5, 20)
 
 
-async def test_the_crews_strategy_replaces_the_planners(environment: OpenEnvironment, crews: tuple[Path, ...]) -> None:
+async def test_the_crews_strategy_replaces_the_planners(run: RunSession, crews: tuple[Path, ...]) -> None:
     """A plan that names no text to deliver is sent back, since this crew delivers one whatever the planner chose."""
     subtasks = subtask("T1"), subtask("T2", "writer", ["T1"])
     good = plan(*subtasks).model_copy(update={"deliver": "T2"})
     script = Script().plans(plan(*subtasks), good).work("T2", answer("Dear customer, it is so."))
-    async with environment(script, own_crews=crews) as opened:
-        result = await opened.run(SessionRequest(goal=GOAL, crew="letters"))
+    result, opened = await run(script, SessionRequest(goal=GOAL, crew="letters"), own_crews=crews)
 
     repaired = opened.model.tasks(PlanTask)[-1].rejected
     assert [error.partition(":")[0] for attempt in repaired for error in attempt.errors] == ["deliver"]
     assert result.answer.startswith("Dear customer, it is so.")
 
 
-async def test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal(
-    environment: OpenEnvironment, crews: tuple[Path, ...]
-) -> None:
+async def test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal(run: RunSession, crews: tuple[Path, ...]) -> None:
     """Its second round is its last, and nothing that it is sent contains the request."""
     script = Script().plan(subtask("T1")).work("T1", use("read_document"), answer("It is so."))
-    async with environment(script, own_crews=crews) as opened:
-        await opened.run(SessionRequest(goal=GOAL, crew="letters"))
+    _, opened = await run(script, SessionRequest(goal=GOAL, crew="letters"), own_crews=crews)
 
     calls = opened.model.of_kind("work")
     assert [call.task.must_answer for call in calls if isinstance(call.task, WorkTask)] == [False, True]
@@ -102,7 +94,7 @@ async def test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal(
 
 
 async def test_an_answer_below_the_threshold_is_tried_on_a_stronger_tier(
-    environment: OpenEnvironment, crews: tuple[Path, ...]
+    run: RunSession, crews: tuple[Path, ...]
 ) -> None:
     """An agent that is less sure than its crew asks for gets a second attempt by the next tier."""
     unsure = answer("It may be so.").model_copy(update={"confidence": 59})
@@ -111,22 +103,18 @@ async def test_an_answer_below_the_threshold_is_tried_on_a_stronger_tier(
         .plan(subtask("T1", "writer"))
         .work("T1", lambda call: answer("It is so.") if call.model == "scripted-large" else unsure)
     )
-    async with environment(script, own_crews=crews) as opened:
-        result = await opened.run(SessionRequest(goal=GOAL, crew="letters"))
+    result, opened = await run(script, SessionRequest(goal=GOAL, crew="letters"), own_crews=crews)
 
     assert [call.model for call in opened.model.of_kind("work")] == ["scripted-medium", "scripted-large"]
     assert result.answer.startswith("It is so.")
 
 
-async def test_a_nested_session_has_the_crew_that_is_named_for_it(
-    environment: OpenEnvironment, crews: tuple[Path, ...]
-) -> None:
+async def test_a_nested_session_has_the_crew_that_is_named_for_it(run: RunSession, crews: tuple[Path, ...]) -> None:
     """The agents of the nested session are those of another crew, which has a team of its own."""
     whole = subtask("T1", "supervisor", instruction="Look into the survey as a whole, with all that belongs to it.")
     script = Script().plan(whole).plan(subtask("T1", "analyst"), goal="Look into the survey")
     request = SessionRequest(goal=GOAL, crew="letters", profile="standard")
-    async with environment(script, own_crews=crews) as opened:
-        result = await opened.run(request)
+    result, opened = await run(script, request, own_crews=crews)
 
     assert [call.agent for call in opened.model.of_kind("work")] == ["analyst"]
     assert result.stop_reason == "completed"

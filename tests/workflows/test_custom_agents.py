@@ -18,7 +18,7 @@ from chargehand.contracts import SessionRequest
 from tests.environment import TOOLS, open_environment
 from tests.scripted_model import Script, answer, subtask, use
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 SHIPPED = Path(__file__).resolve().parents[2] / "crews"
 GOAL = SessionRequest(goal="How old are the rocks of the harbour?", crew="custom", review="never")
@@ -98,10 +98,9 @@ async def test_agents_that_may_not_be_are_rejected_with_the_reason(
     assert report.wasted.turns == 2
 
 
-async def test_other_crews_describe_no_agents(environment: OpenEnvironment) -> None:
+async def test_other_crews_describe_no_agents(run: RunSession) -> None:
     """It is off unless the crew's file turns it on."""
-    async with environment(Script().plan(subtask("T1"))) as opened:
-        await opened.run(GOAL.model_copy(update={"crew": "research"}))
+    _, opened = await run(Script().plan(subtask("T1")), GOAL.model_copy(update={"crew": "research"}))
 
     assert opened.model.of_kind("design") == []
 

@@ -35,7 +35,7 @@ from tests.scripted_model import (
     use,
     work_task,
 )
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 GRACE = timedelta(seconds=5)
@@ -67,12 +67,11 @@ async def test_usage_above_the_estimate_is_reported_as_charged(environment: Open
     assert status.reserved_usd == 0
 
 
-async def test_a_plan_that_stays_broken_is_asked_for_three_times(environment: OpenEnvironment) -> None:
+async def test_a_plan_that_stays_broken_is_asked_for_three_times(run: RunSession) -> None:
     """A planner that cannot be taught is asked three times, not fifty; one agent then gets the whole request."""
     cyclic = plan(subtask("T1", after=["T2"]), subtask("T2", after=["T1"]))
 
-    async with environment(Script().plans(cyclic)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(Script().plans(cyclic), GOAL)
 
     assert [call.task.kind for call in opened.model.calls] == ["plan"] * 3 + ["work"]
     assert [(record.agent, record.instruction) for record in result.subtasks] == [
@@ -96,24 +95,22 @@ async def test_a_request_too_long_for_one_agent_fails_if_nobody_can_divide_it(en
 
 
 @pytest.mark.parametrize("count", [0, 101, 10_000])
-async def test_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(environment: OpenEnvironment, count: int) -> None:
+async def test_a_plan_of_no_subtask_or_of_far_too_many_is_sent_back(run: RunSession, count: int) -> None:
     """The planner is told what is wrong, and its next plan is carried out."""
-    async with environment(Script().plans(plan(*topics(count)), plan(subtask("T1")))) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(Script().plans(plan(*topics(count)), plan(subtask("T1"))), GOAL)
 
     assert [len(task.rejected) for task in opened.model.tasks(PlanTask)] == [0, 1]
     assert [(record.id, record.state) for record in result.subtasks] == [("T1", "success")]
 
 
-async def test_sessions_below_sessions_stop_at_the_depth_limit_exactly(environment: OpenEnvironment) -> None:
+async def test_sessions_below_sessions_stop_at_the_depth_limit_exactly(run: RunSession) -> None:
     """A planner that always delegates to a further session gets as deep as max_depth allows, and no deeper."""
 
     def delegate(call: ModelCall) -> BaseModel:
         level = getattr(call.task, "goal", "").count("deeper")
         return plan(subtask("N1", agent="supervisor", instruction="Look " + "deeper " * (level + 1) + "into it."))
 
-    async with environment(Script().plans(delegate, plan(subtask("X1")))) as opened:
-        result = await opened.run(limited(max_depth=5))
+    result, opened = await run(Script().plans(delegate, plan(subtask("X1"))), limited(max_depth=5))
 
     [depth] = [use for use in result.limits if use.limit == "max_depth"]
     assert len([task for task in opened.model.tasks(PlanTask) if task.rejected]) == 1
@@ -123,14 +120,13 @@ async def test_sessions_below_sessions_stop_at_the_depth_limit_exactly(environme
 
 
 @pytest.mark.parametrize("between", ["", "Now look at the ebb as a whole."], ids=["itself", "there and back"])
-async def test_a_session_that_comes_back_to_its_own_work_is_refused(environment: OpenEnvironment, between: str) -> None:
+async def test_a_session_that_comes_back_to_its_own_work_is_refused(run: RunSession, between: str) -> None:
     """A delegates to A, or to B that delegates to A: the plan that closes the circle is never carried out."""
     circle = "Look into the tides as a whole."
     script = Script().plan(subtask("N1", agent="supervisor", instruction=circle))
     if between:
         script = script.plan(subtask("N1", agent="supervisor", instruction=between), goal=circle)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     planned = opened.model.tasks(PlanTask)
     goals = {task.goal for task in planned}
@@ -188,15 +184,12 @@ async def test_without_our_client_the_server_refuses_all_but_one(environment: Op
 
 
 @pytest.mark.parametrize("lost", [1, 3, 5])
-async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(
-    environment: OpenEnvironment, lost: int
-) -> None:
+async def test_whatever_part_of_the_subtasks_fails_the_rest_is_reported(run: RunSession, lost: int) -> None:
     """Of five subtasks k fail: each has exactly one typed result, the report names those that are missing."""
     script = Script().plan(*(subtask(f"T{number}", agent="writer") for number in range(1, 6)))
     for number in range(1, lost + 1):
         script = script.work(f"T{number}", answer("", status="no_answer"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     failed = [record.id for record in result.subtasks if (record.state, record.reason) == ("failure", "no_answer")]
     succeeded = [record.id for record in result.subtasks if record.state == "success"]

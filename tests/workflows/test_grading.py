@@ -8,7 +8,7 @@ from activities.turn_kinds.grade import GradeTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest
 from tests.scripted_model import Script, answer, graded, report, subtask, topics, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import RunSession
 
 CRITERIA = ("Names a date.", "Is one paragraph.")
 GOAL = SessionRequest(goal="When is the notice due?", review="never", criteria=CRITERIA)
@@ -23,10 +23,9 @@ def _met(result: Report) -> list[bool]:
     return [each.met for each in result.grades]
 
 
-async def test_a_report_states_how_it_stands_by_each_criterion(environment: OpenEnvironment) -> None:
+async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession) -> None:
     """One more turn grades what the reader sees: the report with its citations, and what its sources say."""
-    async with environment(ONE.on("grade", graded("", ""))) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(ONE.on("grade", graded("", "")), GOAL)
 
     [task] = opened.model.tasks(GradeTask)
     assert result.grades == tuple(Grade(criterion=criterion, met=True, reason="It does.") for criterion in CRITERIA)
@@ -48,7 +47,7 @@ async def test_a_report_states_how_it_stands_by_each_criterion(environment: Open
     ],
 )
 async def test_a_report_that_fails_a_criterion_is_revised(
-    environment: OpenEnvironment, grades: list[tuple[str, str]], revisions: int, met: list[bool]
+    run: RunSession, grades: list[tuple[str, str]], revisions: int, met: list[bool]
 ) -> None:
     """The writer is told what is not met and why; the version that meets most is returned with its grades."""
     given = iter(grades)
@@ -57,8 +56,7 @@ async def test_a_report_that_fails_a_criterion_is_revised(
         return graded(*next(given))
 
     script = TWO.on("grade", graded_next).synthesis(report("First."), report("Revised."))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     written = opened.model.tasks(SynthesisTask)
     again = [task.problems for task in written if task.problems]
@@ -80,13 +78,10 @@ async def test_a_report_that_fails_a_criterion_is_revised(
         pytest.param(Limits(), graded(), id="the model grades nothing"),
     ],
 )
-async def test_a_report_that_is_not_graded_says_so(
-    environment: OpenEnvironment, limits: Limits, grades: BaseModel
-) -> None:
+async def test_a_report_that_is_not_graded_says_so(run: RunSession, limits: Limits, grades: BaseModel) -> None:
     """Grades that cannot be had are a named gap, never a pass, and cost nothing that the limits do not allow."""
     script = ONE.plan(subtask("T1")).on("grade", grades).work("", use("search_documents"), use("read_document"), FOUND)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": limits}))
+    result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
 
     assert result.grades == ()
     assert result.gaps == (
@@ -95,12 +90,11 @@ async def test_a_report_that_is_not_graded_says_so(
     assert result.usage.turns <= limits.max_turns
 
 
-async def test_a_nested_session_is_not_graded(environment: OpenEnvironment) -> None:
+async def test_a_nested_session_is_not_graded(run: RunSession) -> None:
     """The criteria are about the report that the user reads, and are judged once."""
     nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
     script = ONE.plan(nested, goal=GOAL.goal).on("grade", graded("", ""))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len(opened.model.of_kind("grade")) == 1
     assert _met(result) == [True, True]

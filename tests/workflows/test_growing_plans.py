@@ -8,7 +8,7 @@ from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, expanded, refuse, reviewed, subtask
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="Which are the largest ports, and who runs each of them?", review="never")
 LIST = subtask("T1", "researcher", instruction="List the three largest ports by tonnage, by name.")
@@ -84,12 +84,11 @@ async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnv
     ],
 )
 async def test_a_template_without_subtasks_is_a_named_gap(
-    environment: OpenEnvironment, listed: BaseModel, expansion: BaseModel, gap: str
+    run: RunSession, listed: BaseModel, expansion: BaseModel, gap: str
 ) -> None:
     """Whatever keeps a list from becoming valid subtasks, the report says so, and what requires them is skipped."""
     script = SCRIPT.work("largest", listed).on("expand", expansion)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     states = {record.id: record.state for record in result.subtasks}
     reason, _, message = gap.partition(": ")
@@ -100,11 +99,10 @@ async def test_a_template_without_subtasks_is_a_named_gap(
     assert result.reserved_usd == 0
 
 
-async def test_errors_of_an_expansion_go_back_to_the_model_once(environment: OpenEnvironment) -> None:
+async def test_errors_of_an_expansion_go_back_to_the_model_once(run: RunSession) -> None:
     """It is told every reason, the same as for a plan; the turn that gave nothing is wasted."""
     first, second = expanded(*_orders("Arle", "Arle")), expanded(*_orders("Arle", "Brin"))
-    async with environment(SCRIPT.on("expand", first, second)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(SCRIPT.on("expand", first, second), GOAL)
 
     assert opened.model.tasks(ExpandTask)[1].rejected[0].errors == (
         "subtask T2-2: gives the same agent the same task as T2-1",
@@ -113,11 +111,12 @@ async def test_errors_of_an_expansion_go_back_to_the_model_once(environment: Ope
     assert result.wasted.turns == 1
 
 
-async def test_an_expansion_fits_the_limits(environment: OpenEnvironment) -> None:
+async def test_an_expansion_fits_the_limits(run: RunSession) -> None:
     """The model is told how many subtasks the turns allow beside those that wait; what it writes beyond is a gap."""
     ports = [f"P{number}" for number in range(30)]
-    async with environment(SCRIPT.on("expand", expanded(*_orders(*ports)))) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=14)}))
+    result, opened = await run(
+        SCRIPT.on("expand", expanded(*_orders(*ports))), GOAL.model_copy(update={"limits": Limits(max_turns=14)})
+    )
 
     [asked] = opened.model.tasks(ExpandTask)
     made = [record for record in result.subtasks if record.id.startswith("T2-")]
@@ -127,15 +126,16 @@ async def test_an_expansion_fits_the_limits(environment: OpenEnvironment) -> Non
     assert result.usage.turns <= 14
 
 
-async def test_a_nested_session_asks_for_what_its_plan_needs(environment: OpenEnvironment) -> None:
+async def test_a_nested_session_asks_for_what_its_plan_needs(run: RunSession) -> None:
     """A plan beyond its share is not refused while the session above has turns; nor is a list that grows beyond it."""
     nested = subtask("T1", "supervisor", instruction="Survey the ports of the whole coast.")
     others = [subtask(f"W{number}", "writer", ["T1"]) for number in range(4)]
     parts = [subtask(f"N{number}") for number in range(6)]
     each = subtask("N9", for_each="N0", instruction="Find out who runs the port, with a source.")
     script = Script().plan(*parts, each).plan(nested, *others, goal=GOAL.goal)
-    async with environment(script.on("expand", expanded(*_orders(*"ABCDEF")))) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
+    result, opened = await run(
+        script.on("expand", expanded(*_orders(*"ABCDEF"))), GOAL.model_copy(update={"limits": Limits(max_turns=40)})
+    )
 
     [_, told] = opened.model.tasks(PlanTask)
     assert told.may_ask_for_more
@@ -146,13 +146,12 @@ async def test_a_nested_session_asks_for_what_its_plan_needs(environment: OpenEn
     assert result.reserved_usd == 0
 
 
-async def test_a_review_may_add_a_template(environment: OpenEnvironment) -> None:
+async def test_a_review_may_add_a_template(run: RunSession) -> None:
     """A list that has been found already grows at once into what the review misses."""
     added = reviewed(EACH, missing=["who runs them"])
     script = Script().plan(LIST).on("expand", expanded(*_orders("Arle", "Brin"))).on("review", reviewed())
     script = script.on("review", added, when=lambda call: "T2-1" not in call.messages[0].text)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"review": "always"}))
+    result, _ = await run(script, GOAL.model_copy(update={"review": "always"}))
 
     assert [(record.id, record.state) for record in result.subtasks] == [
         ("T1", "success"),
@@ -161,11 +160,10 @@ async def test_a_review_may_add_a_template(environment: OpenEnvironment) -> None
     ]
 
 
-async def test_a_model_that_refuses_leaves_the_rest_to_go_on(environment: OpenEnvironment) -> None:
+async def test_a_model_that_refuses_leaves_the_rest_to_go_on(run: RunSession) -> None:
     """A lost expansion costs only what rests on it."""
     script = Script().plan(LIST, EACH, subtask("T4")).on("expand", refuse)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert {record.id: record.state for record in result.subtasks} == {
         "T1": "success",

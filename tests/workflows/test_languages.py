@@ -6,7 +6,7 @@ import pytest
 
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import Script, subtask
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOALS = (
     *("Which ferry left late in May?", "List every repair of the Harald."),
@@ -38,9 +38,11 @@ async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) ->
 
 
 @pytest.mark.parametrize("goal", ["做吧", "やれ", "해", "Do it", "делай"])
-async def test_too_short_is_too_short_in_every_script(environment: OpenEnvironment, goal: str) -> None:
+async def test_too_short_is_too_short_in_every_script(run: RunSession, goal: str) -> None:
     """A plan that says next to nothing is not carried out as written; the request goes to one agent as a whole."""
-    async with environment(Script().plan(subtask("T1", instruction=goal))) as opened:
-        report = await opened.run(SessionRequest(goal="Which ferry left late in May?", review="never"))
+    report, _ = await run(
+        Script().plan(subtask("T1", instruction=goal)),
+        SessionRequest(goal="Which ferry left late in May?", review="never"),
+    )
 
     assert any("too vague" in gap for gap in report.gaps)

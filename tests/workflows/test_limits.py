@@ -26,7 +26,7 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 
@@ -43,10 +43,9 @@ def never_content(cost: Decimal = COST) -> Script:
 
 
 @pytest.mark.parametrize("max_turns", [12, 15, 20])
-async def test_turns_of_the_whole_tree_never_exceed_the_limit(environment: OpenEnvironment, max_turns: int) -> None:
+async def test_turns_of_the_whole_tree_never_exceed_the_limit(run: RunSession, max_turns: int) -> None:
     """Five insatiable agents, planning and synthesis make at most max_turns turns, and nobody waits for ever."""
-    async with environment(never_content()) as opened:
-        result = await opened.run(limited(max_turns=max_turns))
+    result, opened = await run(never_content(), limited(max_turns=max_turns))
 
     assert len(opened.model.calls) <= max_turns
     assert result.usage.turns == len(opened.model.calls)
@@ -66,21 +65,19 @@ async def test_money_of_the_whole_tree_never_exceeds_the_budget(environment: Ope
     assert result.usage.cost_usd == billed
 
 
-async def test_rounds_of_one_agent_are_limited(environment: OpenEnvironment) -> None:
+async def test_rounds_of_one_agent_are_limited(run: RunSession) -> None:
     """An agent that never stops asking for tools is told in its last round that it must answer."""
-    async with environment(never_content().plan(subtask("T1"))) as opened:
-        result = await opened.run(limited(max_rounds=3))
+    result, opened = await run(never_content().plan(subtask("T1")), limited(max_rounds=3))
 
     assert [task.must_answer for task in opened.model.tasks(WorkTask)] == [False, False, True]
     assert [record.state for record in result.subtasks] == ["partial"]
     assert result.gaps == ("the rest",)
 
 
-async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEnvironment) -> None:
+async def test_the_deadline_brings_a_report_of_what_is_there(run: RunSession) -> None:
     """When time is up, finished work is reported in full, the rest as gaps, and that within five seconds."""
     script = Script().plan(*topics(2)).work("T2", Held(answer("Too late."))).synthesis(report("What was ready."))
-    async with environment(script) as opened:
-        result = await opened.run(limited(deadline=2))
+    result, _ = await run(script, limited(deadline=2))
 
     assert result.stop_reason == "deadline"
     assert [record.state for record in result.subtasks] == ["success", "failure"]
@@ -88,14 +85,13 @@ async def test_the_deadline_brings_a_report_of_what_is_there(environment: OpenEn
     assert result.timing.wall <= timedelta(seconds=2 + 5)
 
 
-async def test_the_same_work_is_refused_twice_across_the_tree(environment: OpenEnvironment) -> None:
+async def test_the_same_work_is_refused_twice_across_the_tree(run: RunSession) -> None:
     """A nested session that plans what its parent already had done is refused, as an outcome."""
     again = "Find out everything about the tides."
     tides = subtask("N1", agent="supervisor", after=["T1"], instruction="Look into the tides as a whole.")
     script = Script().plan(subtask("X1", instruction=f"  {again.upper()}  "))
     script = script.plan(subtask("T1", instruction=again), tides, goal=GOAL.goal)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len(opened.model.of_kind("work")) == 1
     assert [record.state for record in result.subtasks] == ["success", "failure"]

@@ -22,7 +22,7 @@ from tests.scripted_model import (
     subtask,
 )
 from tests.waiting import until
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_callers import open_strangers
 from tests.workflows.test_long_subtasks import runs_of
 from tests.workflows.test_resets import is_awaiting_a_duplicate, reset
@@ -75,12 +75,11 @@ async def _has_runs(client: Client, session: Session, least: int) -> bool:
 
 @pytest.mark.real_server
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+    environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plan, outcomes, ledger, gaps, contradictions, peaks and waste go on in the next run, a nested session's too; a
     task that an earlier run has given out is still refused. It is one session to all who list, ask for or trace it."""
-    async with environment(_eventful()) as opened:
-        usual = await opened.run(GOAL)
+    usual, _ = await run(_eventful(), GOAL)
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
     async with environment(_eventful()) as opened:
         client = opened.chargehand.client

@@ -12,7 +12,7 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, report, subtask, topics, use, work_task
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 
@@ -28,10 +28,9 @@ def well_behaved(*subtasks: SubtaskDraft) -> Script:
     return Script().plan(*subtasks).work("", lambda call: use(call.tools[0].name), cite).synthesis(written)
 
 
-async def test_two_agents_work_and_one_report_comes_out(environment: OpenEnvironment) -> None:
+async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None:
     """A plan of two subtasks becomes one report with the sources that agents really read, and the sum of all costs."""
-    async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst"))) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(well_behaved(subtask("T1"), subtask("T2", agent="analyst")), GOAL)
 
     assert result.answer == "All topics are known [S1] [S2]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1", "query_data.md#L1"]
@@ -47,16 +46,15 @@ async def test_two_agents_work_and_one_report_comes_out(environment: OpenEnviron
     assert result.usage.tool_calls == 2
 
 
-async def test_one_subtask_needs_no_synthesis(environment: OpenEnvironment) -> None:
+async def test_one_subtask_needs_no_synthesis(run: RunSession) -> None:
     """A plan of one subtask costs one plan turn and the agent's own turns, and its answer is the report."""
-    async with environment(well_behaved(subtask("T1"))) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(well_behaved(subtask("T1")), GOAL)
 
     assert result.answer == "It is known [S1]."
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work"]
 
 
-async def test_independent_subtasks_overlap(environment: OpenEnvironment) -> None:
+async def test_independent_subtasks_overlap(run: RunSession) -> None:
     """Five subtasks without dependencies are all being worked on at the same moment."""
     all_here = asyncio.Event()
     working: set[str] = set()
@@ -68,8 +66,7 @@ async def test_independent_subtasks_overlap(environment: OpenEnvironment) -> Non
         return Held(answer("Done."), all_here)
 
     script = Script().plan(*topics(5)).work("", work)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert result.stop_reason == "completed"
     assert len(working) == 5
@@ -102,7 +99,7 @@ async def test_max_parallel_is_never_exceeded(environment: OpenEnvironment) -> N
     assert most == 2
 
 
-async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(environment: OpenEnvironment) -> None:
+async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(run: RunSession) -> None:
     """T3, which needs only T1, finishes while T2 is still being worked on: subtasks are not started in waves."""
     third_is_done = asyncio.Event()
 
@@ -112,18 +109,16 @@ async def test_a_subtask_starts_the_moment_its_own_inputs_are_there(environment:
 
     script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1"]))
     script = script.work("T2", Held(answer("Second."), third_is_done)).work("T3", third)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert [record.state for record in result.subtasks] == ["success", "success", "success"]
 
 
-async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(environment: OpenEnvironment) -> None:
+async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(run: RunSession) -> None:
     """T2 sees T1's typed outcome; T3, which depends on nothing, sees none."""
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]), subtask("T3"))
     script = script.work("T1", answer("Known about T1."))
-    async with environment(script) as opened:
-        await opened.run(GOAL)
+    _, opened = await run(script, GOAL)
 
     given = {
         task.instruction: [f"{each.id}: {each.outcome.content}" for each in task.inputs]
@@ -136,12 +131,11 @@ async def test_a_dependent_is_given_the_outcome_it_depends_on_and_nothing_else(e
     }
 
 
-async def test_an_invalid_plan_goes_back_with_its_errors_named(environment: OpenEnvironment) -> None:
+async def test_an_invalid_plan_goes_back_with_its_errors_named(run: RunSession) -> None:
     """The second attempt sees the first plan and every reason against it, and a valid plan is then carried out."""
     wrong = plan(subtask("T1", agent="nobody"), subtask("T1", after=["T9"]))
     script = Script().plans(wrong, plan(subtask("T1")))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     plans = opened.model.of_kind("plan")
     assert result.stop_reason == "completed"

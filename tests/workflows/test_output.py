@@ -7,7 +7,7 @@ from activities.turn_kinds.output import OutputTask
 from chargehand import OutputInvalid, SessionFailed
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, output, subtask, topics
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 
 class Notice(BaseModel):
@@ -50,11 +50,10 @@ async def test_a_model_of_pydantic_comes_back_as_its_instance(
     ],
 )
 async def test_an_invalid_output_is_mended_twice_at_most(
-    environment: OpenEnvironment, given: list[JsonValue], turns: int, found: JsonValue, problems: tuple[str, ...]
+    run: RunSession, given: list[JsonValue], turns: int, found: JsonValue, problems: tuple[str, ...]
 ) -> None:
     """The model is told each error by its place; without a valid output, the session says so and keeps the text."""
-    async with environment(ONE.on("output", *map(output, given))) as opened:
-        result = await opened.run(ASKED)
+    result, opened = await run(ONE.on("output", *map(output, given)), ASKED)
 
     tasks = opened.model.tasks(OutputTask)
     assert (result.output, result.output_problems) == (found, problems)

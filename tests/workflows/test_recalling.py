@@ -13,7 +13,7 @@ from activities.tools.recall import Recall, RecallContext
 from chargehand.contracts import Artifact, SessionRequest, Source, Success
 from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 CREW = """
 name = "office"
@@ -62,9 +62,7 @@ def found(content: str) -> BaseModel:
     return short.model_copy(update={"content": content})
 
 
-async def test_an_agent_reads_what_its_subtask_rests_on_in_full(
-    environment: OpenEnvironment, crew_folder: Path
-) -> None:
+async def test_an_agent_reads_what_its_subtask_rests_on_in_full(run: RunSession, crew_folder: Path) -> None:
     """Directly or not: a text that its task shows shortened is read by page, with its sources."""
     script = (
         Script()
@@ -74,8 +72,7 @@ async def test_an_agent_reads_what_its_subtask_rests_on_in_full(
         .work("T4", recall("T1", 4), answer("Dear tenants."))
         .synthesis(report("Done."))
     )
-    async with environment(script, own_crews=(crew_folder,)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL, own_crews=(crew_folder,))
 
     assert [record.state for record in result.subtasks] == ["success"] * 4
     last = {task.instruction[-20:]: task for task in map(work_task, opened.model.of_kind("work"))}
@@ -89,12 +86,11 @@ async def test_an_agent_reads_what_its_subtask_rests_on_in_full(
     assert [source.quote for source in indirect[0].sources] == ["what search_documents read"]
 
 
-async def test_what_is_recalled_goes_no_further_than_an_input(environment: OpenEnvironment, crew_folder: Path) -> None:
+async def test_what_is_recalled_goes_no_further_than_an_input(run: RunSession, crew_folder: Path) -> None:
     """A plan in which an agent that reaches out could recall private text is refused, directly or not."""
     through = (subtask("T1"), subtask("T2", "writer", ["T1"]), subtask("T3", "scout", ["T2"]))
     script = Script().plans(*[plan(*through)] * 2, plan(*through[:2])).work("", answer("So."))
-    async with environment(script.synthesis(report("Done.")), own_crews=(crew_folder,)) as opened:
-        await opened.run(GOAL)
+    _, opened = await run(script.synthesis(report("Done.")), GOAL, own_crews=(crew_folder,))
 
     errors = opened.model.of_kind("plan")[-1].messages[0].text
     assert "private" in errors

@@ -7,13 +7,13 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.refine import RefineTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, judged, refined, subtask, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 
-async def test_a_failure_is_tried_again_with_a_better_instruction(environment: OpenEnvironment) -> None:
+async def test_a_failure_is_tried_again_with_a_better_instruction(run: RunSession) -> None:
     """The model is given the error and the earlier instruction; the new one is carried out and accepted."""
     script = (
         Script()
@@ -22,8 +22,7 @@ async def test_a_failure_is_tried_again_with_a_better_instruction(environment: O
         .work("", answer("", status="no_answer"))
         .work(BETTER, answer("Found."))
     )
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     [asked] = opened.model.tasks(RefineTask)
     assert asked.problem == "because of no_answer"
@@ -33,22 +32,20 @@ async def test_a_failure_is_tried_again_with_a_better_instruction(environment: O
     assert result.usage.turns == len(opened.model.calls)
 
 
-async def test_a_failure_that_refining_does_not_mend_goes_to_the_fallback_agent(environment: OpenEnvironment) -> None:
+async def test_a_failure_that_refining_does_not_mend_goes_to_the_fallback_agent(run: RunSession) -> None:
     """After the refined instruction fails too, the agent that the crew declares as fallback gets its try."""
     script = Script().plan(subtask("T1")).refine(refined(BETTER))
     script = script.work("", answer("", status="no_answer")).work("", answer("Found."), agent="researcher")
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert [call.agent for call in opened.model.of_kind("work")] == ["reader", "reader", "researcher"]
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 3)]
 
 
-async def test_an_agent_that_reads_documents_is_no_fallback_without_any(environment: OpenEnvironment) -> None:
+async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: RunSession) -> None:
     """A researcher that found nothing is not followed by a reader who has nothing to read."""
     script = Script().plan(subtask("T1", "researcher")).work("", answer("", status="no_answer"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert [call.agent for call in opened.model.of_kind("work")] == ["researcher"]
     assert result.stop_reason == "nothing_succeeded"
@@ -69,14 +66,13 @@ async def test_an_unsure_answer_goes_to_a_stronger_tier_and_then_to_a_judge(envi
     assert [(record.state, record.attempts) for record in result.subtasks] == [("partial", 2)]
 
 
-async def test_what_is_too_big_becomes_a_session_of_its_own(environment: OpenEnvironment) -> None:
+async def test_what_is_too_big_becomes_a_session_of_its_own(run: RunSession) -> None:
     """A subtask that an agent finds too big is planned and carried out one level down."""
     script = (
         Script().plan(subtask("X1", instruction="Read only the first half of it.")).plan(subtask("T1"), goal=GOAL.goal)
     )
     script = script.work("", answer("", status="too_big")).work("first half", answer("The half is known."))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert result.answer == "The half is known."
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
@@ -86,9 +82,7 @@ async def test_what_is_too_big_becomes_a_session_of_its_own(environment: OpenEnv
 
 
 @pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
-async def test_a_lost_input_skips_only_what_requires_it(
-    environment: OpenEnvironment, required: tuple[str, ...], third: str
-) -> None:
+async def test_a_lost_input_skips_only_what_requires_it(run: RunSession, required: tuple[str, ...], third: str) -> None:
     """Without T1, T3 runs with the gap stated, or is skipped if it requires T1; T5, which depends on T3, still runs."""
     script = Script().plan(
         subtask("T1"),
@@ -98,17 +92,15 @@ async def test_a_lost_input_skips_only_what_requires_it(
         subtask("T5", agent="writer", after=["T3", "T4"]),
     )
     script = script.work("T1", answer("", status="out_of_scope"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert [record.state for record in result.subtasks] == ["escalation", "success", third, "success", "success"]
 
 
-async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(environment: OpenEnvironment) -> None:
+async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(run: RunSession) -> None:
     """A tool is used once for the same question; after three repetitions the agent gets no more tools."""
     script = Script().plan(subtask("T1")).work("", use("search_documents"), forced=answer("Known.", status="partial"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len(opened.tools["search_documents"].calls) == 1
     assert len(opened.model.of_kind("work")) == 5

@@ -25,7 +25,7 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 ALWAYS = GOAL.model_copy(update={"review": "always"})
@@ -38,10 +38,9 @@ def _kinds(calls: list[ModelCall]) -> list[str]:
     return [call.task.kind for call in calls]
 
 
-async def test_a_session_without_doubts_is_not_looked_at_again(environment: OpenEnvironment) -> None:
+async def test_a_session_without_doubts_is_not_looked_at_again(run: RunSession) -> None:
     """When every subtask succeeded, neither a review nor a critic is paid for, although one names a gap."""
-    async with environment(TWO.work("T1", answer("Known.", gaps=["the year"]))) as opened:
-        await opened.run(GOAL)
+    _, opened = await run(TWO.work("T1", answer("Known.", gaps=["the year"])), GOAL)
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
 
@@ -77,12 +76,11 @@ async def test_what_a_review_finds_missing_is_added_to_the_plan(environment: Ope
         pytest.param(subtask("T3", after=["T9"]), id="an unknown input"),
     ],
 )
-async def test_a_replan_is_checked_like_a_plan(environment: OpenEnvironment, added: BaseModel) -> None:
+async def test_a_replan_is_checked_like_a_plan(run: RunSession, added: BaseModel) -> None:
     """Additions that could not stand in a plan are not carried out; what they were for is named as a gap."""
     found = reviewed(missing=["the third topic"]).model_copy(update={"subtasks": [added]})
 
-    async with environment(TWO.on("review", found)) as opened:
-        result = await opened.run(ALWAYS)
+    result, opened = await run(TWO.on("review", found), ALWAYS)
 
     assert [record.id for record in result.subtasks] == ["T1", "T2"]
     assert result.gaps == ("the third topic",)
@@ -117,13 +115,12 @@ async def test_a_session_is_reviewed_twice_at_most(environment: OpenEnvironment)
     ],
 )
 async def test_a_judge_decides_a_contradiction_or_leaves_it_open(
-    environment: OpenEnvironment, verdict: BaseModel, resolution: str, confidence: int
+    run: RunSession, verdict: BaseModel, resolution: str, confidence: int
 ) -> None:
     """It sees the outcomes that disagree; the report states both sides with confidence, and any decision."""
     found = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
 
-    async with environment(TWO.on("review", found).on("judge", verdict)) as opened:
-        result = await opened.run(ALWAYS)
+    result, opened = await run(TWO.on("review", found).on("judge", verdict), ALWAYS)
 
     [asked] = opened.model.tasks(JudgeTask)
     [written] = opened.model.tasks(SynthesisTask)
@@ -137,29 +134,27 @@ async def test_a_judge_decides_a_contradiction_or_leaves_it_open(
     assert result.contradictions == written.contradictions == (expected,)
 
 
-async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(environment: OpenEnvironment) -> None:
+async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(run: RunSession) -> None:
     """What only the writing shows is put to a judge as well, and the report is written anew with the decision."""
     found = report("It was 1987 or 1990.").model_copy(
         update={"contradictions": [disagreement("the year", "T1 says 1987", "T2 says 1990")]}
     )
     script = TWO.synthesis(found, report("It was 1990.")).on("judge", judged("T2", "it is the later one"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert _kinds(opened.model.calls)[3:] == ["synthesis", "judge", "critique", "synthesis"]
     assert result.answer == "It was 1990."
     assert [one.resolution for one in result.contradictions] == ["T2 is followed: it is the later one"]
 
 
-async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironment) -> None:
+async def test_a_critic_may_send_the_report_back_once(run: RunSession) -> None:
     """The writer is told what is wrong and writes again; nobody reads the second version."""
 
     def mend(call: ModelCall) -> BaseModel:
         return report(f"Mended: {getattr(call.task, 'problems', [])[0]}")
 
     script = TWO.synthesis(report("First."), mend).on("critique", criticised("no source"))
-    async with environment(script) as opened:
-        result = await opened.run(ALWAYS)
+    result, opened = await run(script, ALWAYS)
 
     [read] = opened.model.tasks(CritiqueTask)
     assert read.draft.answer == "First."
@@ -167,27 +162,25 @@ async def test_a_critic_may_send_the_report_back_once(environment: OpenEnvironme
     assert result.answer == "Mended: no source"
 
 
-async def test_looking_again_never_costs_the_report(environment: OpenEnvironment) -> None:
+async def test_looking_again_never_costs_the_report(run: RunSession) -> None:
     """With turns for the plan, the work and the report alone, the report is written and nothing else is asked."""
     request = ALWAYS.model_copy(update={"limits": ALWAYS.limits.model_copy(update={"max_turns": 4})})
     writing = Script().plan(subtask("T1", agent="writer"), subtask("T2", agent="writer"))
 
-    async with environment(writing) as opened:
-        result = await opened.run(request)
+    result, opened = await run(writing, request)
 
     assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
     assert result.answer == "All of it."
 
 
-async def test_select_takes_the_candidate_that_a_judge_chooses(environment: OpenEnvironment) -> None:
+async def test_select_takes_the_candidate_that_a_judge_chooses(run: RunSession) -> None:
     """Its own words are the report, with its sources, and the reason why it was chosen."""
     candidates = plan(subtask("T1"), subtask("T2", agent="researcher"), strategy="select")
     script = Script().plans(candidates).on("judge", judged("T2", "it is primary [search.md#L1]", 60))
     for agent, tool in (("reader", "search_documents"), ("researcher", "search")):
         known = answer(f"{agent} knows [{tool}.md#L1].", ref=f"{tool}.md#L1")
         script = script.work("", use(tool), known, agent=agent)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert result.answer == ("researcher knows [S1].\n\n*T2 (researcher) was chosen over T1: it is primary [S1]*")
     assert [source.ref for source in result.sources] == ["search.md#L1"]
@@ -195,7 +188,7 @@ async def test_select_takes_the_candidate_that_a_judge_chooses(environment: Open
     assert not opened.model.of_kind("synthesis")
 
 
-async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: OpenEnvironment) -> None:
+async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(run: RunSession) -> None:
     """Its issues reach the report, the worst first, and whoever writes it; one without a known severity is mended."""
     minor = {"severity": "minor", "location": "T1: Known.", "message": "Vague.", "suggestion": "", "confidence": 90}
     major = {"severity": "major", "location": "T1", "message": "No source.", "suggestion": "Name it.", "confidence": 70}
@@ -204,8 +197,7 @@ async def test_a_reviewer_says_what_is_wrong_where_and_how_badly(environment: Op
     turns = [reply(answer("")).model_copy(update={"text": json.dumps(each)}) for each in (wrong, found)]
     script = Script().plan(subtask("T1"), subtask("R1", agent="reviewer", after=["T1"]))
     script = script.work("", *turns, agent="reviewer")
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert [issue.model_dump() for issue in result.issues] == [major, minor]
     assert len([call for call in opened.model.of_kind("work") if call.agent == "reviewer"]) == 2

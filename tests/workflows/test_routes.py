@@ -14,7 +14,7 @@ from chargehand.history.tree import read_trace
 from chargehand.wire import ActivityType
 from tests.scripted_model import Script, answer, refuse, subtask
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 CREW = """
 name = "desk"
@@ -101,20 +101,20 @@ async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, folder: 
     ]
 
 
-async def test_what_matches_no_rule_is_planned(environment: OpenEnvironment, folder: Path) -> None:
+async def test_what_matches_no_rule_is_planned(run: RunSession, folder: Path) -> None:
     """Without a matching rule, and without a router, a model plans."""
-    async with environment(Script().plan(subtask("T1", "clerk")), own_crews=desk(folder)) as opened:
-        result = await opened.run(asked("When do you open on Sundays?"))
+    result, opened = await run(
+        Script().plan(subtask("T1", "clerk")), asked("When do you open on Sundays?"), own_crews=desk(folder)
+    )
 
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work"]
     assert result.routes == ()
 
 
-async def test_a_model_names_primary_and_secondary(environment: OpenEnvironment, folder: Path) -> None:
+async def test_a_model_names_primary_and_secondary(run: RunSession, folder: Path) -> None:
     """The secondary starts when the primary has ended, sees its outcome, and both have their reasons."""
     script = Script().on("route", routed(("billing", "the payment"), ("writer", "the letter")))
-    async with environment(script, own_crews=desk(folder, "model")) as opened:
-        result = await opened.run(asked("I have paid twice, write me a letter"))
+    result, opened = await run(script, asked("I have paid twice, write me a letter"), own_crews=desk(folder, "model"))
 
     assert [call.task.kind for call in opened.model.calls][:3] == ["route", "work", "work"]
     assert [(record.agent, record.depends_on) for record in result.subtasks] == [("billing", ()), ("writer", ("T1",))]
@@ -144,12 +144,11 @@ async def test_a_model_names_primary_and_secondary(environment: OpenEnvironment,
     ],
 )
 async def test_an_unusable_route_costs_one_turn(
-    environment: OpenEnvironment, folder: Path, turn: object, reasons: list[str]
+    run: RunSession, folder: Path, turn: object, reasons: list[str]
 ) -> None:
     """Whatever is wrong with a router's answer, one model turn was spent on it; the fallback route gets the request."""
     script = Script().on("route", turn)  # pyright: ignore[reportArgumentType]  # of parametrize
-    async with environment(script, own_crews=desk(folder, "model")) as opened:
-        result = await opened.run(asked("What is this about, please?"))
+    result, opened = await run(script, asked("What is this about, please?"), own_crews=desk(folder, "model"))
 
     assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
     assert [record.agent for record in result.subtasks] == ["clerk"]
@@ -160,21 +159,19 @@ async def test_an_unusable_route_costs_one_turn(
     assert result.wasted.turns == 1
 
 
-async def test_a_dropped_secondary_leaves_the_primary(environment: OpenEnvironment, folder: Path) -> None:
+async def test_a_dropped_secondary_leaves_the_primary(run: RunSession, folder: Path) -> None:
     """A second route that cannot be used is dropped with its reason, and the first is followed."""
     script = Script().on("route", routed(("billing", "the payment"), ("pirate", "the ship")))
-    async with environment(script, own_crews=desk(folder, "model")) as opened:
-        result = await opened.run(asked("I have paid twice, and there is a ship"))
+    result, opened = await run(script, asked("I have paid twice, and there is a ship"), own_crews=desk(folder, "model"))
 
     assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
     assert [(route.agent, route.used) for route in result.routes] == [("pirate", False), ("billing", True)]
 
 
-async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(environment: OpenEnvironment, folder: Path) -> None:
+async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(run: RunSession, folder: Path) -> None:
     """A rule whose agents need more turns than there are gives way to the fallback route."""
     request = SessionRequest(goal="Where is my invoice of May?", crew="desk", limits=Limits(max_turns=3))
-    async with environment(Script(), own_crews=desk(folder)) as opened:
-        result = await opened.run(request)
+    result, _ = await run(Script(), request, own_crews=desk(folder))
 
     assert [record.agent for record in result.subtasks] == ["clerk"]
     assert [(route.by, route.used) for route in result.routes] == [("rule", False)] * 3 + [("fallback", True)]

@@ -8,7 +8,7 @@ import pytest
 
 from chargehand.contracts import SessionState
 from tests.scripted_model import Script, answer, report, topics
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import RunSession
 from tests.workflows.test_main_path import GOAL
 from workflows.state.progress import Progress
 
@@ -58,12 +58,11 @@ def starvation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("starvation", ["executing", "synthesising"], indirect=True)
-async def test_a_session_outlives_a_starved_task(environment: OpenEnvironment, starvation: _Starvation) -> None:
+async def test_a_session_outlives_a_starved_task(run: RunSession, starvation: _Starvation) -> None:
     """The task is carried out to its end before its workflow is thrown away, and repeated afterwards."""
     script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))
 
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert result.stop_reason == "completed"
     assert starvation.given_up.is_set()

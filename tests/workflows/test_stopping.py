@@ -23,7 +23,7 @@ from chargehand.wire import ActivityType, ErrorType
 from tests.environment import SessionEnvironment
 from tests.scripted_model import ALLOWANCE, TODAY, Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.pausing import paused
 from worker import workers
 
@@ -143,15 +143,14 @@ async def test_a_rejected_plan_fails_the_session_with_the_reason(environment: Op
     assert len(opened.model.calls) == 1
 
 
-async def test_a_tool_that_fails_for_good_is_told_to_the_agent(environment: OpenEnvironment) -> None:
+async def test_a_tool_that_fails_for_good_is_told_to_the_agent(run: RunSession) -> None:
     """An agent whose tool breaks gets the error as data and answers with what it has; the session completes."""
 
     def tell(call: ModelCall) -> BaseModel:
         return answer(str([result.output.get("error") for result in work_task(call).rounds[0].results]))
 
     script = Script().plan(subtask("T1")).work("", use("no_such_tool", "search_documents"), tell)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert "You have no such tool. Your tools: search_documents, read_document." in result.answer
     assert len(opened.tools["search_documents"].calls) == 1

@@ -7,7 +7,7 @@ import pytest
 from activities.models.protocol import ModelCall
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import COST, Script, Turn, answer, reply, topics, use
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 CUT_OFF = reply(answer("and th")).model_copy(update={"stop": "truncated"})
@@ -32,14 +32,11 @@ class CutOff:
     ("kind", "effort", "lower"),
     [("plan", "high", "medium"), ("work", "medium", "low"), ("synthesis", "high", "medium")],
 )
-async def test_a_reply_that_is_cut_off_is_asked_for_again(
-    environment: OpenEnvironment, kind: str, effort: str, lower: str
-) -> None:
+async def test_a_reply_that_is_cut_off_is_asked_for_again(run: RunSession, kind: str, effort: str, lower: str) -> None:
     """Whatever the turn is for: at twice the cap and with less effort; the turn that gave nothing counts as wasted."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
-    async with environment(CutOff(kind, 1)) as opened:
-        result = await opened.run(request)
+    result, opened = await run(CutOff(kind, 1), request)
 
     first, again = opened.model.of_kind(kind)[:2]
     assert (first.effort, again.effort) == (effort, lower)
@@ -50,10 +47,9 @@ async def test_a_reply_that_is_cut_off_is_asked_for_again(
     assert result.usage.turns == 5
 
 
-async def test_a_reply_is_asked_for_again_once(environment: OpenEnvironment) -> None:
+async def test_a_reply_is_asked_for_again_once(run: RunSession) -> None:
     """A reply that is cut off twice is no better than another that cannot be used."""
-    async with environment(CutOff("plan", 2)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(CutOff("plan", 2), GOAL)
 
     efforts = [call.effort for call in opened.model.of_kind("plan")]
     assert efforts == ["high", "medium", "high"]
@@ -62,13 +58,12 @@ async def test_a_reply_is_asked_for_again_once(environment: OpenEnvironment) -> 
 
 
 @pytest.mark.parametrize("cents", [20, 30, 45, 80, 200])
-async def test_what_a_turn_may_write_shrinks_with_the_budget(environment: OpenEnvironment, cents: int) -> None:
+async def test_what_a_turn_may_write_shrinks_with_the_budget(run: RunSession, cents: int) -> None:
     """Every budget that is accepted ends in a report by a model, and a larger one never lets a plan write less."""
     budget = Decimal(cents) / 100
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, budget_usd=budget)})
 
-    async with environment(Script().plan(*topics(1))) as opened:
-        result = await opened.run(request)
+    result, opened = await run(Script().plan(*topics(1)), request)
 
     [plan] = opened.model.of_kind("plan")
     assert 4_000 <= plan.max_output_tokens <= 16_000
@@ -76,22 +71,20 @@ async def test_what_a_turn_may_write_shrinks_with_the_budget(environment: OpenEn
     assert result.stop_reason == "completed"
 
 
-async def test_with_a_usual_budget_nothing_is_short_of_room(environment: OpenEnvironment) -> None:
+async def test_with_a_usual_budget_nothing_is_short_of_room(run: RunSession) -> None:
     """Under the default limits plans, agents and reports may write all that their purpose allows."""
-    async with environment(Script().plan(*topics(2))) as opened:
-        await opened.run(GOAL.model_copy(update={"limits": Limits()}))
+    _, opened = await run(Script().plan(*topics(2)), GOAL.model_copy(update={"limits": Limits()}))
 
     caps = {call.task.kind: call.max_output_tokens for call in opened.model.calls}
     assert caps == {"plan": 16_000, "work": 12_000, "synthesis": 24_000}
 
 
-async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(environment: OpenEnvironment) -> None:
+async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(run: RunSession) -> None:
     """Without a turn left, the report is written by rule from what there is, and no limit is passed."""
     request = GOAL.model_copy(update={"limits": Limits(max_turns=6)})
     script = Script().plan(*topics(2)).work("", use("search_documents"), answer("Known."))
 
-    async with environment(CutOff("synthesis", 1, script)) as opened:
-        result = await opened.run(request)
+    result, opened = await run(CutOff("synthesis", 1, script), request)
 
     assert len(opened.model.of_kind("synthesis")) == 1
     assert (result.usage.turns, result.wasted.turns) == (6, 1)

@@ -15,7 +15,7 @@ from chargehand import UpdateRefused
 from chargehand.contracts import JsonSchema, Limits, SessionRequest, Subtask, Tier, Tiers
 from tests.scripted_model import Script, answer, plan, report, subtask, work_task
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
 CREW = """
@@ -56,7 +56,7 @@ def adding(data: JsonValue, **more: object) -> WorkAnswer:
     return answer("It comes to that.").model_copy(update={"data": data, **more})
 
 
-async def test_data_goes_in_and_comes_out_by_schema(environment: OpenEnvironment, crew_folder: Path) -> None:
+async def test_data_goes_in_and_comes_out_by_schema(run: RunSession, crew_folder: Path) -> None:
     """Two subtasks that differ in their data only are two; an agent that depends on them is given what each gives."""
     letter = subtask("T3", "writer", after=["T1", "T2"])
     script = (
@@ -65,8 +65,7 @@ async def test_data_goes_in_and_comes_out_by_schema(environment: OpenEnvironment
         .work("Add up", lambda call: adding({"total": len(str(work_task(call).input))}))
         .synthesis(report("Done."))
     )
-    async with environment(script, own_crews=(crew_folder,)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL, own_crews=(crew_folder,))
 
     tasks = [work_task(call) for call in opened.model.of_kind("work")]
     assert [record.state for record in result.subtasks] == ["success"] * 3
@@ -83,12 +82,13 @@ async def test_data_goes_in_and_comes_out_by_schema(environment: OpenEnvironment
     ],
 )
 async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
-    environment: OpenEnvironment, crew_folder: Path, given: Sequence[JsonValue], turns: int, state: str
+    run: RunSession, crew_folder: Path, given: Sequence[JsonValue], turns: int, state: str
 ) -> None:
     """Each error is named to the agent; without valid data the subtask fails for that reason, and its text is kept."""
     script = Script().plan(clerk("T1", "A")).work("", *map(adding, given))
-    async with environment(script, own_crews=(crew_folder,)) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": Limits(max_attempts=1)}))
+    result, opened = await run(
+        script, GOAL.model_copy(update={"limits": Limits(max_attempts=1)}), own_crews=(crew_folder,)
+    )
 
     [record] = result.subtasks
     told = work_task(opened.model.of_kind("work")[-1]).rounds
@@ -125,14 +125,11 @@ def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error
     assert refused.value.errors == (error,)
 
 
-async def test_a_plan_with_unusable_data_goes_back_to_its_planner(
-    environment: OpenEnvironment, crew_folder: Path
-) -> None:
+async def test_a_plan_with_unusable_data_goes_back_to_its_planner(run: RunSession, crew_folder: Path) -> None:
     """With the reasons, like any plan that cannot be carried out."""
     wrong, right = clerk("T1", "A", input="{}"), clerk("T1", "A")
     script = Script().plans(plan(wrong), plan(right)).work("", adding({"total": 1}))
-    async with environment(script, own_crews=(crew_folder,)) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL, own_crews=(crew_folder,))
 
     [rejected] = opened.model.tasks(PlanTask)[1].rejected
     assert rejected.errors == ("subtask T1: input: 'invoice' is a required property",)

@@ -12,7 +12,7 @@ from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
 from tests.scripted_model import COST, Script, Turn, answer, most_expensive, reply, subtask, topics
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 
@@ -51,14 +51,13 @@ def _of_kind(result: Report, kind: str) -> Decimal:
 @pytest.mark.real_server
 @pytest.mark.parametrize(("kind", "times"), [("plan", 2), ("work", 1), ("work", 2), ("synthesis", 1)])
 async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
-    environment: OpenEnvironment, kind: str, times: int
+    run: RunSession, kind: str, times: int
 ) -> None:
     """Each such call is charged like its repetition, is named beside its worst case, and counts as waste; the turn
     counts once."""
     faults = Faults(kind, *(_unanswered() for _ in range(times)))
 
-    async with environment(faults) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(faults, GOAL)
 
     [call, *_] = opened.model.of_kind(kind)
     named = result.usage.possibly_billed_twice_usd
@@ -76,9 +75,7 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
 
 @pytest.mark.real_server
 @pytest.mark.parametrize("unbilled", [0, 2])
-async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
-    environment: OpenEnvironment, unbilled: int
-) -> None:
+async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(run: RunSession, unbilled: int) -> None:
     """However many errors without a charge come between; then the subtask has failed, its siblings and the report go
     on."""
     faults = Faults(
@@ -86,8 +83,7 @@ async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     )
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
-    async with environment(faults) as opened:
-        result = await opened.run(request)
+    result, opened = await run(faults, request)
 
     assert faults.injected == BILLED_FAILURES + unbilled
     assert len(opened.model.of_kind("work")) == faults.injected + 1
@@ -101,13 +97,12 @@ async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(
     assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
 
 
-async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(environment: OpenEnvironment) -> None:
+async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(run: RunSession) -> None:
     """A call that may have been charged and must not be repeated is charged once and made once."""
     faults = Faults("work", _unanswered(retry=False))
     request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
 
-    async with environment(faults) as opened:
-        result = await opened.run(request)
+    result, opened = await run(faults, request)
 
     assert faults.injected == 1
     assert len(opened.model.of_kind("work")) == 2
@@ -116,12 +111,11 @@ async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(environm
 
 
 @pytest.mark.real_server
-async def test_what_was_surely_not_charged_costs_nothing(environment: OpenEnvironment) -> None:
+async def test_what_was_surely_not_charged_costs_nothing(run: RunSession) -> None:
     """A connection that was never made is tried again by the activity and is not in the books."""
     faults = Faults("work", _unanswered(billed=False))
 
-    async with environment(faults) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(faults, GOAL)
 
     assert faults.injected == 1
     assert result.usage.possibly_billed_twice_usd == 0
@@ -165,11 +159,10 @@ async def test_charges_for_unknown_outcomes_never_pass_the_budget(environment: O
     assert result.answer
 
 
-async def test_a_reply_without_usage_is_named_as_possibly_billed(environment: OpenEnvironment) -> None:
+async def test_a_reply_without_usage_is_named_as_possibly_billed(run: RunSession) -> None:
     """A provider that does not say what it used is charged at the worst case, and the report says how much that is."""
     script = Script().plan(*topics(2)).work("", reply(answer("Known."), None))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     named = result.usage.possibly_billed_twice_usd
     assert named == _of_kind(result, "work") >= 2 * most_expensive(opened.model.of_kind("work")[0])
@@ -178,13 +171,12 @@ async def test_a_reply_without_usage_is_named_as_possibly_billed(environment: Op
     assert result.usage.turns == 4
 
 
-async def test_a_bug_around_a_call_is_charged_once_and_fails_one_subtask(environment: OpenEnvironment) -> None:
+async def test_a_bug_around_a_call_is_charged_once_and_fails_one_subtask(run: RunSession) -> None:
     """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named."""
     bug = KeyError("a bug")
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
     script = script.work("", bug, agent="reader").work("", bug, agent="researcher")
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len([call for call in opened.model.of_kind("work") if call.agent == "reader"]) == 1
     assert [record.state for record in result.subtasks] == ["failure", "success"]

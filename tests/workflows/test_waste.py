@@ -5,7 +5,7 @@ import asyncio
 from chargehand.contracts import Limits, Report, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, plan, refined, report, subtask, topics, use
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
@@ -15,12 +15,11 @@ def _uses(result: Report) -> dict[str, tuple[float, float]]:
     return {use.limit: (use.used, use.allowed) for use in result.limits}
 
 
-async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(environment: OpenEnvironment) -> None:
+async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run: RunSession) -> None:
     """Every limit of the request stands in the report with what was used of it; nothing stays set aside."""
     script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1", "T2"]))
     script = script.work("", use("search_documents"), answer("Known."))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     uses = _uses(result)
     assert result.wasted.cost_usd == 0
@@ -46,11 +45,10 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(env
     assert all(0 < used <= allowed for used, allowed in timed.values())
 
 
-async def test_a_rejected_plan_is_wasted(environment: OpenEnvironment) -> None:
+async def test_a_rejected_plan_is_wasted(run: RunSession) -> None:
     """A plan that could not be carried out is paid and named as waste; the mended one is not."""
     script = Script().plans(plan(subtask("T1", agent="nobody")), plan(subtask("T1")))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     assert len(opened.model.of_kind("plan")) == 2
     assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
@@ -58,12 +56,11 @@ async def test_a_rejected_plan_is_wasted(environment: OpenEnvironment) -> None:
     assert result.subtasks[0].wasted.cost_usd == 0
 
 
-async def test_an_attempt_that_failed_before_a_better_one_is_wasted(environment: OpenEnvironment) -> None:
+async def test_an_attempt_that_failed_before_a_better_one_is_wasted(run: RunSession) -> None:
     """The record and the report name what the failed attempt cost; the attempt that is used is not in it."""
     script = Script().plan(subtask("T1")).refine(refined(BETTER)).work(BETTER, answer("Found."))
     script = script.work("T1", use("search_documents"), answer("", status="no_answer"))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     [record] = result.subtasks
     assert (record.state, record.attempts) == ("success", 2)
@@ -73,12 +70,11 @@ async def test_an_attempt_that_failed_before_a_better_one_is_wasted(environment:
     assert _uses(result)["max_attempts"] == (2, 3)
 
 
-async def test_a_subtask_that_is_given_up_is_wasted_whole(environment: OpenEnvironment) -> None:
+async def test_a_subtask_that_is_given_up_is_wasted_whole(run: RunSession) -> None:
     """A subtask is given up after three failed attempts: all of it is waste, and its sibling is not affected."""
     script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).refine(refined(BETTER))
     script = script.work("", answer("", status="no_answer")).work("T2", answer("Known."))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     lost, kept = result.subtasks
     assert (lost.state, lost.attempts) == ("failure", 3)
@@ -137,13 +133,12 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
     assert result.stop_reason == "completed"
 
 
-async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(environment: OpenEnvironment) -> None:
+async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(run: RunSession) -> None:
     """The same session with on_limit "finish" reports what there is at once."""
     writing = [subtask(topic, agent="writer") for topic in ("T1", "T2")]
     script = Script().plan(*writing).work("T1", answer("", status="no_answer")).synthesis(report("One."))
     tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
-    async with environment(script) as opened:
-        result = await opened.run(tight)
+    result, _ = await run(script, tight)
 
     assert [(record.state, record.attempts) for record in result.subtasks] == [("failure", 1), ("success", 1)]
     assert result.usage.turns == 4

@@ -25,7 +25,7 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 ROOMY = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
@@ -39,11 +39,10 @@ def _long(text: str, count: int, strategy: str = "merge") -> Script:
     return Script().plan(*topics(count), strategy=strategy).work("", use("search_documents"), found)
 
 
-async def test_the_writer_reads_outcomes_whole(environment: OpenEnvironment) -> None:
+async def test_the_writer_reads_outcomes_whole(run: RunSession) -> None:
     """Below the cap nothing is summarised or cut, and findings come with their quotations."""
     text = "It is so. " * 2_000
-    async with environment(_long(text, 5)) as opened:
-        await opened.run(GOAL.model_copy(update={"review": "never", "limits": ROOMY}))
+    _, opened = await run(_long(text, 5), GOAL.model_copy(update={"review": "never", "limits": ROOMY}))
 
     [written] = opened.model.of_kind("synthesis")
     prompt = written.messages[0].text
@@ -55,7 +54,7 @@ async def test_the_writer_reads_outcomes_whole(environment: OpenEnvironment) -> 
 
 @pytest.mark.parametrize(("strategy", "shortened", "summaries"), [("merge", 4, 0), ("reduce", 0, 2)])
 async def test_what_is_too_long_is_shortened_with_all_its_findings(
-    environment: OpenEnvironment, strategy: str, shortened: int, summaries: int
+    run: RunSession, strategy: str, shortened: int, summaries: int
 ) -> None:
     """`merge` has as few outcomes as needed shortened by the small tier; `reduce` summarises them in groups."""
 
@@ -64,8 +63,7 @@ async def test_what_is_too_long_is_shortened_with_all_its_findings(
         return report("A summary [S1]." if call.task.is_part else "From all of it [S1.1].")
 
     script = _long("It is so. " * 3_500, 7, strategy).synthesis(write)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": ROOMY}))
+    result, opened = await run(script, GOAL.model_copy(update={"limits": ROOMY}))
 
     *parts, last = opened.model.tasks(SynthesisTask)
     assert {call.model for call in opened.model.of_kind("compress")} <= {"scripted-small"}
@@ -79,11 +77,10 @@ async def test_what_is_too_long_is_shortened_with_all_its_findings(
     assert result.verification == "quoted"
 
 
-async def test_the_writer_reads_what_can_be_paid(environment: OpenEnvironment) -> None:
+async def test_the_writer_reads_what_can_be_paid(run: RunSession) -> None:
     """With little money left it reads less, rather than no model writing the report."""
     tight = ROOMY.model_copy(update={"budget_usd": Decimal("0.20"), "max_parallel": 1})
-    async with environment(_long("It is so. " * 3_500, 3)) as opened:
-        result = await opened.run(GOAL.model_copy(update={"limits": tight}))
+    result, opened = await run(_long("It is so. " * 3_500, 3), GOAL.model_copy(update={"limits": tight}))
 
     [written, *_] = opened.model.tasks(SynthesisTask)
     assert result.stop_reason != "unwritten"
@@ -91,11 +88,10 @@ async def test_the_writer_reads_what_can_be_paid(environment: OpenEnvironment) -
     assert 0 < len(written.outcomes[0].outcome.content) < 35_000
 
 
-async def test_what_is_uncited_is_sent_back_once_and_then_marked(environment: OpenEnvironment) -> None:
+async def test_what_is_uncited_is_sent_back_once_and_then_marked(run: RunSession) -> None:
     """The writer is shown its text and each statement without a citation; what stays uncited has no source."""
     script = _long("Known.", 2).synthesis(report("So it is [S1].\n\nIt rains."), report("So it is [S1].\n\nIt pours."))
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script, GOAL)
 
     _, again = opened.model.tasks(SynthesisTask)
     assert again.first_version == "So it is [S1].\n\nIt rains."
@@ -123,7 +119,7 @@ DELIVERED = plan(*topics(2), strategy="deliver").model_copy(update={"deliver": "
     ],
 )
 async def test_a_report_is_checked_alike_whoever_wrote_it(
-    environment: OpenEnvironment, planned: BaseModel, words: int | None, turns: int
+    run: RunSession, planned: BaseModel, words: int | None, turns: int
 ) -> None:
     """Uncited statements and a critic's problems are sent back once, a criterion that is not met once more."""
 
@@ -144,8 +140,7 @@ async def test_a_report_is_checked_alike_whoever_wrote_it(
     request = GOAL.model_copy(
         update={"review": "always", "criteria": ("Names a year.",), "length_words": words, "limits": ROOMY}
     )
-    async with environment(script) as opened:
-        result = await opened.run(request)
+    result, opened = await run(script, request)
 
     written = opened.model.tasks(SynthesisTask)
     first, second = [task for task in written if task.problems]
@@ -161,25 +156,23 @@ async def test_a_report_is_checked_alike_whoever_wrote_it(
     assert [each.met for each in result.grades] == [True]
 
 
-async def test_a_report_that_no_model_wrote_is_not_completed(environment: OpenEnvironment) -> None:
+async def test_a_report_that_no_model_wrote_is_not_completed(run: RunSession) -> None:
     """It has a stop reason and a notice of its own, and sets out the outcomes with their sources."""
     script = _long("Known [search_documents.md#L1].", 2).synthesis(refuse)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL)
+    result, _ = await run(script, GOAL)
 
     assert result.stop_reason == "unwritten"
     assert result.notice.startswith("No model could write this report.")
     assert "Known [S1]." in result.answer
 
 
-async def test_a_text_is_delivered_as_it_is(environment: OpenEnvironment) -> None:
+async def test_a_text_is_delivered_as_it_is(run: RunSession) -> None:
     """`deliver` hands out one subtask's text, told how to write it; only its citations are checked."""
     letter = f"Dear Ms Hall,\n\nit is so [{REF}], and so [nowhere.md#L9].\n\nYours,"
     planned = plan(subtask("T1"), subtask("T2", agent="writer", after=["T1"]), strategy="deliver")
     script = Script().plans(planned.model_copy(update={"deliver": "T2", "length_words": 90}))
     script = script.work("T1", use("search_documents"), answer("Known.", ref=REF, quote=QUOTE))
-    async with environment(script.work("T2", answer(letter))) as opened:
-        result = await opened.run(GOAL)
+    result, opened = await run(script.work("T2", answer(letter)), GOAL)
 
     [*_, told] = opened.model.tasks(WorkTask)
     assert not opened.model.of_kind("synthesis")
@@ -190,16 +183,15 @@ async def test_a_text_is_delivered_as_it_is(environment: OpenEnvironment) -> Non
     assert [task.length_words for task in opened.model.tasks(WorkTask)[:-1]] == [0, 0]
 
 
-async def test_a_lone_subtask_is_told_how_to_write(environment: OpenEnvironment) -> None:
+async def test_a_lone_subtask_is_told_how_to_write(run: RunSession) -> None:
     """Shape and length of the report reach the only agent, whose text the report is."""
-    async with environment(Script().plan(subtask("T1"))) as opened:
-        await opened.run(GOAL.model_copy(update={"length_words": 120}))
+    _, opened = await run(Script().plan(subtask("T1")), GOAL.model_copy(update={"length_words": 120}))
 
     [told] = opened.model.of_kind("work")
     assert "The user reads your content as it is. Briefly. About 120 words." in told.messages[0].text
 
 
-async def test_a_long_report_is_written_by_section(environment: OpenEnvironment) -> None:
+async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
     """An outline, then its sections side by side, joined; one that is lost is named as a gap."""
     outline = outlined("Topics", "One", "Two", "Three", gaps=["costs"])
 
@@ -210,8 +202,7 @@ async def test_a_long_report_is_written_by_section(environment: OpenEnvironment)
         return refuse(call) if heading == "Two" else report(f"{heading} is so [S1.1].")
 
     script = _long("Known.", 2).on("outline", outline).on("synthesis", write)
-    async with environment(script) as opened:
-        result = await opened.run(GOAL.model_copy(update={"length_words": 3_000}))
+    result, opened = await run(script, GOAL.model_copy(update={"length_words": 3_000}))
 
     [asked] = opened.model.tasks(OutlineTask)
     assert asked.most_sections == 3
