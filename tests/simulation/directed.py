@@ -17,9 +17,9 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Report, SessionRequest, Status
-from chargehand_worker.in_memory.exchange import Answer, Update
-from chargehand_worker.in_memory.executions import Execution
-from chargehand_worker.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.exchange import Answer, Update
+from chargehand_plugins.testing.in_memory.executions import Execution
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script

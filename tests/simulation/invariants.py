@@ -17,8 +17,8 @@ from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
-from chargehand_worker.in_memory.executions import Execution, Task
-from chargehand_worker.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.budget.model_calls import ModelCalls

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from chargehand.contracts import Answer, Interruption, PlanDecision, PlanEdit, Status, UserMessage
-from chargehand_worker.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.simulation import budget
 from tests.simulation.invariants import Invariants
 from tests.simulation.strategies import limits, scenarios, scripts

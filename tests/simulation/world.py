@@ -30,10 +30,10 @@ from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.webhooks import WebhookRules
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
-from chargehand_worker.in_memory.exchange import Answer
-from chargehand_worker.in_memory.executions import Execution, Task
-from chargehand_worker.in_memory.jobs import PAYLOADS, application_failure
-from chargehand_worker.in_memory.server import Server
+from chargehand_plugins.testing.in_memory.exchange import Answer
+from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
+from chargehand_plugins.testing.in_memory.server import Server
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
 

@@ -17,8 +17,8 @@ from activities.models.registry import build_models, name_models
 from chargehand.contracts import Report, SessionRequest, Tier
 from chargehand.plugins import Registry
 from chargehand.wire import WorkflowType
-from chargehand_worker.in_memory.activities import run_workflow
-from chargehand_worker.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.activities import run_workflow
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.unit.deployment.test_how_to_pages import files_of
 from worker.composition import compose
 from worker.settings import Settings

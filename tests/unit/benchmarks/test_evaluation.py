@@ -15,7 +15,7 @@ from benchmarks.evaluation.scores import Scores, answer_share, citation_share, m
 from benchmarks.evaluation.sessions import Variant, evaluate
 from benchmarks.evaluation.statistics import bootstrap, pass_hat, sign_test
 from chargehand.contracts import Report, Source, SubtaskRecord
-from chargehand.testing import report_of
+from chargehand_plugins.testing import report_of
 
 
 def test_the_sign_test_is_exact() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from chargehand.contracts import Plan, PlanEdit, SessionRequest, Subtask, UserMessage
-from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
+from chargehand_plugins.testing import StandInChargehand, StandInScript, StandInSession, report_of
 
 PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the name of the port"),))
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from chargehand import Answer, Plan, Question, SessionRequest, Status, Subtask
-from chargehand.testing import StandInChargehand, StandInSession, report_of
 from chargehand_cli.live_tree import Lines
 from chargehand_cli.prompts import Prompts
+from chargehand_plugins.testing import StandInChargehand, StandInSession, report_of
 from tests.unit.cli.reports import at
 from tests.waiting import until
 

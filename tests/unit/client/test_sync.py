@@ -8,7 +8,7 @@ import pytest
 from chargehand import Chargehand, Plan, Session, SessionCancelled, Subtask, UserMessage, sync
 from chargehand.contracts import Event
 from chargehand.contracts.events import StateEvent
-from chargehand.testing import StandInChargehand, StandInScript, report_of
+from chargehand_plugins.testing import StandInChargehand, StandInScript, report_of
 
 _PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the notice"),))
 

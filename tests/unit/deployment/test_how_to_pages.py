@@ -11,8 +11,8 @@ import pytest
 
 from chargehand import SessionRequest
 from chargehand.errors import MissingExtra, SessionFailed, UnusableSettings
-from chargehand.testing import Reply, Script, answer, run_session, subtask, use
 from chargehand.tools import ToolAnswer
+from chargehand_plugins.testing import Reply, Script, answer, run_session, subtask, use
 from tests.unit.deployment.test_documents import ROOT
 
 _FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -86,7 +86,7 @@ async def test_a_tool_can_be_answered_for() -> None:
 async def test_a_missing_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session needs the worker's package; the message is the command that installs it."""
     monkeypatch.setitem(sys.modules, "chargehand_worker", None)
-    monkeypatch.delitem(sys.modules, "chargehand_worker.testing", raising=False)
+    monkeypatch.delitem(sys.modules, "chargehand_plugins.testing.session_in_memory", raising=False)
 
     with pytest.raises(MissingExtra, match=r"pip install 'chargehand\[worker\]'"):
         await run_session(SessionRequest(goal="Refund order A-17."), Script())

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from chargehand.contracts import Limits, SessionRequest
-from chargehand.testing import Reply, Script, ScriptedRun, answer, run_session, subtask, use, use_all
 from chargehand.tools import Tool, ToolContext, ToolError, tool
+from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, run_session, subtask, use, use_all
 
 CREW = """
 name = "desk"

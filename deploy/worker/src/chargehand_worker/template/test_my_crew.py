@@ -7,8 +7,8 @@ import my_crew_tools
 from my_crew_tools import stock_level
 
 from chargehand import SessionRequest
-from chargehand.testing import Script, ToolUse, answer, run_session, run_tool, subtask, use
 from chargehand.tools import Tool
+from chargehand_plugins.testing import Script, ToolUse, answer, run_session, run_tool, subtask, use
 
 CREWS = Path(__file__).with_name("crews")
 TOOLS = [each for each in vars(my_crew_tools).values() if isinstance(each, Tool)]

@@ -22,7 +22,7 @@ from temporalio.worker import (
 )
 
 from chargehand.converter import data_converter
-from chargehand_worker.in_memory import jobs
+from chargehand_plugins.testing.in_memory import jobs
 from workflows.registry import WORKFLOWS, RefuseBadInput
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]

@@ -16,10 +16,10 @@ from temporalio.testing import ActivityEnvironment
 
 from activities import heartbeat
 from chargehand.contracts import Contract
-from chargehand_worker.in_memory import jobs
-from chargehand_worker.in_memory.exchange import Answer
-from chargehand_worker.in_memory.executions import Execution, Task
-from chargehand_worker.in_memory.server import Server, Stuck
+from chargehand_plugins.testing.in_memory import jobs
+from chargehand_plugins.testing.in_memory.exchange import Answer
+from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.server import Server, Stuck
 
 _NO_TIME: Final = timedelta(0)
 _MOST_ATTEMPTS: Final = 5

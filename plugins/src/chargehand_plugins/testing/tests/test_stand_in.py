@@ -22,8 +22,8 @@ from chargehand import (
     Trace,
     UpdateRefused,
 )
-from chargehand.testing import StandInChargehand, StandInScript, StandInSession, report_of
 from chargehand.wire import ErrorType
+from chargehand_plugins.testing import StandInChargehand, StandInScript, StandInSession, report_of
 
 REQUEST = SessionRequest(goal="When can we leave?")
 PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the notice"),))

@@ -22,9 +22,9 @@ from temporalio.bridge.proto.workflow_commands import (
     WorkflowCommand,
 )
 
-from chargehand_worker.in_memory import jobs
-from chargehand_worker.in_memory.exchange import Backends, Unsent, Update
-from chargehand_worker.in_memory.executions import Execution, Status, Task, at
+from chargehand_plugins.testing.in_memory import jobs
+from chargehand_plugins.testing.in_memory.exchange import Backends, Unsent, Update
+from chargehand_plugins.testing.in_memory.executions import Execution, Status, Task, at
 
 _NANOSECONDS: Final = 1_000_000_000
 _WITHOUT_EFFECT: Final = {

@@ -15,7 +15,7 @@ from temporalio.bridge.proto.workflow_commands import (
     WorkflowCommand,
 )
 
-from chargehand_worker.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.executions import Execution, Task
 
 
 @dataclass(frozen=True)

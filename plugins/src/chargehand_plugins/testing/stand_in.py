@@ -1,14 +1,4 @@
-"""Means for your own tests: run a tool or a session with a scripted model, and stand in for the client.
-
-    run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
-    assert run.report.answer == "…"
-
-`StandInChargehand` is the client's API without a server, with sessions that end as you say:
-
-    chargehand = StandInChargehand(report_of("Three months."))
-    await code_under_test(chargehand)
-    assert chargehand.requests["session-1"].goal == "…"
-"""
+"""Stands in for the client: its interface without a server, with sessions that end as you say."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -48,30 +38,9 @@ from chargehand.messages import Input, Output, SessionMessage
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, scheduled, times
-from chargehand.scripted_session import ScriptedRun, run_session, run_tool
-from chargehand.scripts import Asked, Reply, Script, ToolUse, answer, finding, subtask, use, use_all
 from chargehand.session import Session
 from chargehand.shared_files import Document
 from chargehand.wire import TASK_QUEUE, ErrorType, SearchAttribute
-
-__all__ = [
-    "Asked",
-    "Reply",
-    "Script",
-    "ScriptedRun",
-    "StandInChargehand",
-    "StandInScript",
-    "StandInSession",
-    "ToolUse",
-    "answer",
-    "finding",
-    "report_of",
-    "run_session",
-    "run_tool",
-    "subtask",
-    "use",
-    "use_all",
-]
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = timedelta(0)

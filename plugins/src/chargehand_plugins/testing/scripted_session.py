@@ -2,33 +2,21 @@
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from importlib import import_module
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any, Final
 
 from pydantic import JsonValue
 
-from chargehand.contracts import PendingCall, Report, SessionRequest
+from chargehand.contracts import PendingCall, SessionRequest
 from chargehand.errors import MissingExtra
-from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.tool_signature import Given, Provider, ToolContext, open_dependency
 from chargehand.tools import Tool, ToolAnswer
+from chargehand_plugins.testing.scripts import Script, ScriptedRun
 
-_IMPLEMENTATION: Final = "chargehand_worker"
+_WORKER: Final = "chargehand_worker"
 CONTEXT: Final = ToolContext(session="session-1", agent="agent", idempotency_key="key-1")
 """The context of a tool that a test runs alone."""
-
-
-@dataclass(frozen=True)
-class ScriptedRun:
-    """A session that was run with a script."""
-
-    report: Report
-    turns: tuple[Asked, ...]
-    """What the model was asked for, in order; `prompt` is all that it was told."""
-    tool_calls: tuple[ToolUse, ...]
-    """The calls that reached a tool, in order."""
 
 
 async def run_tool(
@@ -79,13 +67,11 @@ async def run_session(
         UnusableSettings: a crew or a tool cannot be used.
         ValueError: the script replies with a field that a kind of turn does not have, or `answers` names no tool.
     """
-    try:
-        implementation = import_module(f"{_IMPLEMENTATION}.testing")
-    except ModuleNotFoundError as error:
-        if not (error.name or "").startswith(_IMPLEMENTATION):
-            raise
-        raise MissingExtra("A session in a test", "worker") from None
-    run: ScriptedRun = await implementation.run_session(
+    if find_spec(_WORKER) is None:
+        raise MissingExtra("A session in a test", "worker")
+    from chargehand_plugins.testing import session_in_memory
+
+    return await session_in_memory.run_session(
         request,
         script,
         crews=crews,
@@ -94,7 +80,6 @@ async def run_session(
         answers=answers or {},
         approve=approve,
     )
-    return run
 
 
 @asynccontextmanager

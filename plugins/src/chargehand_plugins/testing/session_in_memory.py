@@ -1,4 +1,4 @@
-"""What `chargehand.testing` loads to run a session: the worker's own parts, with a scripted model, in memory."""
+"""Runs a session with the parts of a worker, a scripted model, and a server in memory."""
 
 import json
 import os
@@ -36,15 +36,14 @@ from chargehand.contracts import (
 )
 from chargehand.errors import UnusableSettings
 from chargehand.messages import Messages
-from chargehand.scripted_session import ScriptedRun
-from chargehand.scripts import Asked, Script, ToolUse
 from chargehand.temporal_errors import ending
 from chargehand.tool_signature import Provider
 from chargehand.tools import Tool as Definition
 from chargehand.wire import WorkflowType
-from chargehand_worker.in_memory.activities import run_workflow
-from chargehand_worker.in_memory.jobs import PAYLOADS, error_of
-from chargehand_worker.in_memory.server import Server
+from chargehand_plugins.testing.in_memory.activities import run_workflow
+from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, error_of
+from chargehand_plugins.testing.in_memory.server import Server
+from chargehand_plugins.testing.scripts import Asked, Script, ScriptedRun, ToolUse
 from worker.composition import compose
 from worker.settings import Settings
 
@@ -162,7 +161,7 @@ async def run_session(
     answers: Mapping[str, ToolAnswer],
     approve: Callable[[PendingCall], bool] | None,
 ) -> ScriptedRun:
-    """Run a session to its report; see `chargehand.testing.run_session`."""
+    """Run a session to its report; see `chargehand_plugins.testing.run_session`."""
     model, calls = ScriptedModel(script), list[ToolUse]()
     cards = {tier: ModelCard(provider=_PROVIDER, name=f"{_PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
     with TemporaryDirectory(prefix="chargehand-") as folder:

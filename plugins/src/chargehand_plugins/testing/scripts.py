@@ -18,6 +18,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import JsonValue
 
+from chargehand.contracts import Report
+
 ContentStatus = Literal[
     "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
 ]
@@ -160,3 +162,14 @@ def answer(
             "message": message,
         }
     )
+
+
+@dataclass(frozen=True)
+class ScriptedRun:
+    """A session that was run with a script."""
+
+    report: Report
+    turns: tuple[Asked, ...]
+    """What the model was asked for, in order; `prompt` is all that it was told."""
+    tool_calls: tuple[ToolUse, ...]
+    """The calls that reached a tool, in order."""

@@ -1,0 +1,45 @@
+"""Means for your own tests: run a tool or a session with a scripted model, and stand in for the client.
+
+    run = await run_session(SessionRequest(goal="…", crew="shop"), Script().plan(…), crews="crews", tools=[refund])
+    assert run.report.answer == "…"
+
+`StandInChargehand` is the client's API without a server, with sessions that end as you say:
+
+    chargehand = StandInChargehand(report_of("Three months."))
+    await code_under_test(chargehand)
+    assert chargehand.requests["session-1"].goal == "…"
+"""
+
+from chargehand_plugins.testing.scripted_session import run_session, run_tool
+from chargehand_plugins.testing.scripts import (
+    Asked,
+    Reply,
+    Script,
+    ScriptedRun,
+    ToolUse,
+    answer,
+    finding,
+    subtask,
+    use,
+    use_all,
+)
+from chargehand_plugins.testing.stand_in import StandInChargehand, StandInScript, StandInSession, report_of
+
+__all__ = [
+    "Asked",
+    "Reply",
+    "Script",
+    "ScriptedRun",
+    "StandInChargehand",
+    "StandInScript",
+    "StandInSession",
+    "ToolUse",
+    "answer",
+    "finding",
+    "report_of",
+    "run_session",
+    "run_tool",
+    "subtask",
+    "use",
+    "use_all",
+]
