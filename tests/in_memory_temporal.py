@@ -47,11 +47,11 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.converter import data_converter
-from chargehand_worker.in_memory import jobs
-from chargehand_worker.in_memory.activities import RunningActivities
-from chargehand_worker.in_memory.exchange import Update
-from chargehand_worker.in_memory.executions import Execution, Task, at
-from chargehand_worker.in_memory.server import Server
+from chargehand_plugins.testing.in_memory import jobs
+from chargehand_plugins.testing.in_memory.activities import RunningActivities
+from chargehand_plugins.testing.in_memory.exchange import Update
+from chargehand_plugins.testing.in_memory.executions import Execution, Task, at
+from chargehand_plugins.testing.in_memory.server import Server
 
 _MOST_EVENTS: Final = 1_000_000
 _COMPLETED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
