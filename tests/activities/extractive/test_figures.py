@@ -64,10 +64,10 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
 def test_a_limiting_word_is_never_dropped(question: Question, harnesses: Mapping[Path, Harness]) -> None:
     """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name.
 
-    Each place has a sixteenth of the words, another one than its neighbours, and all of them at night.
+    Each place has a few of the words, another one than its neighbours, and all of them at night.
     """
     words = question.text.split()
-    parts = 1 if settings.get_current_profile_name() == "nightly" else 16
+    parts = 1 if settings.get_current_profile_name() == "nightly" else 48
     for at in range(1, len(words)):
         for limit in LIMITS[at % parts :: parts]:
             figure = read_figure(" ".join([*words[:at], limit, *words[at:]]), harnesses[question.folder].catalog)

@@ -189,7 +189,7 @@ SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()
 @pytest.mark.parametrize("silence", SILENCES)
 async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence: str) -> None:
     """Without a word for as long as allowed, a call is given up, long before its whole time: of unknown outcome."""
-    async with impatient(wire, lambda _: answer(), first=0.4, gap=0.4) as (server, model):
+    async with impatient(wire, lambda _: answer(), first=0.2, gap=0.2) as (server, model):
         await model.complete(a_call(wire))
         server.respond = always(SILENCES[silence])
         began = time.monotonic()
@@ -200,8 +200,8 @@ async def test_a_provider_that_falls_silent_is_left_at_once(wire: Wire, silence:
 
     assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
     assert caught.value.fault == ProviderFault(provider=PROVIDERS[wire], possibly_billed=True)
-    assert caught.value.message.endswith("did not answer (TimeoutError): it sent nothing for 0.4 seconds.")
-    assert 0.39 < took < 5
+    assert caught.value.message.endswith("did not answer (TimeoutError): it sent nothing for 0.2 seconds.")
+    assert 0.19 < took < 5
 
 
 @every_wire

@@ -36,7 +36,7 @@ def _with_reasoning(wire: Wire, body: Body) -> Body:
 async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(
     client: Client, tmp_path: Path, wire: Wire
 ) -> None:
-    """Reasoning of 2.1 MB, 10,000 calls and arguments 200 levels deep each cost what they cost, once."""
+    """Reasoning of 2.1 MB, 2,000 calls and arguments 200 levels deep each cost what they cost, once."""
     use = ToolUse("search", {"query": "ferry"})
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
@@ -44,7 +44,7 @@ async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(
             case 1:
                 return raw(_with_reasoning(wire, write(request, calling(use))))
             case 2:
-                return calling(*[use] * 10_000)
+                return calling(*[use] * 2_000)
             case _:
                 return calling(ToolUse("search", {"query": _DEEP}))
 

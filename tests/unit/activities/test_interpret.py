@@ -4,7 +4,7 @@ import json
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activities.contracts.rounds import ToolCall
@@ -35,6 +35,7 @@ def _result(**changes: Any) -> TurnResult:
 
 
 @pytest.mark.parametrize("kind", TASK_TYPES)
+@settings(max_examples=settings().max_examples // 5)
 @given(data=st.data(), written=st.sampled_from(["{}", "  {}\n", "```json\n{}\n```", "```\n{}\n```\n"]))
 def test_an_answer_is_read_as_what_was_asked(kind: str, data: st.DataObject, written: str) -> None:
     """JSON of the requested shape is the answer, in a Markdown fence or not."""

@@ -78,6 +78,7 @@ def test_what_is_usual_is_not_written(outcome: Outcome, usage: Usage) -> None:
 
 
 @pytest.mark.parametrize("model", [Report, Status, Plan])
+@settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
 def test_what_clients_read_has_all_fields(model: type[Contract], data: st.DataObject) -> None:
     """Clients in other languages, and whoever reads the JSON of Temporal's CLI, need not know the defaults."""
