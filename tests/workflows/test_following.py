@@ -197,6 +197,7 @@ async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironm
     ]
 
 
+@pytest.mark.real_server
 async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
     """A call that awaits approval comes as an event with all that a decision needs, its arguments too."""
     told: list[object] = []
