@@ -17,6 +17,7 @@ from chargehand.contracts import (
     CallEvent,
     EndEvent,
     Event,
+    Limits,
     PlanEvent,
     QuestionEvent,
     SessionRequest,
@@ -127,6 +128,34 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
     assert (status.turns, status.spent_usd) == (spent.turns, spent.cost_usd)
     assert (recorded.turns, recorded.spent_usd) == (spent.turns, spent.cost_usd)
     assert (recorded.state, recorded.subtasks) == (status.state, status.subtasks)
+
+
+@pytest.mark.real_server
+async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:
+    """Its turns are events, and so is, in the end, what its session charges for it beyond them: also for a follower that
+    goes on after any event. Together they are what the report says, and the trace."""
+    script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]))
+    script = script.work("T1", use("search_documents"), Held(answer("Never."))).synthesis(report("A part is known."))
+    events: list[Event] = []
+    async with environment(script) as opened:
+        limited = GOAL.model_copy(update={"limits": Limits(max_attempts=1)})
+        session = await opened.chargehand.start(limited)
+        async for event in session.follow():
+            events.append(event)
+            if isinstance(event, TurnEvent) and (event.subtask, event.turn) == ("T1", "turn-2"):
+                (child,) = (each.workflow_id for each in events if isinstance(each, SubtaskEvent))
+                await opened.chargehand.client.get_workflow_handle(child).terminate()
+        rests = await asyncio.gather(*(events_of(session, each.cursor) for each in events))
+        usage, trace = (await session.result()).usage, await session.trace()
+
+    assert [event.state for event in events if isinstance(event, SubtaskEvent) and event.subtask == "T1"] == [
+        *("running", "terminated", "failure"),
+    ]
+    for given, rest in enumerate(rests, start=1):
+        spent = sum((each.usage for each in [*events[:given], *rest] if isinstance(each, SpendEvent)), Usage())
+        assert (spent.turns, spent.cost_usd) == (usage.turns, usage.cost_usd)
+    traced = sum((step.usage for step in trace.steps), Usage())
+    assert (traced.turns, traced.cost_usd) == (usage.turns, usage.cost_usd)
 
 
 @pytest.mark.real_server
