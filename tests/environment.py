@@ -36,7 +36,6 @@ from activities.turn.conversations import Conversations
 from activities.turn.resets import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
 from activities.turn.tool_use import ToolActivities
-from activities.webhooks import NO_WEBHOOKS, WebhookActivities, WebhookRules
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
 from tests.in_memory_temporal import in_memory_client
@@ -74,7 +73,9 @@ class Backends:
     pause: Pause = pause_after
     fallback: Models | None = None
     own_crews: tuple[Path, ...] = ()
-    webhooks: WebhookRules = NO_WEBHOOKS
+    request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
+    added: Sequence[Callable[..., Any]] = ()
+    """Activities of plug-ins."""
     ledgers: Ledgers | None = None
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
 
@@ -106,7 +107,7 @@ class Backends:
             ceilings,
             library=library,
             stores_payloads=True,
-            webhooks=self.webhooks,
+            request_checks=self.request_checks,
             listing=Listing(),
             tool_queues=self.tool_queues,
             ledgers=self.ledgers,
@@ -121,8 +122,8 @@ class Backends:
             BacklogActivities().read_backlog,
             VerificationActivities(store, self.document_roots).verify_report,
             CodeReviewActivities(changes, store).write_review,
-            WebhookActivities(self.webhooks).call_webhook,
             TenantActivities().find_ended,
+            *self.added,
         ]
 
 
@@ -154,7 +155,8 @@ async def open_environment(
     document_roots: tuple[Path, ...] = (),
     acting: Sequence[str] = (),
     at_once: Sequence[str] = (),
-    webhooks: WebhookRules = NO_WEBHOOKS,
+    request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = (),
+    added: Sequence[Callable[..., Any]] = (),
     tenants: Tenants | None = None,
     queues: Mapping[Kind, int] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
@@ -182,7 +184,8 @@ async def open_environment(
         cards or scripted_cards(),
         own_crews=own_crews,
         document_roots=document_roots,
-        webhooks=webhooks,
+        request_checks=request_checks,
+        added=added,
         ledgers=Ledgers(tenants, task_queue) if tenants else None,
         tool_queues=tool_queues(task_queue, queues or {}),
     )

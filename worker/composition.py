@@ -45,10 +45,10 @@ from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
 from activities.turn.resets import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
-from activities.webhooks import WebhookActivities, WebhookRules, read_secret
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
 from chargehand.plugins import installed
+from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings
 
 _SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
@@ -121,6 +121,8 @@ async def compose(
     sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = await open_tools(settings, chosen, library, store, closing)
+    parts = WorkerParts(settings, environment, library, store, closing, tools)
+    await add_parts(parts)
     folders = crew_folders(settings)
     mcp = await mcp_tools(
         mcp_declarations(folders), environment, closing, taken=tools, start=settings.tape_replay is None
@@ -155,7 +157,7 @@ async def compose(
         library,
         settings.output_tokens,
         stores_payloads=settings.storage not in {None, "off"},
-        webhooks=(webhooks := webhook_rules(settings)),
+        request_checks=parts.request_checks,
         listing=Listing(),
         tool_queues=tool_queues(settings.task_queue, settings.queues),
         ledgers=ledgers(settings),
@@ -170,8 +172,8 @@ async def compose(
         BacklogActivities().read_backlog,
         VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
         CodeReviewActivities(changes, store).write_review,
-        WebhookActivities(webhooks).call_webhook,
         TenantActivities().find_ended,
+        *parts.activities,
     ]
 
 
@@ -204,18 +206,6 @@ def encryption(settings: Settings) -> Encryption | None:
     """Build the encryption of payloads, documents and conversations; None if it is off."""
     keys = secret(settings.encryption_keys) or None
     return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
-
-
-def webhook_rules(settings: Settings) -> WebhookRules:
-    """Build the rules of webhooks.
-
-    Raises:
-        SettingsError: the secret is not what it says it is.
-    """
-    try:
-        return WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
-    except ValueError as error:
-        raise SettingsError("CHARGEHAND_WEBHOOK_SECRET: after whsec_ it must be base64") from error
 
 
 def ledgers(settings: Settings) -> Ledgers:

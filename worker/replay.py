@@ -15,7 +15,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 from temporalio.worker import Replayer
 
-from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 
 _MOST_CHARACTERS: Final = 600
 _OWN_WORDS: Final = re.compile(r'message: "((?:[^"\\]|\\.)+)"')
@@ -47,7 +47,7 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
         HistoriesError: it holds none.
     """
     replayer = Replayer(
-        workflows=WORKFLOWS,
+        workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
         data_converter=converter,

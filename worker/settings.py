@@ -14,7 +14,7 @@ from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_val
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from activities.backends import ENVIRONMENT_PREFIX, secret
+from activities.backends import ENVIRONMENT_PREFIX
 from activities.documents.registry import DocumentSettings
 from activities.heartbeat import HEARTBEAT_TIMEOUT, LONGEST_HEARTBEAT_TIMEOUT
 from activities.models.registry import ModelSettings
@@ -22,7 +22,6 @@ from activities.queues import ROLES, Kind, Role
 from activities.tape.registry import TapeSettings
 from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
-from activities.webhooks import read_secret
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.plugins import installed
@@ -76,11 +75,6 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
     and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
     processes: int = Field(default=1, ge=1, le=64)
     """Worker processes on this host, one for each core that they may use."""
-    webhook_hosts: frozenset[str] = frozenset()
-    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
-    which may be internal and without TLS."""
-    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
-    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
     caller_key: SecretStr | None = Field(default=None, min_length=32)
     """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
     more, such as those of `openssl rand -base64 32`."""
@@ -129,15 +123,6 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         if isinstance(value, _Unreadable):
             raise ValueError(value.problem)  # a problem of the value, reported with the others'
         return value
-
-    @field_validator("webhook_secret")
-    @classmethod
-    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
-        try:
-            read_secret(secret(given))
-        except ValueError as error:
-            raise ValueError("is not base64 after whsec_") from error
-        return given
 
     @model_validator(mode="after")
     def _builds_have_both_names(self) -> Self:

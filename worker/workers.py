@@ -9,7 +9,6 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, WorkerDeploymentConfig
 
 from activities.caller_check import CallerCheck
-from activities.nexus import SessionOperations
 from activities.queues import Kind, queue_name
 from activities.turn.activity import TurnActivities
 from activities.turn.tool_use import ToolActivities
@@ -21,7 +20,7 @@ from worker.heartbeats import Heartbeats, SetHeartbeatTimeout, heartbeat_throttl
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.metrics import SessionMetrics
-from workflows.registry import WORKFLOWS, RefuseBadInput, versioned, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, versioned, workflow_runner
 
 GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
@@ -122,9 +121,9 @@ def build_worker(
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=versioned(WORKFLOWS) if settings.deployment else WORKFLOWS,
+        workflows=[*(versioned(WORKFLOWS) if settings.deployment else WORKFLOWS), *added_workflows()],
         activities=activities,
-        nexus_service_handlers=[SessionOperations()],
+        nexus_service_handlers=[extension.load(type)() for extension in installed().nexus_handlers],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
         interceptors=[

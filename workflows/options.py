@@ -51,12 +51,6 @@ _CHECK_TIMEOUT: Final = timedelta(seconds=20)
 _RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
 """The longest that a session may run; its own deadline ends the wait sooner."""
 
-_WEBHOOK_TIMEOUT: Final = timedelta(seconds=30)
-_WEBHOOK_PATIENCE: Final = timedelta(days=1)
-_WEBHOOK_RETRIES: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
-)
-
 _BACKLOG_TIMEOUT: Final = timedelta(seconds=10)
 _FIND_ENDED_TIMEOUT: Final = timedelta(minutes=2)
 
@@ -190,15 +184,6 @@ def review() -> ActivityLimits:
         start_to_close_timeout=_TOOL_PATIENCE,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=_TOOL_RETRIES,
-    )
-
-
-def webhook() -> ActivityLimits:
-    """Build the limits of the activity that calls a webhook, whose receiver may be away for hours."""
-    return ActivityLimits(
-        start_to_close_timeout=_WEBHOOK_TIMEOUT,
-        schedule_to_close_timeout=_WEBHOOK_PATIENCE,
-        retry_policy=_WEBHOOK_RETRIES,
     )
 
 

@@ -1,6 +1,7 @@
 """The workflows that a worker runs, and how it runs them."""
 
 from collections.abc import Sequence
+from itertools import chain
 from threading import Lock
 from typing import Any, Final
 
@@ -37,14 +38,12 @@ from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
 from workflows.verification import VerificationWorkflow
-from workflows.webhook import WebhookWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
 WORKFLOWS: Final[Sequence[type]] = (
     SupervisorWorkflow,
     SubtaskWorkflow,
     VerificationWorkflow,
-    WebhookWorkflow,
     TenantWorkflow,
 )
 
@@ -59,6 +58,11 @@ _SHARED_MODULES: Final = (
 )
 
 
+def added_workflows() -> list[type]:
+    """Return the workflows of plug-ins."""
+    return [extension.load(type) for extension in installed().workflows]
+
+
 def versioned(workflows: Sequence[type]) -> Sequence[type]:
     """List the workflows of a worker with Worker Versioning: only it may say that one of them changes its build."""
     return [UpgradingTenantWorkflow if each is TenantWorkflow else each for each in workflows]
@@ -67,6 +71,8 @@ def versioned(workflows: Sequence[type]) -> Sequence[type]:
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Build the sandbox in which workflows run."""
     shared = {*_SHARED_MODULES, *installed().in_workflows}
+    for extension in chain.from_iterable(installed().hooks.values()):
+        extension.load_function()  # here, since nothing is imported in the sandbox
     return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 
 

@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.state.steering import SteeringRefused
+    from workflows.steps.announce import announce_end
     from workflows.steps.approvals import argument_problems
     from workflows.steps.design import design_agents
     from workflows.steps.edit import check_edit, edit_plan
@@ -53,7 +54,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.steering import check_interruption, check_message, interrupt, tell
     from workflows.steps.visibility import enter, list_state, publish
     from workflows.steps.waits import within_time
-    from workflows.webhook import announce_end
 
 
 _ALL: Final = Interruption()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -28,16 +28,17 @@ from activities.tools.note import NOTE
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
-from activities.webhooks import NO_WEBHOOKS, WebhookRules
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
+from chargehand.plugins import SHIPPED, installed
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
 _MOST_UNREAD: Final = 100
 _PROBLEM_CHARACTERS: Final = 400
+_FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class SessionActivities:
     library: DocumentLibrary | None = None
     output_caps: OutputCaps = field(default_factory=OutputCaps)
     stores_payloads: bool = False
-    webhooks: WebhookRules = NO_WEBHOOKS
+    request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
+    """Of plug-ins: each says what is wrong with a request."""
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
@@ -76,7 +78,8 @@ class SessionActivities:
             *(self.ledgers.tenants.problems(request.tenant) if self.ledgers else ()),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
-            *self.webhooks.problems(request.webhook),
+            *_absent_plugins(request),
+            *(problem for check in self.request_checks for problem in check(request)),
             *await _output_problems(request),
         ]
         if problems:
@@ -244,6 +247,15 @@ def _read_documents(catalog: Catalog) -> set[str]:
         for entry in catalog.documents
         if not entry.problem and (entry.opening or entry.headings or is_of_review(entry.name))
     }
+
+
+def _absent_plugins(request: SessionRequest) -> list[str]:
+    """Name the fields that a plug-in takes which this worker does not have."""
+    return [
+        f"{field}: this worker does not have the plug-in '{plugin}'; its operator installs it with {SHIPPED}"
+        for field, plugin in _FIELDS_OF_PLUGINS.items()
+        if getattr(request, field) is not None and plugin not in installed().names
+    ]
 
 
 def _document_problems(documents: Sequence[str]) -> list[str]:

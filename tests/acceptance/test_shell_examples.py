@@ -43,7 +43,7 @@ _OTHERS: Final = {
     "they need a key, a model or a server of your own": (
         "docs/local-models.md",
         "docs/how-to/mcp.md",
-        "docs/how-to/nexus.md",
+        "plugins/src/chargehand_plugins/nexus/README.md",
         "docs/how-to/output-schema.md",
         "docs/how-to/own-crew.md",
         "docs/how-to/own-models.md",

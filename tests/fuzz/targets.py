@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts import calls, cards, crew, drafts, model, rounds, session, tool, webhook
+from activities.contracts import calls, cards, crew, drafts, model, rounds, session, tool
 from activities.documents.formats import format_of
 from activities.documents.parsed import NotADocumentError, Parsed, Source, UnreadableError
 from activities.documents.passages import cut
@@ -28,6 +28,7 @@ from activities.processes.limits import Allowance
 from activities.tools.pages.leak_check import carries
 from chargehand import contracts as public
 from chargehand.converter import data_converter
+from chargehand_plugins.webhooks import contracts as webhook
 
 _CONVERTER: Final = data_converter().payload_converter
 _TYPED: Final = (public.SessionRequest, public.Limits, public.PlanDecision, public.RaisedLimits, public.Answer)

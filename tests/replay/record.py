@@ -18,7 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio.client import Client
 
-from activities.webhooks import WebhookRules
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.replay.shapes import WEBHOOK_HOST, Shape, ended, shapes
@@ -35,8 +35,15 @@ _PROCESS: Final = re.compile(r"\d+@[\w.-]+")
 async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes:
     """Run one shape and return the histories of its session and everything below it."""
     continue_as_new.MOST_EVENTS = shape.most_events or _MOST_EVENTS
-    webhooks = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
-    async with open_environment(client, folder, shape.script, own_crews=(_CREWS,), webhooks=webhooks) as environment:
+    rules = WebhookRules(frozenset({WEBHOOK_HOST}), b"secret")
+    async with open_environment(
+        client,
+        folder,
+        shape.script,
+        own_crews=(_CREWS,),
+        request_checks=[rules.check],
+        added=[WebhookActivities(rules).call_webhook],
+    ) as environment:
         session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
         if shape.meanwhile:
             await shape.meanwhile(session)

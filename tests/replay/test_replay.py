@@ -12,14 +12,14 @@ from temporalio.workflow import NondeterminismError
 from chargehand.converter import data_converter
 from tests.replay.record import CURRENT, HISTORIES
 from tests.replay.shapes import shapes
-from workflows.registry import WORKFLOWS, RefuseBadInput, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 
 RECORDED = sorted(HISTORIES.glob("*/*.json.gz"))
 
 
 def _replayer() -> Replayer:
     return Replayer(
-        workflows=WORKFLOWS,
+        workflows=[*WORKFLOWS, *added_workflows()],
         workflow_runner=workflow_runner(),
         interceptors=[RefuseBadInput()],
         data_converter=data_converter(),

@@ -34,7 +34,7 @@ from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.heartbeats import Heartbeats
 from worker.settings import Settings
 from worker.slots import PacedSlots
-from workflows.registry import WORKFLOWS
+from workflows.registry import WORKFLOWS, added_workflows
 
 _STRANGER: Final = Path(__file__).parents[1] / "activities/mcp/scripted_server.py"
 
@@ -186,7 +186,7 @@ async def open_stand(
         async with Worker(
             client,
             task_queue=settings.task_queue,
-            workflows=WORKFLOWS,
+            workflows=[*WORKFLOWS, *added_workflows()],
             activities=backends.activities(folder, ceilings),
             interceptors=[Heartbeats(PacedSlots(100))],
             workflow_runner=UnsandboxedWorkflowRunner(),  # other tests look after determinism; this one takes long

@@ -21,19 +21,19 @@ from activities.contracts.crew import Crew
 from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.rounds import ToolCall, ToolResult
 from activities.contracts.session import OpenSessionRequest, SessionFacts
-from activities.contracts.webhook import WebhookNotice
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
 from activities.opening.activity import SessionActivities
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
-from activities.webhooks import WebhookRules
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_plugins.testing.in_memory.exchange import Answer
 from chargehand_plugins.testing.in_memory.executions import Execution, Task
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
 from chargehand_plugins.testing.in_memory.server import Server
+from chargehand_plugins.webhooks.activity import WebhookRules
+from chargehand_plugins.webhooks.contracts import WebhookNotice
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
 
@@ -319,7 +319,7 @@ def _facts(request: str) -> Payload | Failure:
     """Have the real activity look up what the world says; by all of the request that it depends on."""
     cards = dict.fromkeys(Tier, _CARD)
     crews, webhooks = CrewVersions({"research": _crew()}, _tools(), cards), WebhookRules(frozenset({"localhost"}), b"-")
-    activity = SessionActivities(crews, _tools(), CEILINGS, webhooks=webhooks).open_session
+    activity = SessionActivities(crews, _tools(), CEILINGS, request_checks=[webhooks.check]).open_session
     opening = activity(OpenSessionRequest(session=ROOT, request=SessionRequest.model_validate_json(request)))
     try:
         opening.send(None)

@@ -38,6 +38,8 @@ class PluginError(ChargehandError):
 class Hook(StrEnum):
     """The points at which the core calls plug-ins, and what it calls them with."""
 
+    SESSION_ENDED = "session_ended"
+    """An asynchronous function in the workflow of a session: of the session, its stop reason and its error's type."""
     BESIDE_UP = "beside_up"
     """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
     CONSOLE_ROUTES = "console_routes"
@@ -80,7 +82,7 @@ class Extension:
 
     def _resolve(self) -> object:
         try:
-            return resolve_name(self.target)
+            return _resolved(self.target)
         except ChargehandError:
             raise
         except Exception as error:
@@ -91,9 +93,13 @@ class Extension:
 class Plugins:
     """What all plug-ins of a process add, in the order of their registration."""
 
+    names: set[str] = field(default_factory=set[str])
     tools: list[Extension] = field(default_factory=list[Extension])
     model_providers: list[Extension] = field(default_factory=list[Extension])
     settings: list[Extension] = field(default_factory=list[Extension])
+    parts: list[Extension] = field(default_factory=list[Extension])
+    workflows: list[Extension] = field(default_factory=list[Extension])
+    nexus_handlers: list[Extension] = field(default_factory=list[Extension])
     choices: list[Extension] = field(default_factory=list[Extension])
     client_plugins: list[Extension] = field(default_factory=list[Extension])
     interceptors: list[Extension] = field(default_factory=list[Extension])
@@ -142,6 +148,19 @@ class Registry:
     def choices(self, target: str) -> None:
         """Add rows to `chargehand doctor`: a function of the settings, which it may refuse, to `Choice`s."""
         self._plugins.choices.append(Extension(self.plugin, target))
+
+    def parts(self, target: str) -> None:
+        """Add activities, tools and checks to a worker: an asynchronous function of its `WorkerParts`."""
+        self._plugins.parts.append(Extension(self.plugin, target))
+
+    def workflow(self, target: str) -> None:
+        """Add a workflow."""
+        self._plugins.workflows.append(Extension(self.plugin, target))
+        self._note_package(target)
+
+    def nexus_handler(self, target: str) -> None:
+        """Add the class of a Nexus service's handler."""
+        self._plugins.nexus_handlers.append(Extension(self.plugin, target))
 
     def client_plugins(self, target: str) -> None:
         """Add Temporal plug-ins of the worker's client: a function of the settings and an `AsyncExitStack`."""
@@ -198,9 +217,16 @@ def require_usable(plugins: Plugins) -> None:
         raise plugins.problems[0]
 
 
+@cache
+def _resolved(target: str) -> object:
+    """Import a target once: what workflows call is imported before they run."""
+    return resolve_name(target)
+
+
 def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
     try:
         load()(Registry(name, plugins))
+        plugins.names.add(name)
     except Exception as error:  # noqa: BLE001  # whatever a package does must not end every command
         plugins.problems.append(_unusable(name, "it cannot be registered", error))
 

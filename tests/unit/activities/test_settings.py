@@ -105,8 +105,6 @@ BAD = {
     "CHARGEHAND_TAPE_REPLAY": _BAD_FOLDERS[:1],
     "CHARGEHAND_DOCUMENT_ROOTS": ('["/no/such/folder"]', '["/etc/passwd"]', '{"a": 1}', "/tmp"),
     "CHARGEHAND_PAGE_HOSTS": ("{}", "intranet"),
-    "CHARGEHAND_WEBHOOK_HOSTS": ("{}", "hooks.example"),
-    "CHARGEHAND_WEBHOOK_SECRET": ("short", "whsec_" + "=" * 32),
     "CHARGEHAND_SEARXNG_URL": _BAD_ADDRESSES,
     "ANTHROPIC_BASE_URL": _BAD_ADDRESSES,
     "OPENAI_BASE_URL": _BAD_ADDRESSES,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Final, Literal
 from zlib import crc32
 
@@ -23,19 +24,23 @@ from temporalio.worker import (
 
 from chargehand.converter import data_converter
 from chargehand_plugins.testing.in_memory import jobs
-from workflows.registry import WORKFLOWS, RefuseBadInput
+from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
 
 _RUNNER: Final = UnsandboxedWorkflowRunner()
 _CONVERTER: Final = data_converter()
 _definition_of: Final = workflow._Definition.must_from_class  # noqa: SLF001  # as the SDK's worker does
-_DEFINITIONS: Final = {definition.name: definition for definition in map(_definition_of, WORKFLOWS)}
 _INTERCEPTORS: Final = [
     RefuseBadInput().workflow_interceptor_class(WorkflowInterceptorClassInput(unsafe_extern_functions={}))
 ]
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _NANOSECONDS: Final = 1_000_000_000
+
+
+@cache
+def _definitions() -> dict[str | None, workflow._Definition]:
+    return {each.name: each for each in map(_definition_of, [*WORKFLOWS, *added_workflows()])}
 
 
 def _any_activity_is_valid(_: str) -> None:
@@ -259,7 +264,7 @@ class Execution:
             payload_converter_factory=_CONVERTER._new_payload_converter,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
             interceptor_classes=_INTERCEPTORS,
-            defn=_DEFINITIONS[self.workflow_type],
+            defn=_definitions()[self.workflow_type],
             info=info,
             randomness_seed=crc32(self.workflow_id.encode()),
             extern_functions={

@@ -5,10 +5,12 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any, TypedDict
 
 import pytest
 from pydantic import ValidationError
@@ -16,19 +18,31 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.contracts.webhook import WebhookNotice
-from activities.webhooks import WebhookActivities, WebhookRules
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionCancelled, SessionFailed
-from chargehand.wire import ErrorType
+from chargehand.wire import ActivityType, ErrorType
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
+from chargehand_plugins.webhooks.contracts import WebhookNotice
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Script, answer, subtask
 from tests.waiting import until_state
+from tests.workflows.test_callers import TYPES, ends, open_strangers
 
 SECRET = b"a secret of twenty-four bytes"
 SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
 Received = tuple[dict[str, str], bytes]
+
+
+class Joined(TypedDict):
+    """What the plug-in adds to a worker."""
+
+    request_checks: list[Callable[[SessionRequest], list[str]]]
+    added: list[Callable[..., Any]]
+
+
+def joined(rules: WebhookRules) -> Joined:
+    return {"request_checks": [rules.check], "added": [WebhookActivities(rules).call_webhook]}
 
 
 @contextmanager
@@ -57,7 +71,9 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
     """A receiver that is out of order gets the same message again; it has nothing of what the session is about."""
     with receiver(503) as (url, taken):
         rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
-        async with open_environment(client, tmp_path, SCRIPT, webhooks=rules) as opened:
+        async with open_environment(
+            client, tmp_path, SCRIPT, request_checks=[rules.check], added=[WebhookActivities(rules).call_webhook]
+        ) as opened:
             request = SessionRequest(goal="What is the secret word?", webhook=f"{url}/hook?key=1")
             session = await opened.chargehand.start(request)
             subtasks = {event.subtask async for event in session.follow()}
@@ -90,7 +106,9 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rules", [WebhookRules(), WebhookRules(frozenset({"hooks.example"}), SECRET)])
 async def test_other_hosts_are_refused_at_once(client: Client, tmp_path: Path, rules: WebhookRules) -> None:
     """A request that names a host that the operator does not allow ends with the field's name, and calls nothing."""
-    async with open_environment(client, tmp_path, SCRIPT, webhooks=rules) as opened:
+    async with open_environment(
+        client, tmp_path, SCRIPT, request_checks=[rules.check], added=[WebhookActivities(rules).call_webhook]
+    ) as opened:
         with pytest.raises(SessionFailed, match="webhook: ") as refused:
             await opened.run(SessionRequest(goal="Call home.", webhook="https://169.254.169.254/latest"))
 
@@ -137,3 +155,30 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
         await ActivityEnvironment().run(WebhookActivities(rules).call_webhook, notice)
 
     assert refused.value.non_retryable
+
+
+async def test_workflows_of_strangers_call_none(client: Client, tmp_path: Path) -> None:
+    """Whatever the type of a workflow on another queue, the activity refuses."""
+    rules = WebhookRules(frozenset({"hooks.example"}), SECRET)
+    at = {"ended_at": datetime.now(UTC).isoformat()}
+    notice = {"id": "s", "url": "https://hooks.example/", "session": "s", "state": "finished", **at}
+    async with open_environment(client, tmp_path, SCRIPT, **joined(rules)) as opened, open_strangers(client) as queue:
+        task = {"activity": ActivityType.CALL_WEBHOOK, "input": notice, "queue": opened.chargehand.task_queue}
+        ended = await ends(client, queue, TYPES, [task])
+
+    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}
+
+
+async def test_a_worker_without_the_plugin_says_so(
+    client: Client, tmp_path: Path, install: Callable[..., None]
+) -> None:
+    """A request that names a webhook is refused with the field and the package, before anything is spent."""
+    install()
+    async with open_environment(client, tmp_path, SCRIPT) as opened:
+        with pytest.raises(
+            SessionFailed, match=r"webhook: .* the plug-in 'webhooks'; .* chargehand-plugins"
+        ) as refused:
+            await opened.run(SessionRequest(goal="Call home.", webhook="https://hooks.example/"))
+
+    assert refused.value.error_type is ErrorType.INVALID_INPUT
+    assert opened.model.calls == []

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.webhook import WebhookNotice
+from chargehand.contracts import SessionRequest
 from chargehand.wire import ActivityType, ErrorType
+from chargehand_plugins.webhooks.contracts import WebhookNotice
 
 SECONDS: Final = 20
 """For one attempt, everything included."""
@@ -50,6 +51,10 @@ class WebhookRules:
             f"webhook: must be https:// and one of the hosts that the operator allows: {', '.join(sorted(self.hosts))}"
         ]
 
+    def check(self, request: SessionRequest) -> list[str]:
+        """Say why a session may not begin."""
+        return self.problems(request.webhook)
+
     @property
     def internal(self) -> frozenset[str]:
         """The hosts whose addresses are not checked."""
@@ -67,9 +72,6 @@ class WebhookRules:
         if usual and f"{url.hostname}:{port or usual}" in self.hosts:
             return True
         return url.scheme == "https" and port in (None, _HTTPS) and url.hostname in self.hosts
-
-
-NO_WEBHOOKS: Final = WebhookRules()
 
 
 def _port_of(host: str) -> str:

@@ -2,16 +2,25 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
+from typing import Final
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.contracts.webhook import WebhookNotice
-    from activities.webhooks import WebhookActivities
     from chargehand.wire import WorkflowType
-    from workflows import options
+    from chargehand_plugins.webhooks.activity import WebhookActivities
+    from chargehand_plugins.webhooks.contracts import WebhookNotice
     from workflows.state.session import Session
+
+_TIMEOUT: Final = timedelta(seconds=30)
+_PATIENCE: Final = timedelta(days=1)
+"""The receiver may be away for hours."""
+_RETRIES: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=1), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
+)
 
 
 @workflow.defn(name=WorkflowType.WEBHOOK)
@@ -22,11 +31,17 @@ class WebhookWorkflow:
     async def run(self, notice: WebhookNotice) -> None:
         """Call the webhook."""
         await workflow.execute_activity_method(
-            WebhookActivities.call_webhook, notice, activity_id="call", summary="call the webhook", **options.webhook()
+            WebhookActivities.call_webhook,
+            notice,
+            activity_id="call",
+            summary="call the webhook",
+            start_to_close_timeout=_TIMEOUT,
+            schedule_to_close_timeout=_PATIENCE,
+            retry_policy=_RETRIES,
         )
 
 
-async def announce_end(session: Session, *, stop_reason: str = "", error: str = "") -> None:
+async def announce_end(session: Session, stop_reason: str, error: str) -> None:
     """Have the webhook of the request called, unless there is none; the session does not wait for it."""
     url = session.request.webhook
     if url is None or session.request.delegation is not None:

@@ -1,0 +1,8 @@
+"""Nexus: workflows of other namespaces start, steer and read sessions."""
+
+from chargehand.plugins import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the handler of the service, whose contract is `chargehand.nexus`."""
+    registry.nexus_handler(f"{__name__}.operations:SessionOperations")

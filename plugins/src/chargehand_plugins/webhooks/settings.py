@@ -1,0 +1,38 @@
+"""The settings of webhooks, and what a worker is made of with them."""
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from activities.backends import secret
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules, read_secret
+from worker.parts import WorkerParts
+from worker.settings import settings_of
+
+
+class WebhookSettings(BaseSettings):
+    """The settings of webhooks."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    webhook_hosts: frozenset[str] = frozenset()
+    """Hosts that requests may name a webhook at, as a JSON list: `name` for https at a public address, or `name:port`,
+    which may be internal and without TLS."""
+    webhook_secret: SecretStr | None = Field(default=None, min_length=24)
+    """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
+        try:
+            read_secret(secret(given))
+        except ValueError as error:
+            raise ValueError("is not base64 after whsec_") from error
+        return given
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    """Call webhooks, and refuse requests that name one that the operator does not allow."""
+    settings = settings_of(parts.settings, WebhookSettings)
+    rules = WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
+    parts.request_checks.append(rules.check)
+    parts.activities.append(WebhookActivities(rules).call_webhook)
