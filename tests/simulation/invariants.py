@@ -21,8 +21,8 @@ from chargehand_plugins.testing.in_memory.executions import Execution, Task
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
-from workflows.budget.model_calls import ModelCalls
 from workflows.contracts import SubtaskRequest, SubtaskResult
+from workflows.state.agent import AgentWork
 from workflows.state.session import Session
 
 _SECOND: Final = 1_000_000_000
@@ -60,13 +60,9 @@ def books_of(execution: Execution) -> Books | None:
     if execution.workflow_type == WorkflowType.SUPERVISOR:
         session: Session | None = getattr(instance, "_object")._session  # noqa: B009  # the SDK's own name
         return Books(session.ledger, session) if session else None
-    coroutine = getattr(instance, "_primary_task").get_coro()  # noqa: B009  # as above
-    while coroutine is not None:
-        frame = getattr(coroutine, "cr_frame", None)
-        for value in frame.f_locals.values() if frame else ():
-            if isinstance(value, ModelCalls):
-                return Books(value.ledger, None)
-        coroutine = getattr(coroutine, "cr_await", None)
+    if execution.workflow_type == WorkflowType.SUBTASK:
+        agent: AgentWork = getattr(instance, "_object")._agent  # noqa: B009  # as above
+        return Books(agent.spending.ledger, None)
     return None
 
 

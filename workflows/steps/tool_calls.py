@@ -1,9 +1,7 @@
 """The tool calls of a round: which are refused, and what each may send out."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
 from pydantic_core import to_json
@@ -21,13 +19,12 @@ from chargehand.contracts.calls import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, Verdict
-from workflows.mailbox.mailbox import Mailbox
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.repetition import executed, refuse_repetition
+from workflows.state.agent import AgentWork
 from workflows.state.approvals import ALLOWED
 from workflows.state.conversation import Conversation
-from workflows.state.inbox import Inbox
 from workflows.steps.approval_request import report_call, request_approval
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
@@ -41,33 +38,12 @@ _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
 _INTERRUPTED: Final = "Interrupted by the user."
 
 
-async def make_calls(
-    request: SubtaskRequest,
-    conversation: Conversation,
-    mailbox: Mailbox,
-    result: TurnResult,
-    *,
-    inbox: Inbox,
-    number: int,
-    left: Callable[[], timedelta],
-) -> None:
-    """Make the calls that the model asks for in a round, side by side, and add the round to the conversation.
-
-    Args:
-        request: of the subtask.
-        conversation: so far.
-        mailbox: of the subtask, by which it asks about calls that a policy or a person must allow.
-        result: the model's reply.
-        inbox: tells whether the person who asked wants the calls to end.
-        number: of the round.
-        left: the time until the calls have to end.
-    """
-    calls = result.tool_calls
+async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
+    """Make the calls that the model asks for in a round, side by side, and add the round to the conversation."""
+    request, conversation, calls = agent.request, agent.conversation, result.tool_calls
     chosen = executed(calls, MOST_CALLS)
     used = {each.position: each.result for each in result.used}
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
-
-    maker = _Maker(request, conversation, mailbox, inbox, left)
 
     async def answer(position: int, call: ToolCall) -> ToolResult:
         if position not in chosen:
@@ -78,10 +54,10 @@ async def make_calls(
             return refusal
         if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
-            return _interrupted(call, acts=False) if inbox.is_interrupted else used[position]
-        if inbox.is_interrupted:
+            return _interrupted(call, acts=False) if agent.inbox.is_interrupted else used[position]
+        if agent.inbox.is_interrupted:
             return _not_made(call)
-        return await maker.make(call, f"turn-{number}.{position + 1}")
+        return await _make(agent, call, f"turn-{number}.{position + 1}")
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
     turns_left = request.max_rounds - number
@@ -91,91 +67,88 @@ async def make_calls(
 
 
 def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
-    """Name the tools that a turn may use before it ends: on its own queue, and nobody decides or waits for the call."""
+    """Name the tools that a turn may use before it ends: those of its own queue that no policy or person binds."""
     agent, queues = request.agent, request.tool_queues
     bound = {*agent.acting, *agent.approvals, *(each.tool for each in (*agent.policy, *agent.watched))}
     return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 
-@dataclass(frozen=True)
-class _Maker:
-    """Makes the calls of one round."""
+async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
+    """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
+    reply = await request_approval(agent.mailbox, agent.request, call)
+    if reply is not None and reply.verdict not in ALLOWED:
+        if reply.verdict == "unknown_before":
+            agent.conversation.doubt(call)
+        return _not_allowed(call, reply)
+    call = _as_decided(call, reply)
+    result = await _use_unless_interrupted(agent, call, step, reply)
+    if result.is_unknown and not agent.inbox.is_interrupted:
+        decision = await _ask_about(agent, call)
+        if decision is None:
+            return result
+        if decision.verdict not in ALLOWED:
+            return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
+        reply, call = decision, _as_decided(call, decision)
+        result = await _use_unless_interrupted(agent, call, f"{step}.again", reply)
+    if result.is_unknown:
+        agent.conversation.doubt(call)
+    await report_call(agent.mailbox, agent.request, call, result)
+    return result if reply is None or reply.arguments is None else _with_arguments(result, reply)
 
-    request: SubtaskRequest
-    conversation: Conversation
-    mailbox: Mailbox
-    inbox: Inbox
-    left: Callable[[], timedelta]
 
-    async def make(self, call: ToolCall, step: str) -> ToolResult:
-        """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
-        reply = await request_approval(self.mailbox, self.request, call)
-        if reply is not None and reply.verdict not in ALLOWED:
-            if reply.verdict == "unknown_before":
-                self.conversation.doubt(call)
-            return _not_allowed(call, reply)
-        call = _as_decided(call, reply)
-        answered = await self._use(call, step, reply)
-        if answered.is_unknown and not self.inbox.is_interrupted:
-            decision = await _ask_about(self.request, self.conversation, self.mailbox, call)
-            if decision is None:
-                return answered
-            if decision.verdict not in ALLOWED:
-                return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
-            reply, call = decision, _as_decided(call, decision)
-            answered = await self._use(call, f"{step}.again", reply)
-        if answered.is_unknown:
-            self.conversation.doubt(call)
-        await report_call(self.mailbox, self.request, call, answered)
-        return answered if reply is None or reply.arguments is None else _with_arguments(answered, reply)
+async def _use_unless_interrupted(agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
+    """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
+    is_approved = reply is not None and reply.verdict in _DECIDED
+    if agent.inbox.is_interrupted and not is_approved:
+        return _not_made(call)
+    return await _use_tool(agent, call, step)
 
-    async def _use(self, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
-        """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
-        is_approved = reply is not None and reply.verdict in _DECIDED
-        if self.inbox.is_interrupted and not is_approved:
-            return _not_made(call)
-        return await self._use_tool(call, step)
 
-    async def _use_tool(self, call: ToolCall, step: str) -> ToolResult:
-        request, conversation, inbox = self.request, self.conversation, self.inbox
-        conversation.count_tool_call()
-        acts = call.tool in request.agent.acting
-        was_interrupted = inbox.is_interrupted
-        try:
-            using = workflow.start_activity_method(
-                ToolActivities.use_tool,
-                ToolRequest(
-                    session=request.session,
-                    step=f"{step}.{call.tool}",
-                    crew=request.crew,
-                    agent=request.agent.name,
-                    subtask=request.subtask.id if acts else "",
-                    call=call,
-                    **_recalled(request, call),
-                    private=_private_texts(request),
-                    public=_public_texts(request, conversation),
-                    documents=request.documents,
-                ),
-                task_queue=request.tool_queues.of(call.tool),
-                activity_id=f"{step}.{call.tool}",
-                priority=workflow.info().priority,
-                summary=call_title(call.tool, call.arguments),
-                **options.tool(self.left()),
-            )
-            with on_exit(lambda: using.done() or using.cancel()):
-                await workflow.wait_condition(lambda: using.done() or inbox.is_interrupted > was_interrupted)
-            return await using
-        except (asyncio.CancelledError, ActivityError) as error:
-            if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
-                if workflow.cancellation_reason() is None and inbox.is_interrupted:
-                    return _interrupted(call, acts=acts)
-                if acts:
-                    conversation.doubt(call)
-                raise
+async def _use_tool(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
+    request, conversation, inbox = agent.request, agent.conversation, agent.inbox
+    conversation.count_tool_call()
+    acts = call.tool in request.agent.acting
+    was_interrupted = inbox.is_interrupted
+    try:
+        using = workflow.start_activity_method(
+            ToolActivities.use_tool,
+            _tool_request(agent, call, f"{step}.{call.tool}"),
+            task_queue=request.tool_queues.of(call.tool),
+            activity_id=f"{step}.{call.tool}",
+            priority=workflow.info().priority,
+            summary=call_title(call.tool, call.arguments),
+            **options.tool(agent.left(workflow.now())),
+        )
+        with on_exit(lambda: using.done() or using.cancel()):
+            await workflow.wait_condition(lambda: using.done() or inbox.is_interrupted > was_interrupted)
+        return await using
+    except (asyncio.CancelledError, ActivityError) as error:
+        if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+            if workflow.cancellation_reason() is None and inbox.is_interrupted:
+                return _interrupted(call, acts=acts)
             if acts:
-                return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
-            message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-            return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+                conversation.doubt(call)
+            raise
+        if acts:
+            return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
+        message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
+        return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+
+
+def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
+    request = agent.request
+    return ToolRequest(
+        session=request.session,
+        step=step,
+        crew=request.crew,
+        agent=request.agent.name,
+        subtask=request.subtask.id if call.tool in request.agent.acting else "",
+        call=call,
+        **_recalled(request, call),
+        private=_private_texts(request),
+        public=_public_texts(request, agent.conversation),
+        documents=request.documents,
+    )
 
 
 def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
@@ -184,15 +157,13 @@ def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
     return call.model_copy(update={"arguments": reply.arguments})
 
 
-async def _ask_about(
-    request: SubtaskRequest, conversation: Conversation, mailbox: Mailbox, call: ToolCall
-) -> CallReply | None:
-    """Have a person decide about a call that was made and may not have been applied; None if nobody decides."""
-    conversation.doubt(call)
-    reply = await request_approval(mailbox, request, call, is_doubtful=True)
+async def _ask_about(agent: AgentWork, call: ToolCall) -> CallReply | None:
+    """Have a person decide about a call that was made and may not have been applied; None without a decision."""
+    agent.conversation.doubt(call)
+    reply = await request_approval(agent.mailbox, agent.request, call, is_doubtful=True)
     if reply is None or reply.verdict not in _DECIDED:
         return None
-    conversation.settle(call)
+    agent.conversation.settle(call)
     return reply
 
 
