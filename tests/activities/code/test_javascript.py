@@ -102,9 +102,9 @@ rows.map((row) => row.height * 2)
 
 
 @inside
-@pytest.mark.parametrize(
-    ("code", "value", "error"),
-    [
+async def test_each_end_of_a_program_is_told() -> None:
+    """A value, or an error that ends with what went wrong; nothing reaches out, and nothing is without end."""
+    cases = [
         ("new Promise((done) => setTimeout(done, 5, 'late'))", "'late'", ""),
         ("import('node:os').then((os) => os.EOL.length)", "1", ""),
         ("'\\ud800'.length", "1", ""),
@@ -124,15 +124,12 @@ rows.map((row) => row.height * 2)
             "allocation failed|limit of memory",
         ),
         ("for (;;) console.log('x'.repeat(1000))", "", "The code printed more than 10000 bytes"),
-    ],
-)
-async def test_each_end_of_a_program_is_told(code: str, value: str, error: str) -> None:
-    """A value, or an error that ends with what went wrong; nothing reaches out, and nothing is without end."""
-    result = await ran(code)
-
-    assert result.value == value
-    assert re.search(error, result.error)
-    assert bool(error) == bool(result.error)
+    ]
+    for code, value, error in cases:
+        result = await ran(code)
+        assert result.value == value
+        assert re.search(error, result.error)
+        assert bool(error) == bool(result.error)
 
 
 @inside

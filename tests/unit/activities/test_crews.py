@@ -99,75 +99,56 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
     assert {**shipped, "research": crews["research"]} == crews
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        pytest.param("name = ", "is not TOML: Invalid value (at end of document)", id="no TOML"),
-        pytest.param(CREW.replace('"small"', '"Small"'), "name: String should match pattern", id="name"),
-        pytest.param(
-            CREW.replace('description = "Answers small questions."', ""), "description: is required", id="missing"
-        ),
-        pytest.param(
+def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
+    """A crew with a mistake is refused with its file, the field and what is wrong there."""
+    cases = [
+        ("name = ", "is not TOML: Invalid value (at end of document)"),  # no TOML
+        (CREW.replace('"small"', '"Small"'), "name: String should match pattern"),  # name
+        (CREW.replace('description = "Answers small questions."', ""), "description: is required"),  # missing
+        (
             CREW.replace("guidance", "guidence"),
             "guidance: is required; guidence: is not a known field; did you mean 'guidance'?",
-            id="misspelt",
-        ),
-        pytest.param(
+        ),  # misspelt
+        (
             CREW.replace("prompt", "promt"),
             "agents.0.prompt: is required; agents.0.promt: is not a known field; did you mean 'prompt'?",
-            id="misspelt in an agent",
-        ),
-        pytest.param(CREW.replace(AGENT, ""), "agents: is required", id="no agents"),
-        pytest.param(
+        ),  # misspelt in an agent
+        (CREW.replace(AGENT, ""), "agents: is required"),  # no agents
+        (
             CREW.replace("Read it, and say what it says.", "Read."),
             "agents.0.prompt: String should have at least 10 characters",
-            id="no real prompt",
-        ),
-        pytest.param(
-            CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'", id="unknown tier"
-        ),
-        pytest.param(
+        ),  # no real prompt
+        (CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'"),  # unknown tier
+        (
             CREW.replace('"read_document"', '"read_mind"'),
             "agents.reader.tools: there is no tool 'read_mind'; there are code_history, draw_chart, query_data, ",
-            id="unknown tool",
-        ),
-        pytest.param(
+        ),  # unknown tool
+        (
             CREW + 'fallback = "pirate"',
             "agents.reader.fallback: 'pirate' is not another agent of this crew",
-            id="unknown fallback",
-        ),
-        pytest.param(
+        ),  # unknown fallback
+        (
             CREW + 'fallback = "reader"',
             "agents.reader.fallback: 'reader' is not another agent of this crew",
-            id="falls back on itself",
-        ),
-        pytest.param(
+        ),  # falls back on itself
+        (
             CREW.replace('"reader"', '"supervisor"'),
             "agents.supervisor: the name 'supervisor' stands for nested sessions; choose another",
-            id="reserved name",
-        ),
-        pytest.param(
-            CREW + AGENT,
-            "agents: the name 'reader' occurs 2 times",
-            id="twins",
-        ),
-        pytest.param(
+        ),  # reserved name
+        (CREW + AGENT, "agents: the name 'reader' occurs 2 times"),  # twins
+        (
             CREW.replace('capabilities = ["reads_private"]\n', ""),
             "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away",
-            id="undeclared capability",
-        ),
-        pytest.param(
+        ),  # undeclared capability
+        (
             CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
                 '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
             ),
             "agents.reader.tools: together they read what strangers write",
-            id="could carry documents away",
-        ),
-    ],
-)
-def test_each_mistake_names_file_and_field(tmp_path: Path, text: str, told: str) -> None:
-    """A crew with a mistake is refused with its file, the field and what is wrong there."""
-    assert _refusal(tmp_path, text).startswith(told)
+        ),  # could carry documents away
+    ]
+    for text, told in cases:
+        assert _refusal(tmp_path, text).startswith(told)
 
 
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
@@ -178,32 +159,20 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
         load_crews([tmp_path / "nowhere"], TOOLS)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        pytest.param("#" * 300_000, "is larger than 256 KiB; a crew is a page of text", id="huge"),
-        pytest.param(
-            "a." * 100_000 + "a = 1",
-            "has a key of more than 20 parts; a crew has no tables that deep",
-            id="endless key",
-        ),
-        pytest.param(
-            "[" + " 'a' ." * 30_000 + " a ]\n",
-            "has a key of more than 20 parts; a crew has no tables",
-            id="endless table",
-        ),
-        pytest.param("a = " + "[" * 100_000 + "]" * 100_000, "is nested too deeply", id="arrays"),
-        pytest.param("a = " + "{a = " * 5_000 + "1" + "}" * 5_000, "is nested too deeply", id="inline tables"),
-    ],
-)
-def test_a_bomb_is_refused_soon(tmp_path: Path, text: str, told: str) -> None:
+def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
     """No file, however it is made, holds a worker's start up or ends it with another error."""
-    began = time.process_time()
-
-    refusal = _refusal(tmp_path, text)
-
-    assert refusal.startswith(told)
-    assert time.process_time() - began < 1.5
+    cases = [
+        ("#" * 300_000, "is larger than 256 KiB; a crew is a page of text"),  # huge
+        ("a." * 100_000 + "a = 1", "has a key of more than 20 parts; a crew has no tables that deep"),  # endless key
+        ("[" + " 'a' ." * 30_000 + " a ]\n", "has a key of more than 20 parts; a crew has no tables"),  # endless table
+        ("a = " + "[" * 100_000 + "]" * 100_000, "is nested too deeply"),  # arrays
+        ("a = " + "{a = " * 5_000 + "1" + "}" * 5_000, "is nested too deeply"),  # inline tables
+    ]
+    for text, told in cases:
+        began = time.process_time()
+        refusal = _refusal(tmp_path, text)
+        assert refusal.startswith(told)
+        assert time.process_time() - began < 1.5
 
 
 def test_what_is_no_text_is_told(tmp_path: Path) -> None:
@@ -262,9 +231,9 @@ def test_many_agents_are_warned_of_and_then_refused(tmp_path: Path, caplog: pyte
     assert refusal == "nested: there is no crew 'big'; there are small"
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path) -> None:
+    """Routes name agents that there are, and limits are limits."""
+    cases = [
         ('routing = { fallback = "pirate" }', "routing.fallback: there is no agent 'pirate' in this crew"),
         ('routing = { otherwise = "model" }', 'routing.fallback: is required with otherwise = "model"; name the agent'),
         (
@@ -274,23 +243,19 @@ def test_many_agents_are_warned_of_and_then_refused(tmp_path: Path, caplog: pyte
         ("limits = { deadline = 86400 }", "limits.deadline: a crew's own deadline is 12 hours at most"),
         ("limits = { max_turns = 0 }", "limits.max_turns: Input should be greater than or equal to 1"),
         ("confidence_threshold = 101", "confidence_threshold: Input should be less than or equal to 100"),
-    ],
-)
-def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path, text: str, told: str) -> None:
-    """Routes name agents that there are, and limits are limits."""
-    assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
+    ]
+    for text, told in cases:
+        assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("slow", "told"),
-    [
+def test_a_backup_is_another_agent_or_a_tier(tmp_path: Path) -> None:
+    """What is used while a queue is slow has to be named, and to be something else."""
+    cases = [
         ("{ after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),
         ('{ after = 1, agent = "reader" }', "agents.reader.slow.agent: 'reader' is not another agent of this crew"),
-    ],
-)
-def test_a_backup_is_another_agent_or_a_tier(tmp_path: Path, slow: str, told: str) -> None:
-    """What is used while a queue is slow has to be named, and to be something else."""
-    assert _refusal(tmp_path, f"{CREW}slow = {slow}\n").startswith(told)
+    ]
+    for slow, told in cases:
+        assert _refusal(tmp_path, f"{CREW}slow = {slow}\n").startswith(told)
 
 
 def test_a_nested_crew_that_may_do_more_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

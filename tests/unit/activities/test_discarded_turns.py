@@ -2,8 +2,6 @@
 
 from datetime import date
 
-import pytest
-
 from activities.turn.contracts import TurnRequest
 from activities.turn.resets import DiscardedTurn
 from activities.turn_kinds.work import WorkTask
@@ -22,11 +20,10 @@ _BEFORE = TurnRequest(
 )
 
 
-@pytest.mark.parametrize("field", TurnRequest.model_fields)
-def test_a_reply_answers_the_whole_request(field: str) -> None:
+def test_a_reply_answers_the_whole_request() -> None:
     """What differs in any field, but for how much the model may write, is another request (S36)."""
-    same = _BEFORE.model_copy(update={"after_reset": True})
-    other = same.model_copy(update={field: "something else"})
-
-    assert DiscardedTurn(_BEFORE).matches(same)
-    assert DiscardedTurn(_BEFORE).matches(other) is (field == "max_output_tokens")
+    for field in TurnRequest.model_fields:
+        same = _BEFORE.model_copy(update={"after_reset": True})
+        other = same.model_copy(update={field: "something else"})
+        assert DiscardedTurn(_BEFORE).matches(same)
+        assert DiscardedTurn(_BEFORE).matches(other) is (field == "max_output_tokens")

@@ -19,21 +19,19 @@ def nested(levels: int) -> JsonValue:
     return {"x": nested(levels - 1)} if levels else {}
 
 
-@pytest.mark.parametrize(
-    ("schema", "value"),
-    [
-        pytest.param({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1, id="each definition twice the one below"),
-        pytest.param({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30), id="depth"),
-        pytest.param({"not": {"$ref": "#"}}, 1, id="itself"),
-        pytest.param({"items": {"enum": [f"{n}" for n in range(3_500)]}}, ["3499"] * 500, id="a long enum"),
-        pytest.param({"allOf": [{"uniqueItems": True}] * 20}, [f"{n}" for n in range(40_000)], id="a long list"),
-    ],
-)
-def test_a_schema_that_multiplies_ends_in_a_problem(schema: dict[str, Any], value: JsonValue) -> None:
+def test_a_schema_that_multiplies_ends_in_a_problem() -> None:
     """What would take for ever is given up after a number of steps, and is no valid value."""
-    assert value_problems(schema, value, most_steps=5_000) == [
-        "value: its schema refers to itself without end, or takes too many steps to check"
+    cases: list[tuple[dict[str, Any], JsonValue]] = [
+        ({"$ref": "#/$defs/a0", "$defs": DOUBLING}, 1),  # each definition twice the one below
+        ({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30)),  # depth
+        ({"not": {"$ref": "#"}}, 1),  # itself
+        ({"items": {"enum": [f"{n}" for n in range(3_500)]}}, list[JsonValue](["3499"] * 500)),  # a long enum
+        ({"allOf": [{"uniqueItems": True}] * 20}, list[JsonValue](f"{n}" for n in range(40_000))),  # a long list
     ]
+    for schema, value in cases:
+        assert value_problems(schema, value, most_steps=5_000) == [
+            "value: its schema refers to itself without end, or takes too many steps to check"
+        ]
 
 
 def test_no_pattern_backtracks() -> None:
@@ -54,38 +52,33 @@ def test_keywords_that_escape_the_bounds_are_refused(keyword: str) -> None:
     assert schema_problems({"properties": {keyword: {"const": {keyword: 1}}}}, "s") == []
 
 
-@pytest.mark.parametrize(
-    ("schema", "valid", "invalid"),
-    [
+def test_values_are_checked_by_their_schema() -> None:
+    """Formats, uniqueness, both dialects and references within the schema count."""
+    cases: list[tuple[dict[str, Any], JsonValue, JsonValue]] = [
         ({"type": "string", "format": "date"}, "2026-02-28", "2026-02-30"),
         ({"uniqueItems": True}, [{"a": 1, "b": 2}, {"a": 1}], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "string"}]}, ["a", 1], [1]),
         ({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "null"}}}, None, 0),
-    ],
-)
-def test_values_are_checked_by_their_schema(schema: dict[str, Any], valid: JsonValue, invalid: JsonValue) -> None:
-    """Formats, uniqueness, both dialects and references within the schema count."""
-    assert schema_problems(schema, "s") == []
-    assert value_problems(schema, valid) == []
-    assert len(value_problems(schema, invalid)) == 1
+    ]
+    for schema, valid, invalid in cases:
+        assert schema_problems(schema, "s") == []
+        assert value_problems(schema, valid) == []
+        assert len(value_problems(schema, invalid)) == 1
 
 
-@pytest.mark.parametrize(
-    ("schema", "problem"),
-    [
-        pytest.param({"$ref": "#/$defs/None"}, "s.$ref: must name a definition", id="nowhere"),
-        pytest.param({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end", id="itself"),
-        pytest.param({"pattern": "(?=a)a"}, "s.pattern: is no regular expression", id="a pattern that can hang"),
-        pytest.param({"properties": {"a": {"type": 1}}}, "s.properties.a.type: 1 is not valid", id="no schema"),
-        pytest.param({"type": [{f"{n}": 0} for n in range(2_000)]}, "s.type: must be a type or a list", id="types"),
-        pytest.param({"$schema": "https://example.com"}, "s.$schema: names another dialect", id="another dialect"),
-    ],
-)
-def test_a_schema_that_cannot_be_used_is_named_by_its_place(schema: dict[str, Any], problem: str) -> None:
+def test_a_schema_that_cannot_be_used_is_named_by_its_place() -> None:
     """Each problem says where it stands, and what is wrong."""
-    [found] = schema_problems(schema, "s")
-
-    assert found.startswith(problem)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"$ref": "#/$defs/None"}, "s.$ref: must name a definition"),  # nowhere
+        ({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end"),  # itself
+        ({"pattern": "(?=a)a"}, "s.pattern: is no regular expression"),  # a pattern that can hang
+        ({"properties": {"a": {"type": 1}}}, "s.properties.a.type: 1 is not valid"),  # no schema
+        ({"type": [{f"{n}": 0} for n in range(2_000)]}, "s.type: must be a type or a list"),  # types
+        ({"$schema": "https://example.com"}, "s.$schema: names another dialect"),  # another dialect
+    ]
+    for schema, problem in cases:
+        [found] = schema_problems(schema, "s")
+        assert found.startswith(problem)
 
 
 @pytest.mark.parametrize("schema", [{"description": "long" * 10_000}, nested(40)])

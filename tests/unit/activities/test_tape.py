@@ -78,9 +78,9 @@ def test_a_tape_that_is_full_ends(tmp_path: Path) -> None:
     assert [line.reply.text for line in read_tape(tmp_path / "t.jsonl").lines if line.reply] == ["short"]
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
+def test_a_file_that_is_no_tape_is_refused(tmp_path: Path) -> None:
+    """Too long, too deep, ambiguous, misspelt or of another version: the worker does not start, and says which line."""
+    cases = [
         ("", "is not a tape of version 1"),
         ('{"chargehand_tape": 2}\n', "is not a tape of version 1"),
         ('{"chargehand_tape": 1}\n', "has no line `worker`"),
@@ -90,17 +90,13 @@ def test_a_tape_that_is_full_ends(tmp_path: Path) -> None:
         (HEAD + '{"note": "a", "note": "b"}\n', "line 3: the key 'note' occurs more than once"),
         (HEAD + "no JSON\n", "line 3: is not JSON"),
         (HEAD + "{}\n" * 20_000, "has more than 20,000 lines"),
-    ],
-)
-def test_a_file_that_is_no_tape_is_refused(tmp_path: Path, content: str, problem: str) -> None:
-    """Too long, too deep, ambiguous, misspelt or of another version: the worker does not start, and says which line."""
-    file = tmp_path / "t.jsonl"
-    file.write_text(content)
-
-    with pytest.raises(SettingsError) as refused:
-        read_tape(file)
-
-    assert problem in str(refused.value)
+    ]
+    for content, problem in cases:
+        file = tmp_path / "t.jsonl"
+        file.write_text(content)
+        with pytest.raises(SettingsError) as refused:
+            read_tape(file)
+        assert problem in str(refused.value)
 
 
 def test_the_same_request_gets_its_entries_in_order() -> None:

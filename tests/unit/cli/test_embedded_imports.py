@@ -3,12 +3,11 @@
 import subprocess
 import sys
 
-import pytest
 
-
-@pytest.mark.parametrize(
-    ("program", "slow"),
-    [
+def test_nothing_slow_is_loaded() -> None:
+    """The keeper and its user need the standard library only, following no pages, uploads no bucket's library,
+    and help no contracts."""
+    cases = [
         ("import chargehand_cli.embedded.keeper", {"temporalio", "pydantic", "asyncio", "rich"}),
         ("import chargehand_cli.embedded.user", {"temporalio", "pydantic", "asyncio", "rich"}),
         ("import chargehand_cli.live_session", {"jinja2"}),
@@ -17,13 +16,8 @@ import pytest
             "from chargehand_cli.main import execute; execute(['run', '--help'])",
             {"temporalio", "chargehand.contracts", "rich", "starlette", "uvicorn", "jinja2"},
         ),
-    ],
-)
-def test_nothing_slow_is_loaded(program: str, slow: set[str]) -> None:
-    """The keeper and its user need the standard library only, following no pages, uploads no bucket's library,
-    and help no contracts."""
-    program = f"import sys; {program}; print(sorted({slow} & set(sys.modules)))"
-
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-    assert loaded.endswith("[]\n")
+    ]
+    for statement, slow in cases:
+        program = f"import sys; {statement}; print(sorted({slow} & set(sys.modules)))"
+        loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        assert loaded.endswith("[]\n")

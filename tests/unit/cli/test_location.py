@@ -70,23 +70,20 @@ def test_options_take_precedence_over_the_environment(project: Path, tmp_path: P
     assert (typed.state, typed.artifacts, typed.task_queue) == (Path("/typed/state"), "s3://typed/artifacts", "typed")
 
 
-@pytest.mark.parametrize(
-    ("address", "environment", "configured_by"),
-    [
+def test_a_configured_server_is_used(project: Path, tmp_path: Path) -> None:
+    """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
+    cases: list[tuple[str | None, dict[str, str], str]] = [
         ("t:7233", {}, "--address"),
         (None, {"TEMPORAL_ADDRESS": "t:7233"}, "TEMPORAL_ADDRESS"),
         (None, {"TEMPORAL_PROFILE": "cloud"}, "TEMPORAL_PROFILE"),
         (None, {"TEMPORAL_CONFIG_FILE": "/t.toml"}, "TEMPORAL_CONFIG_FILE"),
-    ],
-)
-def test_a_configured_server_is_used(
-    project: Path, tmp_path: Path, address: str | None, environment: dict[str, str], configured_by: str
-) -> None:
-    """However a server is named, it is used even in a project, and nothing is known of its workers' disk."""
-    location = find_location(LocationOptions(address=address), environment, tmp_path, here=tmp_path, project=project)
-
-    assert (location.is_embedded, location.configured_by) == (False, configured_by)
-    assert (location.artifacts, location.storage) == (None, None)
+    ]
+    for address, environment, configured_by in cases:
+        location = find_location(
+            LocationOptions(address=address), environment, tmp_path, here=tmp_path, project=project
+        )
+        assert (location.is_embedded, location.configured_by) == (False, configured_by)
+        assert (location.artifacts, location.storage) == (None, None)
 
 
 def test_temporals_default_profile_names_a_server(project: Path, tmp_path: Path) -> None:

@@ -205,31 +205,32 @@ _HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("hostile", _HOSTILE)
-def test_hostile_text_stays_text(hostile: str) -> None:
+def test_hostile_text_stays_text() -> None:
     """Whatever models, documents and users wrote, in whatever field, no page element comes of it but harmless ones."""
-    source = Source(ref=hostile, title=hostile, url="javascript:alert(1)", quote=hostile)
-    record = SubtaskRecord(
-        id="T1", agent=hostile, instruction=hostile, reason=hostile, started_at=at(0), ended_at=at(1)
-    )
-    texts = dict.fromkeys(("goal", "answer", "brain", "session"), hostile)
-    made = report(**texts, gaps=(hostile,), sources=(source,), subtasks=(record,))
-    steps = [step.model_copy(update={"name": hostile, "agent": hostile, "error": hostile}) for step in trace().steps]
+    for hostile in _HOSTILE:
+        source = Source(ref=hostile, title=hostile, url="javascript:alert(1)", quote=hostile)
+        record = SubtaskRecord(
+            id="T1", agent=hostile, instruction=hostile, reason=hostile, started_at=at(0), ended_at=at(1)
+        )
+        texts = dict.fromkeys(("goal", "answer", "brain", "session"), hostile)
+        made = report(**texts, gaps=(hostile,), sources=(source,), subtasks=(record,))
+        steps = [
+            step.model_copy(update={"name": hostile, "agent": hostile, "error": hostile}) for step in trace().steps
+        ]
+        text = report_page(made, trace().model_copy(update={"steps": tuple(steps)}))
 
-    text = report_page(made, trace().model_copy(update={"steps": tuple(steps)}))
-
-    page = Page(text)
-    allowed = {"html", "head", "meta", "title", "style", "body", "main", "header", "article", "section", "dl", "dt",
-               "dd", "time", "mark", "footer", "h1", "h2", "h3", "p", "ul", "ol", "li", "div", "span", "table",
-               "thead", "tbody", "tfoot", "tr", "th", "td", "strong", "a", "blockquote", "details", "summary",
-               "svg", "g", "rect", "path", "line", "text"}  # fmt: skip
-    links = {attributes.get("href") or "" for tag, attributes in page.elements if tag == "a"}
-    handlers = {name for _, found in page.elements for name in found if name.startswith("on")}
-    assert {tag for tag, _ in page.elements} - allowed == set()
-    assert handlers == set()
-    assert links - {"", "#S1"} == set()
-    assert "\x1b" not in text
-    assert "\u202e" not in text
+        page = Page(text)
+        allowed = {"html", "head", "meta", "title", "style", "body", "main", "header", "article", "section", "dl", "dt",
+                   "dd", "time", "mark", "footer", "h1", "h2", "h3", "p", "ul", "ol", "li", "div", "span", "table",
+                   "thead", "tbody", "tfoot", "tr", "th", "td", "strong", "a", "blockquote", "details", "summary",
+                   "svg", "g", "rect", "path", "line", "text"}  # fmt: skip
+        links = {attributes.get("href") or "" for tag, attributes in page.elements if tag == "a"}
+        handlers = {name for _, found in page.elements for name in found if name.startswith("on")}
+        assert {tag for tag, _ in page.elements} - allowed == set()
+        assert handlers == set()
+        assert links - {"", "#S1"} == set()
+        assert "\x1b" not in text
+        assert "\u202e" not in text
 
 
 def test_citations_of_unknown_sources_are_not_links() -> None:

@@ -82,18 +82,14 @@ def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
     assert (request.limits.max_turns, request.limits.max_depth) == (5, 2)
 
 
-def test_a_request_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` stands for standard input."""
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"goal": "What is new?"}'))
-
-    assert build_request(RequestOptions(input="-"), ()).goal == "What is new?"
-
-
-def test_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` as GOAL: what is piped in is the question."""
-    monkeypatch.setattr("sys.stdin", io.StringIO("What is new?\n"))
-
-    assert build_request(RequestOptions(goal="-"), ()).goal == "What is new?"
+def test_a_request_or_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` stands for standard input; as GOAL, what is piped in is the question."""
+    for options, text in (
+        (RequestOptions(input="-"), '{"goal": "What is new?"}'),
+        (RequestOptions(goal="-"), "What is new?\n"),
+    ):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        assert build_request(options, ()).goal == "What is new?"
 
 
 def test_deadlines_are_typed_as_people_do() -> None:
@@ -131,21 +127,18 @@ def test_bad_input_is_named() -> None:
             build_request(typed, ())
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
+def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not a request says so, instead of being mended in silence."""
+    cases = [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
         ('{"goal": "What is new?", "limits": 3}', "limits: "),
         ('{"goal": "What is new?", "documents": "all"}', "documents: "),
-    ],
-)
-def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch, content: str, problem: str) -> None:
-    """What is not a request says so, instead of being mended in silence."""
-    monkeypatch.setattr("sys.stdin", io.StringIO(content))
-
-    with pytest.raises(BadRequest, match=problem):
-        build_request(RequestOptions(input="-"), ())
+    ]
+    for content, problem in cases:
+        monkeypatch.setattr("sys.stdin", io.StringIO(content))
+        with pytest.raises(BadRequest, match=problem):
+            build_request(RequestOptions(input="-"), ())
 
 
 def test_only_the_limits_that_are_typed_are_raised() -> None:

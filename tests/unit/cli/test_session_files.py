@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from chargehand import Report, Trace
 from chargehand_cli.session_files import keep, kept_report, session_files
 from tests.unit.cli.reports import report, trace
@@ -21,10 +19,9 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     assert kept.folder.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("session_id", ["../../etc", "a/b", "..", ".", "a\0b", "ü" * 500])
-def test_no_id_leads_out_of_the_folder(tmp_path: Path, session_id: str) -> None:
+def test_no_id_leads_out_of_the_folder(tmp_path: Path) -> None:
     """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
-    folder = session_files(tmp_path, session_id).folder
-
-    folder.mkdir(parents=True)
-    assert folder.resolve().parent == tmp_path / "sessions"
+    for session_id in ("../../etc", "a/b", "..", ".", "a\0b", "ü" * 500):
+        folder = session_files(tmp_path, session_id).folder
+        folder.mkdir(parents=True)
+        assert folder.resolve().parent == tmp_path / "sessions"

@@ -25,34 +25,11 @@ SOURCES = Path(terminal.__file__).parent
 CONTROLS = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")]
 BIDI = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)]
 OPENINGS = [
-    "\x1b[",
-    "\x9b",
-    "\x1b]",
-    "\x9d",
-    "\x1bP",
-    "\x90",
-    "\x1b_",
-    "\x9f",
-    "\x1b^",
-    "\x9e",
-    "\x1bX",
-    "\x98",
-    "\x1b",
-]
+    "\x1b[", "\x9b", "\x1b]", "\x9d", "\x1bP", "\x90", "\x1b_", "\x9f", "\x1b^", "\x9e", "\x1bX", "\x98", "\x1b",
+]  # fmt: skip
 ENDINGS = [
-    "2J",
-    "31m",
-    "6n",
-    "52;c;aGk=\x07",
-    "8;;http://e\x1b\\x",
-    "0;title\x9c",
-    "?1049h",
-    "c",
-    "\\",
-    "#8",
-    "$q\x1b\\",
-    "",
-]
+    "2J", "31m", "6n", "52;c;aGk=\x07", "8;;http://e\x1b\\x", "0;title\x9c", "?1049h", "c", "\\", "#8", "$q\x1b\\", "",
+]  # fmt: skip
 hostile = st.lists(
     st.sampled_from([*CONTROLS, *BIDI])
     | st.tuples(st.sampled_from(OPENINGS), st.sampled_from(ENDINGS)).map("".join)
@@ -111,7 +88,11 @@ WRITERS: dict[str, Callable[[str], None]] = {
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 @pytest.mark.parametrize("writer", WRITERS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(text=hostile)
 def test_no_control_character_is_written(
     monkeypatch: pytest.MonkeyPatch,

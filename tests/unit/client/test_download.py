@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,21 +29,28 @@ def _store(root: Path, *contents: bytes) -> Path:
     return root
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../../escaped.png", "/no-such-folder/job", "..\\up.png", "..", "", ".bashrc", "a\0\x1b[31mb.png", "x" * 300],
-)
-def test_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     """Whatever a tool called its file, it becomes one visible file of the folder, and nothing else is written."""
     root = _store(tmp_path / "store", b"made")
+    names = (
+        "../../escaped.png",
+        "/no-such-folder/job",
+        "..\\up.png",
+        "..",
+        "",
+        ".bashrc",
+        "a\0\x1b[31mb.png",
+        "x" * 300,
+    )
+    for number, name in enumerate(names):
+        to = tmp_path / f"to{number}"
+        (downloaded,) = download_artifacts([_artifact(b"made", name)], root, to)
+        assert [*to.iterdir()] == [downloaded.path]
+        assert downloaded.path.read_bytes() == b"made"
+        assert downloaded.path.name.isprintable()
+        assert not downloaded.path.name.startswith(".")
 
-    (downloaded,) = download_artifacts([_artifact(b"made", name)], root, tmp_path / "to")
-
-    assert [*(tmp_path / "to").iterdir()] == [downloaded.path]
-    assert downloaded.path.read_bytes() == b"made"
-    assert downloaded.path.name.isprintable()
-    assert not downloaded.path.name.startswith(".")
-    assert {each.name for each in tmp_path.iterdir()} == {"store", "to"}
+    assert {each.name for each in tmp_path.iterdir()} == {"store", *(f"to{number}" for number in range(len(names)))}
 
 
 def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
@@ -81,18 +87,25 @@ def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -
     assert (to / "chart.png").read_bytes() == b"made"
 
 
-@pytest.mark.parametrize("replace", [True, False])
-def test_nothing_is_written_through_a_link(tmp_path: Path, *, replace: bool) -> None:
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     """A link in the folder leads no bytes elsewhere: it is left alone, or replaced by the file."""
     root, to, outside = _store(tmp_path / "store", b"made"), tmp_path / "to", tmp_path / "outside"
     to.mkdir()
     (to / "chart.png").symlink_to(outside)
+    for replace in (False, True):
+        (downloaded,) = download_artifacts([_artifact(b"made")], root, to, replace=replace)
+        assert (outside.exists(), (to / "chart.png").is_symlink()) == (False, not replace)
+        assert bool(downloaded.problem) is not replace
 
-    (downloaded,) = download_artifacts([_artifact(b"made")], root, to, replace=replace)
 
-    assert not outside.exists()
-    assert (to / "chart.png").is_symlink() is not replace
-    assert bool(downloaded.problem) is not replace
+def test_what_cannot_be_used_is_said_so(tmp_path: Path) -> None:
+    """Only a digest names a file: no path gets into the store; a file where the folder should be is refused at once."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
+        with pytest.raises(DownloadRefused, match="not the address"):
+            read_artifact(uri, tmp_path)
+    with pytest.raises(DownloadRefused, match="cannot be used as a folder"):
+        next(download_artifacts([_artifact(b"made")], tmp_path, tmp_path / "secret"))
 
 
 def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
@@ -110,54 +123,25 @@ def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
     assert [*(tmp_path / "to").iterdir()] == [tmp_path / "to" / "chart.png"]
 
 
-def test_an_address_that_is_none_reads_nothing(tmp_path: Path) -> None:
-    """Only a digest names a file: no path gets into the store."""
-    (tmp_path / "secret").write_bytes(b"secret")
+def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path) -> None:
+    """From a directory or a bucket, what workers sealed arrives in clear; without the keys the settings are named.
 
-    for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
-        with pytest.raises(DownloadRefused, match="not the address"):
-            read_artifact(uri, tmp_path)
-
-
-def test_a_folder_that_cannot_be_used_is_said_so(tmp_path: Path) -> None:
-    """A file where the folder should be is refused before anything is read."""
-    (tmp_path / "to").write_bytes(b"")
-
-    with pytest.raises(DownloadRefused, match="cannot be used as a folder"):
-        next(download_artifacts([_artifact(b"made")], tmp_path, tmp_path / "to"))
-
-
-def _in_directory(folder: Path, encryption: Encryption) -> str:
-    ArtifactStore(folder / "store", encryption).put(b"made")
-    return str(folder / "store")
-
-
-def _in_bucket(folder: Path, encryption: Encryption) -> str:
-    root = f"s3://{BUCKET}/artifacts"
-    location = bucket_location(root)
-    assert location
-    BucketStore(open_bucket(location), folder / "cache", encryption).put(b"made")
-    return root
-
-
-@pytest.mark.parametrize("put", [_in_directory, _in_bucket])
-def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path, put: Callable[[Path, Encryption], str]) -> None:
-    """From a directory or a bucket, what workers sealed arrives in clear; without the keys the settings are named."""
+    Options and settings hand `s3://…` on as a path, which has one slash less; what is missing is missing there.
+    """
     encryption = Encryption.from_text(_KEYS, "one")
+    bucket = f"s3://{BUCKET}/artifacts"
+    location = bucket_location(bucket)
+    assert location
     with serve_s3():
-        root = put(tmp_path, encryption)
+        ArtifactStore(tmp_path / "store", encryption).put(b"made")
+        BucketStore(open_bucket(location), tmp_path / "cache", encryption).put(b"made")
+        for root in (str(tmp_path / "store"), Path(bucket)):
+            to = tmp_path / f"from-{type(root).__name__}"
+            (opened,) = download_artifacts([_artifact(b"made")], root, to, encryption=encryption)
+            (locked,) = download_artifacts([_artifact(b"made")], root, tmp_path / "without")
+            assert (opened.problem, opened.path.read_bytes()) == ("", b"made")
+            assert "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too" in locked.problem
+            assert not locked.path.exists()
+        (missing,) = download_artifacts([_artifact(b"other")], Path(bucket), tmp_path)
 
-        (opened,) = download_artifacts([_artifact(b"made")], root, tmp_path / "to", encryption=encryption)
-        (locked,) = download_artifacts([_artifact(b"made")], root, tmp_path / "without")
-
-    assert (opened.problem, opened.path.read_bytes()) == ("", b"made")
-    assert "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too" in locked.problem
-    assert not locked.path.exists()
-
-
-def test_a_path_that_was_an_address_is_a_bucket_still(tmp_path: Path) -> None:
-    """Options and settings hand `s3://…` on as a path, which has one slash less; what is missing is missing there."""
-    with serve_s3():
-        (downloaded,) = download_artifacts([_artifact(b"made")], Path(f"s3://{BUCKET}/other"), tmp_path)
-
-    assert f"in s3://{BUCKET}/other/: name the place" in downloaded.problem
+    assert f"in {bucket}/: name the place" in missing.problem

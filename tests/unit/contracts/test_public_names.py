@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 import chargehand
 from chargehand import contracts, errors
 from chargehand.api import __all__ as public_names
@@ -22,19 +20,15 @@ def test_the_package_exports_its_public_names() -> None:
     assert set(names) <= set(dir(chargehand))
 
 
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
+def test_a_name_loads_only_what_it_needs() -> None:
+    """Errors and wire names need neither Temporal nor pydantic, and contracts do not need Temporal."""
+    cases: list[tuple[str, list[str]]] = [
         ("import chargehand", []),
         ("import chargehand.wire, chargehand.payloads.errors", []),
         ("from chargehand import ChargehandError, ErrorType, NotReachable", []),
         ("from chargehand import Report", ["pydantic"]),
-    ],
-)
-def test_a_name_loads_only_what_it_needs(statement: str, expected: list[str]) -> None:
-    """Errors and wire names need neither Temporal nor pydantic, and contracts do not need Temporal."""
-    program = f"import sys; {statement}; print(sorted({{'temporalio', 'pydantic'}} & set(sys.modules)))"
-
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-
-    assert loaded == f"{expected}\n"
+    ]
+    for statement, expected in cases:
+        program = f"import sys; {statement}; print(sorted({{'temporalio', 'pydantic'}} & set(sys.modules)))"
+        loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        assert loaded == f"{expected}\n"

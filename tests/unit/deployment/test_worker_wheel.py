@@ -24,10 +24,9 @@ def late():
     )
 
 
-@pytest.mark.parametrize(
-    "source", ["import activities.contracts.tool\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
-)
-def test_what_cannot_be_renamed_stops_the_build(source: str) -> None:
+def test_what_cannot_be_renamed_stops_the_build() -> None:
     """A module that would not be found in the wheel is named with its line."""
-    with pytest.raises(ValueError, match=r"module\.py:1: "):
-        rename_imports(source, "module.py")
+    cases = ["import activities.contracts.tool\n", 'start("workflows.registry")\n', 'f"activities.{x}"\n']
+    for source in cases:
+        with pytest.raises(ValueError, match=r"module\.py:1: "):
+            rename_imports(source, "module.py")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,55 +202,21 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("stop_reason", "gaps", "ending"),
-    [
+def test_a_report_from_below_becomes_an_outcome() -> None:
+    """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
+    shared = {"sources": (HANDBOOK, COSTS), "confidence": 60, "spend": SPEND}
+    quoted: dict[str, Any] = {"sources": (HANDBOOK.ref,), "quote": "three months", "verification": "quoted"}
+    claims = (Claim(text="Three", **quoted), Claim(text="Nobody", verification="unsupported"))
+    below = {"answer": "Three months [S1], one [S2], nobody [S3][S0].", "claims": claims, **shared}
+    content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
+    above = {"content": content, "findings": (Finding(claim="Three", confidence=60, **quoted),), **shared}
+    nothing = "No subtask of the nested session found anything."
+    endings: list[tuple[str, tuple[str, ...], Outcome]] = [
         ("completed", (), Success()),
         ("partial", ("costs",), Partial(reason="partial")),
         ("deadline", (), Partial(reason="deadline")),
-        (
-            "nothing_succeeded",
-            (),
-            Failure(reason="no_answer", message="No subtask of the nested session found anything."),
-        ),
-    ],
-)
-def test_a_report_from_below_becomes_an_outcome(stop_reason: str, gaps: tuple[str, ...], ending: Outcome) -> None:
-    """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
-    content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
-
-    report = honest_report().model_copy(
-        update={
-            "answer": "Three months [S1], one [S2], nobody [S3][S0].",
-            "claims": (
-                Claim(text="Three", verification="quoted", sources=(HANDBOOK.ref,), quote="three months"),
-                Claim(text="Nobody", verification="unsupported"),
-            ),
-            "sources": (HANDBOOK, COSTS),
-            "confidence": 60,
-            "stop_reason": stop_reason,
-            "gaps": gaps,
-            "spend": SPEND,
-        }
-    )
-
-    outcome = nested_outcome(report)
-
-    assert outcome == ending.model_copy(
-        update={
-            "content": content,
-            "findings": (
-                Finding(
-                    claim="Three",
-                    sources=(HANDBOOK.ref,),
-                    confidence=60,
-                    quote="three months",
-                    verification="quoted",
-                ),
-            ),
-            "sources": (HANDBOOK, COSTS),
-            "confidence": 60,
-            "gaps": gaps,
-            "spend": SPEND,
-        }
-    )
+        ("nothing_succeeded", (), Failure(reason="no_answer", message=nothing)),
+    ]
+    for stop_reason, gaps, ending in endings:
+        report = honest_report().model_copy(update={**below, "stop_reason": stop_reason, "gaps": gaps})
+        assert nested_outcome(report) == ending.model_copy(update={**above, "gaps": gaps})

@@ -268,14 +268,18 @@ def test_a_huge_draft_is_refused_soon() -> None:
         assert sum(map(len, found)) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("strategy", "deliver", "kept"),
-    [("deliver", "T2", "T2"), ("merge", "T2", None), ("merge", "T9", None), ("merge", "", None)],
-)
-def test_a_delivery_names_a_subtask(strategy: str, deliver: str, kept: str | None) -> None:
+def test_a_delivery_names_a_subtask() -> None:
     """The strategy `deliver` needs a subtask of the plan; with any other strategy the name means nothing."""
-    draft = _draft(_subtask("T1"), _subtask("T2", instruction="Write the letter to the landlord."), strategy=strategy)
-
-    assert _check(draft.model_copy(update={"deliver": deliver})).deliver == kept
-    [error] = _errors(draft.model_copy(update={"strategy": "deliver", "deliver": "T9"}))
-    assert error == "deliver: 'T9' is not in the plan; name the subtask whose text is the report"
+    cases: list[tuple[str, str, str | None]] = [
+        ("deliver", "T2", "T2"),
+        ("merge", "T2", None),
+        ("merge", "T9", None),
+        ("merge", "", None),
+    ]
+    for strategy, deliver, kept in cases:
+        draft = _draft(
+            _subtask("T1"), _subtask("T2", instruction="Write the letter to the landlord."), strategy=strategy
+        )
+        assert _check(draft.model_copy(update={"deliver": deliver})).deliver == kept
+        [error] = _errors(draft.model_copy(update={"strategy": "deliver", "deliver": "T9"}))
+        assert error == "deliver: 'T9' is not in the plan; name the subtask whose text is the report"
