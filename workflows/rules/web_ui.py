@@ -6,16 +6,8 @@ from typing import Final
 
 from chargehand.contracts import Status, SubtaskRecord
 from chargehand.messages import UPDATES
+from chargehand.state_words import SUBTASK_MARKS, state_words
 
-_MARKS: Final = {
-    "waiting": "○",
-    "running": "▶",
-    "success": "✔",
-    "partial": "◐",
-    "failure": "✘",
-    "escalation": "↑",
-    "skipped": "–",
-}
 _DRAWING: Final = re.compile(r"[\\`|<>\[\]$]")
 
 
@@ -23,7 +15,7 @@ def details(status: Status) -> str:
     """Render a session's status: the plan with states, and turns and dollars against their limits."""
     # No dollar signs: the Web UI renders text between two of them as mathematics.
     lines = [
-        f"**{status.state.replace('_', ' ')}**",
+        f"**{state_words(status.state)}**",
         "",
         f"- turns: {status.turns} of {status.max_turns}",
         f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",
@@ -58,7 +50,7 @@ def _line(record: SubtaskRecord) -> str:
     after += f", for each item of {record.for_each}" if record.for_each else ""
     spent = f", {record.usage.turns} turns, {record.usage.cost_usd:.4f} dollars" if record.usage.turns else ""
     instruction = _plain(record.instruction, 160)
-    return f"- {_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"
+    return f"- {SUBTASK_MARKS[record.state]} **{record.id}** {record.agent}{after} · {state}{spent} · {instruction}"
 
 
 def _plain(text: str, most: int) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
+from chargehand.state_words import SUBTASK_MARKS, state_words
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.progress import MARKS, record_words, spend_facts
+from chargehand_cli.rendering.progress import record_words, spend_facts
 from chargehand_cli.rendering.text import clock_time, duration
 from chargehand_cli.terminal import console, say
 
@@ -69,7 +70,7 @@ class Lines:
         if status.state != self._state:
             self._state = status.state
             spend = spend_facts(status) if status.turns else []
-            self._line(" · ".join([f"session {status.state.replace('_', ' ')}", *spend]))
+            self._line(" · ".join([f"session {state_words(status.state)}", *spend]))
         for record in status.subtasks:
             before = self._subtasks.get(record.id)
             current = (record.state, record.attempts)
@@ -174,7 +175,7 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     from rich.text import Text
     from rich.tree import Tree
 
-    state = status.state.replace("_", " ") if status else "starting"
+    state = state_words(status.state) if status else "starting"
     started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
     facts = "".join(f" · {fact}" for fact in (elapsed, *(spend_facts(status) if status else ())))
@@ -184,7 +185,7 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
         colour = _COLOURS[record.state]
         tree.add(
             _line(
-                (f"{MARKS[record.state]} ", colour),
+                (f"{SUBTASK_MARKS[record.state]} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (record_words(record, at), colour),
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
@@ -227,6 +228,6 @@ def describe_call(call: PendingCall) -> str:
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
     """Describe a subtask in one line."""
-    who = f"{MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
+    who = f"{SUBTASK_MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
     head = f"{who}: {record_words(record, at)}"
     return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
 from chargehand.contracts import Verification
+from chargehand.state_words import STOP_REASONS
 from chargehand_cli.enclosures import Enclosures, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
@@ -21,7 +22,6 @@ from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fra
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import (
-    STOP_WORDS,
     answer_below_notice,
     claim_counts,
     crew_words,
@@ -62,7 +62,7 @@ def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosur
         "report.html",
         report=report,
         enclosures=enclosures,
-        ending=STOP_WORDS[report.stop_reason],
+        ending=STOP_REASONS[report.stop_reason],
         header=_header(report),
         answer=safe_html(answer_below_notice(report), report.sources, files),
         edits=edit_words(report),

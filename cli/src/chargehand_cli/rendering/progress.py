@@ -1,24 +1,11 @@
 """What people read of a session and its subtasks while it runs, on whichever screen."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
 
 from chargehand import Status, SubtaskRecord
-from chargehand.contracts import SubtaskState
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.text import dollars, duration
-
-MARKS: Final[Mapping[SubtaskState, str]] = {
-    "waiting": "·",
-    "running": "▶",
-    "success": "✔",
-    "partial": "◐",
-    "failure": "✘",
-    "escalation": "↑",
-    "skipped": "–",
-}
 
 
 def spend_facts(status: Status) -> list[str]:

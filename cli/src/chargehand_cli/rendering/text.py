@@ -6,21 +6,10 @@ from datetime import datetime, timedelta
 from typing import Final, get_args
 
 from chargehand import Artifact, Claim, Contradiction, EditRecord, Grade, Report, Source, Usage
-from chargehand.contracts import StopReason, Verification
+from chargehand.contracts import Verification
+from chargehand.state_words import STOP_REASONS
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
-STOP_WORDS: Final[dict[StopReason, str]] = {
-    "completed": "completed",
-    "partial": "answered in part",
-    "deadline": "stopped at its deadline",
-    "out_of_turns": "stopped: out of turns",
-    "out_of_budget": "stopped: out of budget",
-    "overcharged": "stopped: a provider charged more than was reserved",
-    "finish_now": "stopped by `finish`",
-    "nothing_succeeded": "nothing succeeded",
-    "unwritten": "not written by a model",
-    "invalid_output": "without a valid output",
-}
 _EDIT_WORDS: Final = {
     "add": "added",
     "drop": "dropped",
@@ -83,7 +72,7 @@ def session_facts(report: Report) -> list[str]:
     """List how the session ended and what it used."""
     usage = report.usage
     facts = [
-        STOP_WORDS[report.stop_reason],
+        STOP_REASONS[report.stop_reason],
         f"confidence {report.confidence} of 100",
         f"claims: {claim_counts(report)}",
         report.brain,

@@ -5,25 +5,11 @@ from typing import Final
 from markupsafe import Markup
 
 from chargehand import Status, Trace
-from chargehand.contracts import SessionState
+from chargehand.state_words import NO_REPORT, state_words
 from chargehand_cli.rendering.figures import cost, moment
 from chargehand_cli.rendering.page import Facts, page, plan_parts, render
 from chargehand_cli.rendering.svg import timeline
 
-_WORDS: Final[dict[SessionState, tuple[str, str]]] = {
-    "queued": ("queued", "it waits for its turn among the sessions of its tenant."),
-    "planning": ("planning", "the session is still planning its work."),
-    "awaiting_approval": ("awaiting approval", "its plan awaits approval."),
-    "executing": ("running", "its subtasks are still running."),
-    "awaiting_answer": ("awaiting an answer", "an agent awaits an answer."),
-    "awaiting_call_approval": ("awaiting approval", "a tool call awaits approval."),
-    "paused": ("paused", "the session is paused at a limit."),
-    "synthesising": ("writing", "it is being written."),
-    "finished": ("finished", "it can no longer be read from the server."),
-    "failed": ("failed", "the session failed."),
-    "cancelled": ("cancelled", "the session was cancelled."),
-}
-"""The state of a session in a word or two, and why it has no report."""
 _ENDED: Final = ("finished", "failed", "cancelled")
 
 
@@ -32,16 +18,15 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
 
     `problem` says how it failed, `action` what it waits for its user to do.
     """
-    words, reason = _WORDS[status.state]
     colour = "failure" if status.state in ("failed", "cancelled") else "running"
     body = render(
         "unfinished.html",
         status=status,
-        words=words,
+        words=state_words(status.state),
         ended=status.state in _ENDED,
         state_class=f"state-{colour}",
         facts=_facts(status),
-        problem=problem or reason,
+        problem=problem or NO_REPORT[status.state],
         remedy=action or _remedy(status),
         timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
         **plan_parts(status.subtasks),

@@ -140,6 +140,7 @@ async def _write_standing(
     Raises:
         BadRequest: the format is for reports only.
     """
+    from chargehand.state_words import state_words
     from chargehand_cli.enclosures import Enclosures
     from chargehand_cli.live_session import user_action
     from chargehand_cli.rendering.unfinished import unfinished_page
@@ -151,7 +152,7 @@ async def _write_standing(
         page = unfinished_page(status, trace, problem=problem, action=user_action(status))
         content = await asyncio.to_thread(write, page, None, Enclosures()) if write else page.encode()
     if content is None:
-        reason = problem or f"{status.state.replace('_', ' ')}."
+        reason = problem or f"{state_words(status.state)}."
         raise BadRequest(
             f"Session '{status.session}' has no report: {reason} `--format html` shows how far it has come."
         )

@@ -32,6 +32,7 @@ from chargehand import (
     Status,
 )
 from chargehand.converter import describe_problems, join_problems
+from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand_cli.rendering.text import report_markdown
@@ -39,11 +40,6 @@ from chargehand_plugins.a2a.refusals import Refusals
 
 _LONGEST_WAIT: Final = 50
 """Seconds in which a message is answered; tasks that take longer are asked for by their id."""
-_WAITS: Final = {
-    "awaiting_approval": "The plan waits for a person's approval, in the console.",
-    "awaiting_call_approval": "A tool call waits for a person's approval, in the console.",
-    "paused": "A limit is reached; a person can raise it, in the console.",
-}
 
 
 class Tasks(Refusals):
@@ -102,8 +98,8 @@ def _open_task(status: Status) -> a2a.Task:
     if status.questions:
         asked = "\n".join(f"{each.subtask}: {each.text}" for each in status.questions)
         return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, asked)
-    if needs := _WAITS.get(status.state):
-        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, needs)
+    if needs := NEEDS.get(status.state):
+        return _as_task(status.session, a2a.TASK_STATE_INPUT_REQUIRED, f"{needs} Decide in the console.")
     told = f"{status.state}: {status.turns} of {status.max_turns} turns"
     return _as_task(status.session, a2a.TASK_STATE_WORKING, told)
 
@@ -162,7 +158,7 @@ async def _wait(session: Session) -> None:
 
 
 def _needs_something(status: Status) -> bool:
-    return bool(status.questions) or status.state in _WAITS
+    return bool(status.questions) or status.state in NEEDS
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from chargehand import SessionSummary
 from chargehand.contracts.base import Dollars
-from chargehand_cli.rendering.text import STOP_WORDS, dollars
+from chargehand.state_words import stop_words
+from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
 
 MOST_SEARCHED: Final = 1_000
@@ -76,10 +77,9 @@ async def search_rows(backend: Backend, search: Search) -> list[Row]:
 
 
 def _row(summary: SessionSummary) -> Row:
-    words: dict[str, str] = {**STOP_WORDS}
     facts = [
         f"waits for {summary.waiting_for}" if summary.waiting_for else "",
-        "" if summary.stop_reason == "completed" else words.get(summary.stop_reason, ""),
+        "" if summary.stop_reason == "completed" else stop_words(summary.stop_reason),
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
         dollars(summary.cost_usd) if summary.cost_usd is not None else "",

@@ -3,15 +3,14 @@
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
+from chargehand.state_words import state_words
 from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import dollars, duration, size
-
-_STATES: Final = {"canceled": "cancelled", "timed_out": "timed out"}
 
 
 def render(template: str, **values: Any) -> str:
@@ -21,16 +20,12 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def _environment() -> Environment:
-    filters = {"dollars": _dollars, "duration": duration, "size": size, "words": _words, "moment": _moment}
+    filters = {"dollars": _dollars, "duration": duration, "size": size, "words": state_words, "moment": _moment}
     return templates("chargehand_plugins.console", filters)
 
 
 def _dollars(amount: Decimal) -> str:
     return dollars(float(amount))
-
-
-def _words(state: str) -> str:
-    return _STATES.get(state, state.replace("_", " "))
 
 
 def _moment(moment: datetime) -> Markup:

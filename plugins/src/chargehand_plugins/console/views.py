@@ -19,7 +19,8 @@ from chargehand import (
     Status,
     SubtaskRecord,
 )
-from chargehand_cli.rendering.progress import MARKS, record_words, spend_facts
+from chargehand.state_words import NEEDS, SUBTASK_MARKS
+from chargehand_cli.rendering.progress import record_words, spend_facts
 from chargehand_cli.rendering.text import duration, session_facts
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.templating import render
@@ -144,7 +145,7 @@ def _of_status(status: Status, web_ui: str | None) -> SessionView:
         goal=status.goal,
         state=status.state,
         facts=(*spend_facts(status), *started),
-        remark="Paused at a limit: raise it, or have the report written." if status.state == "paused" else "",
+        remark=NEEDS["paused"] if status.state == "paused" else "",
         subtasks=tuple(_subtask(each) for each in status.subtasks),
         plan_json=status.plan.model_dump_json(indent=2) if awaits and status.plan else "",
         questions=status.questions,
@@ -175,7 +176,7 @@ def _of_report(report: Report, web_ui: str | None) -> SessionView:
 
 def _subtask(record: SubtaskRecord) -> SubtaskView:
     words = record_words(record)
-    return SubtaskView(record.id, record.agent, record.state, MARKS[record.state], words, record.instruction)
+    return SubtaskView(record.id, record.agent, record.state, SUBTASK_MARKS[record.state], words, record.instruction)
 
 
 def _call(call: PendingCall) -> CallView:
