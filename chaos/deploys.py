@@ -16,6 +16,7 @@ from chaos.operators import temporal
 from chaos.result import Demand, Result, Scale
 from chaos.unattended import doctor
 from chargehand.errors import ChargehandError
+from chargehand.history.runs import histories_of_tree
 from tests.scripted_provider import Respond, ScriptedReply, ScriptedRequest
 from tests.waiting import until
 
@@ -172,14 +173,8 @@ async def _awaits_approval(harness: Harness, session: str) -> None:
 
 
 async def session_histories(client: Client, session: str) -> list[WorkflowHistory]:
-    """Fetch the history of a session, and those of its subtasks."""
-    own = await client.get_workflow_handle(session).fetch_history()
-    below = [
-        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
-        for event in own.events
-        if event.HasField("child_workflow_execution_started_event_attributes")
-    ]
-    return [own, *[await client.get_workflow_handle(child).fetch_history() for child in below]]
+    """Fetch the history of a session, and those of everything below it."""
+    return [history async for history in histories_of_tree(client, session)]
 
 
 def builds_of(histories: list[WorkflowHistory]) -> set[str]:

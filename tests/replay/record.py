@@ -18,6 +18,7 @@ from typing import Final
 from pydantic import JsonValue
 from temporalio.client import Client
 
+from chargehand.history.runs import histories_of_tree
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
 from tests.conftest import local_server
 from tests.environment import open_environment
@@ -49,12 +50,12 @@ async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes
             await shape.meanwhile(session)
         await ended(session)
         roots = [session.id, *([await shape.afterwards(session)] if shape.afterwards else [])]
-        ids = [id_ for root in roots for id_ in (root, *await _below(client, root))]
-        histories: list[JsonValue] = [
-            {"id": id_, "history": json.loads((await client.get_workflow_handle(id_).fetch_history()).to_json())}
-            for id_ in ids
+        entries: list[JsonValue] = [
+            {"id": history.workflow_id, "history": json.loads(history.to_json())}
+            for root in roots
+            async for history in histories_of_tree(client, root)
         ]
-    text = json.dumps(_scrubbed(histories), separators=(",", ":"))
+    text = json.dumps(_scrubbed(entries), separators=(",", ":"))
     return gzip.compress(text.encode(), mtime=0)
 
 
@@ -65,16 +66,6 @@ def _scrubbed(part: JsonValue) -> JsonValue:
     if isinstance(part, dict):
         return {key: "" if key == "stackTrace" else _scrubbed(value) for key, value in part.items()}
     return _PROCESS.sub("recorder", part) if isinstance(part, str) else part
-
-
-async def _below(client: Client, workflow_id: str) -> list[str]:
-    history = await client.get_workflow_handle(workflow_id).fetch_history()
-    children = [
-        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
-        for event in history.events
-        if event.HasField("child_workflow_execution_started_event_attributes")
-    ]
-    return [id_ for child in children for id_ in (child, *await _below(client, child))]
 
 
 async def _main() -> None:

@@ -132,8 +132,8 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
 
 @pytest.mark.real_server
 async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:
-    """Its turns are events, and so is, in the end, what its session charges for it beyond them: together what the report
-    and the trace say, also for a follower that goes on after any event."""
+    """Its turns are events, and so is, in the end, what its session charges for it beyond them. They add up to what
+    report and trace say, also for a follower that goes on after any event."""
     script = Script().plan(subtask("T1"), subtask("T2", after=["T1"]))
     script = script.work("T1", use("search_documents"), Held(answer("Never."))).synthesis(report("A part is known."))
     events: list[Event] = []

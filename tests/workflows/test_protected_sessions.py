@@ -16,6 +16,7 @@ from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
+from chargehand.history.runs import histories_of_tree
 from chargehand.interface import Supervisor
 from chargehand.payloads.cleaning import clean
 from chargehand.payloads.encryption import Encryption
@@ -61,21 +62,10 @@ SINGING = (
 async def everything_stored(client: Client, session_id: str) -> str:
     """All that the server keeps of a session and its subtasks, as somebody without keys reads it."""
     kept: list[str] = []
-    for workflow_id in [session_id, *await _children(client, session_id)]:
-        handle = client.get_workflow_handle(workflow_id)
-        history = await handle.fetch_history()
+    async for history in histories_of_tree(client, session_id):
         kept += [repr(event) for event in history.events]
-        kept.append(str((await handle.describe()).raw_description))
+        kept.append(str((await client.get_workflow_handle(history.workflow_id).describe()).raw_description))
     return "\n".join(kept)
-
-
-async def _children(client: Client, session_id: str) -> list[str]:
-    history = await client.get_workflow_handle(session_id).fetch_history()
-    return [
-        event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
-        for event in history.events
-        if event.HasField("child_workflow_execution_started_event_attributes")
-    ]
 
 
 async def test_nothing_that_was_said_can_be_read_on_the_server(
@@ -94,7 +84,7 @@ async def test_nothing_that_was_said_can_be_read_on_the_server(
     assert result.stop_reason == "completed"
     assert CANARY in result.answer
     assert CANARY in trace.model_dump_json()
-    assert len(await _children(client, session.id)) == 2
+    assert kept.count("EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED") == 2
     assert kept.count("binary/encrypted") > 20
     assert CANARY not in kept
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from chargehand import SessionNotFound
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.escaping import one_safe_line
@@ -19,7 +18,7 @@ from chargehand_cli.terminal import Exit, say
 from chargehand_cli.verb import AsJson, verb
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowHistory
+    from temporalio.client import Client
 
     from chargehand_cli.worker_program import Checked
 
@@ -78,39 +77,23 @@ async def _newest(client: "Client", limit: int | None, *, only_running: bool) ->
 
 async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
     """Write a list of `{"id", "history"}` one history at a time, since all of them together may be large."""
+    from chargehand.history.runs import histories_of_tree
+    from chargehand.temporal_errors import translated
+
     with gzip.open(file, "wt", encoding="utf-8") as written:
         separator = "["
         for session in sessions:
-            async for history in _tree(client, session, None):
-                entry = {"id": history.workflow_id, "history": json.loads(history.to_json())}
-                text = separator + json.dumps(entry, separators=(",", ":"))
-                await asyncio.to_thread(written.write, text)
-                separator = ",\n"
+            with translated(session):
+                async for history in histories_of_tree(client, session, missing=_say_missing):
+                    entry = {"id": history.workflow_id, "history": json.loads(history.to_json())}
+                    text = separator + json.dumps(entry, separators=(",", ":"))
+                    await asyncio.to_thread(written.write, text)
+                    separator = ",\n"
         written.write("]" if separator != "[" else "[]")
 
 
-async def _tree(client: "Client", workflow_id: str, run_id: str | None) -> AsyncIterator["WorkflowHistory"]:
-    """Fetch the histories of a workflow and of everything below it."""
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from chargehand.history.runs import histories
-
-    try:
-        runs = await histories(client, workflow_id, run_id)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        if run_id is None:
-            raise SessionNotFound(workflow_id) from error
-        say(f"Skipped {one_safe_line(workflow_id)}: it is no longer on the server.")
-        return
-    for history in runs:
-        yield history
-    for event in (event for history in runs for event in history.events):
-        if event.HasField("child_workflow_execution_started_event_attributes"):
-            child = event.child_workflow_execution_started_event_attributes.workflow_execution
-            async for below in _tree(client, child.workflow_id, child.run_id):
-                yield below
+def _say_missing(workflow_id: str) -> None:
+    say(f"Skipped {one_safe_line(workflow_id)}: it is no longer on the server.")
 
 
 def _save(file: Path, target: Path) -> None:
