@@ -3,9 +3,9 @@
 from datetime import date, datetime
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints
+from pydantic import StringConstraints
 
-from chargehand.contracts import Contract, Dollars, Message, TenantLimits, left_out
+from chargehand.contracts import Contract, Dollars, TenantLimits, left_out
 from chargehand.contracts.base import Name
 
 LEDGER_PREFIX: Final = "chargehand-tenant/"
@@ -28,45 +28,25 @@ class AdmissionTerms(Contract):
     """The run that opened the session, by which the ledger knows it, in later runs too."""
 
 
-class AdmissionRequest(Message):
-    """A session asks to begin, or, once it runs, for a larger budget."""
-
-    session: _Session
-    key: _Key
-    usd: Dollars
-    """Its whole budget."""
-    priority: Annotated[int, Field(ge=1, le=5)] = 3
-    limits: TenantLimits | None = left_out(None)
-    """Those of the tenant, as the worker that opened the session knows them."""
-    is_larger: bool = left_out(False)
-    """Whether it runs and asks for a larger budget."""
-
-
-class Admission(Message):
-    """The ledger's answer: the session may begin or has the larger budget, unless it is told why not."""
-
-    key: _Key
-    usd: Dollars
-    refusal: str = left_out("")
-    """Why not, and what to do; empty if it may."""
-
-
-class Leaving(Message):
-    """A session has ended, or will not begin."""
-
-    key: _Key
-    spent_usd: Dollars
-    """All that it has spent."""
-
-
-class EntryState(Contract):
+class Entry(Contract):
     """A session in a ledger; see `workflows.budget.tenant_ledger`."""
 
     key: str
+    """The run that opened the session: an id may be used again."""
     session: str
     usd: Dollars
+    """Its budget."""
     priority: int
     since: datetime
+    """When it asked, and once it runs, when it was admitted."""
+    number: int = left_out(1)
+    """Of the request that waits for its admission."""
+    token: str = left_out("")
+
+    @property
+    def sender(self) -> str:
+        """The session, to which the reply goes."""
+        return self.session
 
 
 class LedgerState(Contract):
@@ -74,8 +54,8 @@ class LedgerState(Contract):
 
     day: date
     spent_usd: Dollars
-    running: tuple[EntryState, ...] = ()
-    queue: tuple[EntryState, ...] = ()
+    running: tuple[Entry, ...] = ()
+    queue: tuple[Entry, ...] = ()
     begun: tuple[datetime, ...] = ()
 
 
@@ -91,10 +71,18 @@ class LedgerRequest(Contract):
 class EndedQuery(Contract):
     """Find out which sessions have ended without telling their ledger: they were terminated, or timed out."""
 
-    sessions: tuple[EntryState, ...]
+    sessions: tuple[Entry, ...]
+
+
+class EndedSession(Contract):
+    """A session that has ended."""
+
+    key: str
+    spent_usd: Dollars
+    """What it has spent at most."""
 
 
 class EndedSessions(Contract):
-    """Those that have ended, with what they have spent at most."""
+    """Those that have ended."""
 
-    ended: tuple[Leaving, ...] = ()
+    ended: tuple[EndedSession, ...] = ()

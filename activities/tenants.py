@@ -16,17 +16,16 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.backends import SettingsError
 from activities.tenant_contracts import (
-    AdmissionRequest,
     AdmissionTerms,
     EndedQuery,
+    EndedSession,
     EndedSessions,
-    EntryState,
-    Leaving,
+    Entry,
     LedgerRequest,
     ledger_id,
 )
 from chargehand.contracts import SessionRequest, Step, TenantLimits, TypedByPeople
-from chargehand.contracts.base import Dollars, Name
+from chargehand.contracts.base import Name
 from chargehand.converter import describe_problems, join_problems
 from chargehand.history.tree import read_trace
 from chargehand.visibility import OPEN, describe, is_open, list_executions
@@ -93,16 +92,13 @@ class Ledgers:
     tenants: Tenants
     task_queue: str
 
-    async def ask(self, request: SessionRequest, usd: Dollars) -> AdmissionTerms | None:
-        """Have the running session admitted by its tenant's ledger, which answers by a signal; None without limits."""
+    async def open(self, request: SessionRequest) -> AdmissionTerms | None:
+        """Have the ledger of the running session's tenant run, for the session to ask; None without limits."""
         limits = self.tenants.limits_of(request.tenant)
         info = activity.info()
         if not limits.need_ledger or request.delegation is not None or not info.workflow_id:
             return None
         terms = AdmissionTerms(ledger=ledger_id(self.task_queue, request.tenant), key=info.workflow_run_id or "")
-        asked = AdmissionRequest(
-            session=info.workflow_id, key=terms.key, usd=usd, priority=request.priority, limits=limits
-        )
         await activity.client().start_workflow(
             WorkflowType.TENANT,
             LedgerRequest(tenant=request.tenant, limits=limits),
@@ -110,8 +106,8 @@ class Ledgers:
             task_queue=self.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             static_summary=_SUMMARY,
-            start_signal=SignalName.REQUEST_ADMISSION,
-            start_signal_args=[asked],
+            start_signal=SignalName.SET_LIMITS,
+            start_signal_args=[limits],
         )
         return terms
 
@@ -141,12 +137,12 @@ class TenantActivities:
     async def find_ended(self, query: EndedQuery) -> EndedSessions:
         """Find out which sessions have ended, and what they have spent at most."""
         client, at_once = activity.client(), asyncio.Semaphore(_MOST_AT_ONCE)
-        ended: list[Leaving] = []
+        ended: list[EndedSession] = []
 
-        async def look(entry: EntryState) -> None:
+        async def look(entry: Entry) -> None:
             async with at_once:
-                if leaving := await _end_of(client, entry):
-                    ended.append(leaving)
+                if found := await _end_of(client, entry):
+                    ended.append(found)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
@@ -154,7 +150,7 @@ class TenantActivities:
         return EndedSessions(ended=tuple(ended))
 
 
-async def _end_of(client: Client, entry: EntryState) -> Leaving | None:
+async def _end_of(client: Client, entry: Entry) -> EndedSession | None:
     """Return what an ended session has spent; its whole budget if that is unknown. None while any part of it runs."""
     try:
         described = await describe(client, entry.session)
@@ -164,14 +160,14 @@ async def _end_of(client: Client, entry: EntryState) -> Leaving | None:
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        return Leaving(key=entry.key, spent_usd=entry.usd)  # its history was deleted
+        return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
     if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
         return None
     # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
     turns = [step for step in steps if step.kind == "turn"]
     is_known = all(map(_is_billed, turns))
     spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
-    return Leaving(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
+    return EndedSession(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
 
 
 def _is_billed(turn: Step) -> bool:

@@ -11,7 +11,6 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.tenant_contracts import Admission
     from chargehand.contracts import (
         Answer,
         CallDecision,
@@ -29,7 +28,6 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.messages import Messages, handles
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
-    from workflows.admission import Place, list_end
     from workflows.contracts import SupervisorRequest
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
@@ -40,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.state.steering import SteeringRefused
+    from workflows.steps.admission import Place, list_end
     from workflows.steps.announce import announce_end
     from workflows.steps.approvals import argument_problems
     from workflows.steps.design import design_agents
@@ -73,7 +72,7 @@ class SupervisorWorkflow:
         self._answered: set[str] = set()
         """Subtasks whose question has received an answer, in the same sense."""
         self._mailbox = Mailbox(workflow.info().workflow_id)
-        self._place = Place()
+        self._place = Place(self._mailbox)
 
     @workflow.run
     async def run(self, request: SupervisorRequest) -> Report:
@@ -270,11 +269,6 @@ class SupervisorWorkflow:
     def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
         """Show that a signal was ignored, to those who would wait for its effect."""
         self._progress.ignore_unknown(signal)
-
-    @workflow.signal(name=SignalName.ADMISSION, description="Whether the tenant's limits let the session begin.")
-    def receive_admission(self, admission: Admission) -> None:
-        """Keep the ledger's answer."""
-        self._place.receive(admission)
 
     def details(self) -> str:
         """Render what the Web UI shows of the session, when it asks."""

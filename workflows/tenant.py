@@ -12,23 +12,18 @@ from typing import Final
 
 from temporalio import workflow
 from temporalio.common import VersioningBehavior
-from temporalio.exceptions import ActivityError, FailureError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.tenant_contracts import (
-        Admission,
-        AdmissionRequest,
-        EndedQuery,
-        EntryState,
-        Leaving,
-        LedgerRequest,
-        LedgerState,
-    )
+    from activities.tenant_contracts import EndedQuery, EndedSession, Entry, LedgerRequest, LedgerState
     from activities.tenants import TenantActivities
     from chargehand.contracts import TenantLimits, TenantUsage
     from chargehand.wire import QueryName, SignalName, WorkflowType
     from workflows import continue_as_new, options
-    from workflows.budget.tenant_ledger import Entry, TenantLedger
+    from workflows.budget.tenant_ledger import TenantLedger
+    from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Leaving
+    from workflows.mailbox.mailbox import Mailbox
+    from workflows.mailbox.signals import answer
 
 _FIRST_LOOK: Final = timedelta(seconds=1)
 _LAST_LOOK: Final = timedelta(minutes=5)
@@ -45,6 +40,7 @@ class TenantWorkflow:
     def __init__(self, request: LedgerRequest) -> None:
         self._tenant = request.tenant
         self._ledger = _ledger_of(request)
+        self._mailbox = Mailbox(workflow.info().workflow_id)
         self._messages: list[Callable[[], None]] = []
         """What was received and is not applied yet, in order."""
         self._answers: list[tuple[Entry, str]] = []
@@ -81,31 +77,31 @@ class TenantWorkflow:
             reserved_usd=ledger.reserved,
         )
 
-    @workflow.signal(name=SignalName.REQUEST_ADMISSION, description="A session asks to begin, or for more dollars.")
-    def request_admission(self, asked: AdmissionRequest) -> None:
-        """Put a session into the queue, or enlarge its budget."""
-        now = workflow.now()
-        self._messages.append(lambda: self._ask(asked, Entry(asked.key, asked.session, asked.usd, asked.priority, now)))
-
-    @workflow.signal(name=SignalName.LEAVE, description="A session has ended.")
-    def leave(self, leaving: Leaving) -> None:
-        """Take a session out of the ledger."""
-        self._messages.append(lambda: self._ledger.leave(leaving.key, leaving.spent_usd))
+    @workflow.signal(name=SignalName.MAILBOX, description="A session asks to begin or for more dollars, or has ended.")
+    def receive(self, envelope: Envelope) -> None:
+        """Have a session put into the queue, its budget enlarged, or itself taken out of the ledger."""
+        if not self._mailbox.receive(envelope):
+            return
+        match envelope.body:
+            case AdmissionRequest() as request:
+                self._messages.append(partial(self._ask, request, _entry_of(envelope, request)))
+            case Leaving() as leaving:
+                self._messages.append(partial(self._ledger.leave, leaving.key, leaving.spent_usd))
+            case _:
+                pass
 
     @workflow.signal(name=SignalName.SET_LIMITS, description="The operator has set other limits.")
     def set_limits(self, limits: TenantLimits) -> None:
         """Follow other limits."""
         self._messages.append(lambda: self._ledger.use(limits))
 
-    def _ask(self, asked: AdmissionRequest, entry: Entry) -> None:
-        if asked.limits is not None:
-            self._ledger.use(asked.limits)
-        if asked.is_larger:
+    def _ask(self, request: AdmissionRequest, entry: Entry) -> None:
+        if request.is_larger:
             self._answers.append((entry, self._ledger.enlarge(entry.key, entry.usd)))
-        elif running := self._ledger.running.get(entry.key):
-            self._answers.append((running, ""))  # it did not get the answer
         elif problem := self._ledger.ask(entry):
             self._answers.append((entry, problem))
+        elif running := self._ledger.running.get(entry.key):
+            self._answers.append((running, ""))  # it did not get the reply
 
     def _apply(self) -> None:
         """Apply what was received, and admit or refuse what can be."""
@@ -122,7 +118,9 @@ class TenantWorkflow:
     async def _answer(self) -> None:
         """Send what was decided; a session that cannot be told has probably ended."""
         answers, self._answers = self._answers[:_MOST_ANSWERS], self._answers[_MOST_ANSWERS:]
-        were_told = await asyncio.gather(*(_tell(*answer) for answer in answers))
+        were_told = await asyncio.gather(
+            *(answer(self._mailbox, entry, Admission(refusal=refusal)) for entry, refusal in answers)
+        )
         untold = {entry.key for (entry, _), was_told in zip(answers, were_told, strict=True) if not was_told}
         if unknown := [entry for key, entry in self._ledger.running.items() if key in untold]:
             await self._look(unknown)
@@ -147,7 +145,7 @@ class TenantWorkflow:
 
     async def _look(self, entries: Iterable[Entry]) -> None:
         """Find out which sessions have ended without telling."""
-        asked = EndedQuery(sessions=tuple(map(_state_of, entries)))
+        asked = EndedQuery(sessions=tuple(entries))
         try:
             found = await workflow.execute_activity_method(
                 TenantActivities.find_ended, asked, summary="look for ended sessions", **options.find_ended()
@@ -159,9 +157,9 @@ class TenantWorkflow:
         if found.ended:
             self._look_after = _FIRST_LOOK
         # After what was received meanwhile: a session that has told what it spent is not charged twice.
-        self._messages += [partial(self._forget, leaving) for leaving in found.ended]
+        self._messages += [partial(self._forget, ended) for ended in found.ended]
 
-    def _forget(self, ended: Leaving) -> None:
+    def _forget(self, ended: EndedSession) -> None:
         if ended.key in self._ledger.running:
             self._ledger.leave(ended.key, ended.spent_usd)
 
@@ -170,8 +168,8 @@ class TenantWorkflow:
         state = LedgerState(
             day=ledger.day,
             spent_usd=ledger.spent,
-            running=tuple(_state_of(entry) for entry in ledger.running.values()),
-            queue=tuple(_state_of(entry) for entry in ledger.queue.values()),
+            running=tuple(ledger.running.values()),
+            queue=tuple(ledger.queue.values()),
             begun=tuple(ledger.begun),
         )
         return request.model_copy(update={"limits": ledger.limits, "state": state})
@@ -191,18 +189,6 @@ class UpgradingTenantWorkflow(TenantWorkflow):
         await super().run(request)
 
 
-async def _tell(entry: Entry, refusal: str) -> bool:
-    """Answer a session; False if there is none that could be told."""
-    admission = Admission(key=entry.key, usd=entry.usd, refusal=refusal)
-    try:
-        await workflow.get_external_workflow_handle(entry.session).signal(SignalName.ADMISSION, admission)
-    except FailureError as error:
-        if is_cancelled_exception(error):
-            raise
-        return False
-    return True
-
-
 def _ledger_of(request: LedgerRequest) -> TenantLedger:
     state = request.state
     if state is None:
@@ -211,15 +197,19 @@ def _ledger_of(request: LedgerRequest) -> TenantLedger:
         state.day,
         request.limits,
         state.spent_usd,
-        {each.key: _entry_of(each) for each in state.running},
-        {each.key: _entry_of(each) for each in state.queue},
+        {each.key: each for each in state.running},
+        {each.key: each for each in state.queue},
         [*state.begun],
     )
 
 
-def _entry_of(state: EntryState) -> Entry:
-    return Entry(state.key, state.session, state.usd, state.priority, state.since)
-
-
-def _state_of(entry: Entry) -> EntryState:
-    return EntryState(key=entry.key, session=entry.session, usd=entry.usd, priority=entry.priority, since=entry.since)
+def _entry_of(envelope: Envelope, request: AdmissionRequest) -> Entry:
+    return Entry(
+        key=request.key,
+        session=envelope.sender,
+        usd=request.usd,
+        priority=request.priority,
+        since=workflow.now(),
+        number=envelope.number,
+        token=envelope.token,
+    )

@@ -100,11 +100,11 @@ class SessionActivities:
         return await self._admitted(request, facts)
 
     async def _admitted(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
-        """Have the session's tenant asked whether it may begin, unless the request is refused anyway."""
+        """Have the ledger of the session's tenant run, unless the request is refused anyway."""
         if self.ledgers is None:
             return facts
         weight = self.ledgers.tenants.limits_of(request.tenant).weight
-        admission = await self.ledgers.ask(request, facts.terms.limits.budget_usd)
+        admission = await self.ledgers.open(request)
         return facts.model_copy(update={"weight": weight, "admission": admission})
 
     @activity.defn(name=ActivityType.ADD_AGENTS)

@@ -10,10 +10,11 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from activities.tenant_contracts import AdmissionRequest, EndedQuery, EndedSessions, Leaving, LedgerRequest
+from activities.tenant_contracts import EndedQuery, EndedSession, EndedSessions, LedgerRequest
 from chargehand.contracts import TenantLimits, TenantUsage
 from chargehand.wire import ActivityType, QueryName, SignalName
 from tests.waiting import until
+from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
 from workflows.registry import workflow_runner
 from workflows.tenant import TenantWorkflow
 
@@ -46,17 +47,21 @@ async def _ledger(client: Client, find: _Find) -> AsyncGenerator[_Ledger]:
 
 
 async def _ask(ledger: _Ledger, key: str) -> None:
-    asked = AdmissionRequest(session=f"{ledger.id}/{key}", key=key, usd=Decimal(1))
-    await ledger.signal(SignalName.REQUEST_ADMISSION, asked)
+    await _send(ledger, key, AdmissionRequest(key=key, usd=Decimal(1)))
+
+
+async def _send(ledger: _Ledger, key: str, body: AdmissionRequest | Leaving) -> None:
+    token = f"{key} {body.kind}"
+    await ledger.signal(SignalName.MAILBOX, Envelope(sender=f"{ledger.id}/{key}", number=1, token=token, body=body))
 
 
 async def test_a_session_is_charged_once_however_the_ledger_learns_its_end(client: Client) -> None:
     """A session that tells what it spent while it is looked for is not charged again by what was found."""
-    told = Leaving(key="a", spent_usd=Decimal("0.5"))
+    spent = Decimal("0.5")
 
     async def find(_: EndedQuery) -> EndedSessions:
-        await ledger.signal(SignalName.LEAVE, told)
-        return EndedSessions(ended=(told,))
+        await _send(ledger, "a", Leaving(key="a", spent_usd=spent))
+        return EndedSessions(ended=(EndedSession(key="a", spent_usd=spent),))
 
     async with _ledger(client, find) as ledger:
         await _ask(ledger, "a")
@@ -67,7 +72,7 @@ async def test_a_session_is_charged_once_however_the_ledger_learns_its_end(clien
         await until(has_left)
         usage = await _usage(ledger)
 
-    assert usage.spent_usd == told.spent_usd
+    assert usage.spent_usd == spent
 
 
 async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> None:

@@ -10,25 +10,12 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
+from activities.tenant_contracts import Entry
 from chargehand.contracts import QueuedSession, TenantLimits
 
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_SESSIONS: Final = 5_000
 """That run or wait: one payload has to hold them all when the ledger continues as new."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A session in the ledger."""
-
-    key: str
-    """The run that opened the session: an id may be used again."""
-    session: str
-    usd: Decimal
-    """Its budget."""
-    priority: int
-    since: datetime
-    """When it asked, and once it runs, when it was admitted."""
 
 
 @dataclass
@@ -80,8 +67,11 @@ class TenantLedger:
 
         Its id belongs to one open run: an earlier run with the same id has ended, and may have spent its whole budget.
         """
-        if entry.key in self.running or entry.key in self.queue:
-            return ""
+        for entries in (self.running, self.queue):
+            if known := entries.get(entry.key):
+                # It waits for the reply to its latest request only.
+                entries[entry.key] = known.model_copy(update={"number": entry.number, "token": entry.token})
+                return ""
         if earlier := self._keys.get(entry.session):
             self.leave(earlier, self.running[earlier].usd if earlier in self.running else Decimal(0))
         if len(self.running) + len(self.queue) >= _MOST_SESSIONS:
@@ -121,7 +111,7 @@ class TenantLedger:
                 f"spent nor reserved; raise it to at most {_dollars(entry.usd + free)}, or wait until other sessions "
                 "have ended"
             )
-        self.running[key] = Entry(key, entry.session, max(usd, entry.usd), entry.priority, entry.since)
+        self.running[key] = entry.model_copy(update={"usd": max(usd, entry.usd)})
         return ""
 
     def leave(self, key: str, spent: Decimal) -> None:

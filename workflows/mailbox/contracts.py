@@ -9,6 +9,8 @@ from chargehand.contracts import Contract, Dollars, Message, Obligation, left_ou
 
 Turns = Annotated[int, Field(ge=0, le=1_000)]
 Token = Annotated[str, Field(max_length=40)]
+Key = Annotated[str, Field(min_length=1, max_length=100)]
+"""The run that opened a session, by which its tenant's ledger knows it, in later runs too."""
 
 
 class GrantRequest(Contract):
@@ -95,8 +97,39 @@ class SteeringItem(Contract):
     """For a nested session: the subtask that it is for; empty for all."""
 
 
-Body = GrantRequest | Grant | CallRequest | CallReply | CallReport | SteeringItem
-Reply = Grant | CallReply
+class AdmissionRequest(Contract):
+    """A session asks the ledger of its tenant to begin, or, once it runs, for a larger budget."""
+
+    kind: Literal["admission_request"] = "admission_request"
+    key: Key
+    usd: Dollars
+    """Its whole budget."""
+    priority: Annotated[int, Field(ge=1, le=5)] = left_out(3)
+    is_larger: bool = left_out(False)
+    """Whether it runs and asks for a larger budget."""
+
+
+class Admission(Contract):
+    """The reply: the session may begin or has the larger budget, unless it is told why not."""
+
+    kind: Literal["admission"] = "admission"
+    refusal: str = left_out("")
+    """Why not, and what to do; empty if it may."""
+
+
+class Leaving(Contract):
+    """A session has ended, or will not begin; it has no reply."""
+
+    kind: Literal["leaving"] = "leaving"
+    key: Key
+    spent_usd: Dollars
+    """All that it has spent."""
+
+
+Body = (
+    GrantRequest | Grant | CallRequest | CallReply | CallReport | SteeringItem | AdmissionRequest | Admission | Leaving
+)
+Reply = Grant | CallReply | Admission
 """What settles the request whose number and token its envelope repeats."""
 
 

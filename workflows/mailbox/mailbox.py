@@ -8,11 +8,22 @@ again is told from what it had sent.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from workflows.mailbox.contracts import Body, Envelope, MailboxState, Reply
 
 _Reply = TypeVar("_Reply", bound=Reply)
+
+
+class Sender(Protocol):
+    """What a reply has to know of its request: its envelope, or what was kept of that."""
+
+    @property
+    def sender(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def token(self) -> str: ...
 
 
 @dataclass(eq=False)
@@ -95,7 +106,7 @@ class Mailbox:
         self._written += 1
         return Envelope(sender=self._address, number=self._written, token=token, body=body)
 
-    def answer(self, request: Envelope, reply: Reply) -> Envelope:
+    def answer(self, request: Sender, reply: Reply) -> Envelope:
         """Write the reply to a request."""
         return Envelope(sender=self._address, number=request.number, token=request.token, body=reply)
 

@@ -5,6 +5,8 @@ They go by workflow id alone: after a reset, or when a workflow has continued as
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from typing import TypeVar
 
 from temporalio import workflow
@@ -12,7 +14,7 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from chargehand.wire import SignalName
 from workflows.mailbox.contracts import Body, Envelope, Reply
-from workflows.mailbox.mailbox import Mailbox, Outbox
+from workflows.mailbox.mailbox import Mailbox, Outbox, Sender
 from workflows.on_exit import on_exit
 
 _Reply = TypeVar("_Reply", bound=Reply)
@@ -36,6 +38,7 @@ async def ask(
     *,
     take: Callable[[_Reply], bool] = lambda _: True,
     is_over: Callable[[], bool] = lambda: False,
+    patience: timedelta | None = None,
 ) -> _Reply | None:
     """Send a request and wait for its reply; None if its receiver is not there or the wait is over before.
 
@@ -46,6 +49,7 @@ async def ask(
         kind: of the reply.
         take: takes the reply when it arrives; false if no honest reply is like that.
         is_over: whether a reply is of no use any more.
+        patience: how long to wait for it; None for as long as it takes.
 
     Raises:
         CancelledError: this workflow was cancelled.
@@ -53,12 +57,17 @@ async def ask(
     request = mailbox.open(mailbox.write(body, _token()), kind, take, workflow.now())
     with on_exit(lambda: mailbox.close(request, workflow.now())):
         if await _send(mailbox.outbox(address), request.envelope):
-            await workflow.wait_condition(lambda: request.reply is not None or is_over())
+            with suppress(TimeoutError):
+                await workflow.wait_condition(
+                    lambda: request.reply is not None or is_over(),
+                    timeout=patience,
+                    timeout_summary=f"reply to {body.kind}",
+                )
             raise_if_cancelled()
     return request.reply
 
 
-async def answer(mailbox: Mailbox, request: Envelope, reply: Reply) -> bool:
+async def answer(mailbox: Mailbox, request: Sender, reply: Reply) -> bool:
     """Send the reply to a request; false if the workflow that sent it has ended."""
     return await _send(mailbox.outbox(request.sender), mailbox.answer(request, reply))
 

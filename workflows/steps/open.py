@@ -15,7 +15,6 @@ from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.admission import Place
 from workflows.budget.estimates import least_workable
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import was_reset
@@ -26,6 +25,7 @@ from workflows.rules.authority import narrowed
 from workflows.state.clock import Clock
 from workflows.state.progress import Progress
 from workflows.state.session import Session
+from workflows.steps.admission import Place
 from workflows.steps.visibility import publish
 from workflows.steps.waits import start_alarm
 
@@ -189,7 +189,7 @@ async def _read_facts(request: SessionRequest) -> SessionFacts:
 
 
 async def _is_limited(request: SessionRequest) -> bool:
-    """Have the ledger of the session's tenant asked once more; whether there still is one."""
+    """Have the ledger of the session's tenant run again, should it have ended; whether there still is one."""
     try:
         opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
         return (await _facts_by_activity(opening, "ask-again")).admission is not None

@@ -48,9 +48,6 @@ class SignalName(StrEnum):
     """Signals between a supervisor and what runs below it, or its tenant's ledger."""
 
     MAILBOX = "mailbox"
-    REQUEST_ADMISSION = "request_admission"
-    ADMISSION = "receive_admission"
-    LEAVE = "leave"
     SET_LIMITS = "set_limits"
 
 

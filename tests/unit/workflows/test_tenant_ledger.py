@@ -6,9 +6,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.tenant_contracts import EntryState
+from activities.tenant_contracts import Entry
 from chargehand.contracts import TenantLimits
-from workflows.budget.tenant_ledger import Entry, TenantLedger
+from workflows.budget.tenant_ledger import TenantLedger
 
 _NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 _cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)
@@ -30,6 +30,10 @@ _steps = st.lists(
 )
 
 
+def _entry(key: str, session: str, usd: Decimal, priority: int = 3, since: datetime = _NOON) -> Entry:
+    return Entry(key=key, session=session, usd=usd, priority=priority, since=since, number=2, token=f"{0:016}")
+
+
 @given(_limits, _steps)
 def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, int, Decimal, int, int]]) -> None:
     """However sessions ask, raise their budgets and end, over several days: what was spent today plus the budgets of
@@ -42,7 +46,7 @@ def test_limits_hold_at_every_step(limits: TenantLimits, steps: list[tuple[str, 
         ledger.begin_day(now.date())
         key = str(number)
         if kind == "ask":
-            ledger.ask(Entry(key, f"session-{key}", usd, priority, now))
+            ledger.ask(_entry(key, f"session-{key}", usd, priority, now))
         elif kind == "raise":
             ledger.enlarge(key, usd)
         elif key in ledger.running:
@@ -64,7 +68,7 @@ def test_sessions_begin_by_priority_and_then_in_order() -> None:
     even when a later one would fit."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     for key, usd, priority in (("a", 9, 3), ("b", 8, 3), ("c", 1, 3), ("d", 1, 1)):
-        ledger.ask(Entry(key, key, Decimal(usd), priority, _NOON))
+        ledger.ask(_entry(key, key, Decimal(usd), priority, _NOON))
 
     order: list[str] = []
     while entry := ledger.admit(_NOON):
@@ -79,14 +83,14 @@ def test_a_session_that_cannot_begin_today_is_refused_with_what_it_may_ask_for()
     for; the next day it fits."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(usd_per_day=Decimal(5)))
     for key, usd in (("runs", "2"), ("waits", "4"), ("never", "6")):
-        ledger.ask(Entry(key, key, Decimal(usd), 3, _NOON))
+        ledger.ask(_entry(key, key, Decimal(usd), 3, _NOON))
     ledger.admit(_NOON)
 
     first = ledger.refuse()
     ledger.leave("runs", Decimal("1.505"))
     second = ledger.refuse()
     ledger.begin_day(_NOON.date() + timedelta(days=1))
-    ledger.ask(Entry("again", "again", Decimal(4), 3, _NOON))
+    ledger.ask(_entry("again", "again", Decimal(4), 3, _NOON))
 
     assert [(entry.key, "at most $5.00" in why) for entry, why in first] == [("never", True)]
     assert [(entry.key, "$3.49 is left" in why) for entry, why in second] == [("waits", True)]
@@ -100,10 +104,10 @@ def test_an_id_that_is_used_again_does_not_wait_for_its_earlier_run() -> None:
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1, usd_per_day=Decimal(10)))
     began: list[str] = []
     for key in ("first", "second"):
-        ledger.ask(Entry(key, "same", Decimal(4), 3, _NOON))
+        ledger.ask(_entry(key, "same", Decimal(4), 3, _NOON))
         began += [entry.key for entry in [ledger.admit(_NOON)] if entry]
     for key in ("third", "fourth"):
-        ledger.ask(Entry(key, "another", Decimal(2), 3, _NOON))
+        ledger.ask(_entry(key, "another", Decimal(2), 3, _NOON))
 
     assert began == ["first", "second"]
     assert (ledger.spent, ledger.reserved, list(ledger.queue)) == (Decimal(4), Decimal(4), ["fourth"])
@@ -113,12 +117,9 @@ def test_a_ledger_never_outgrows_what_its_next_run_can_be_given() -> None:
     """A flood is refused before the state is larger than one payload may be, 2 MB, with the longest ids."""
     ledger = TenantLedger(_NOON.date(), TenantLimits(sessions=1))
     kept = 0
-    while not ledger.ask(Entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"), 3, _NOON)):
+    while not ledger.ask(_entry(f"{kept:036}", f"{kept:0175}", Decimal("100.123456789"), 3, _NOON)):
         kept += 1
         assert kept < 10_000
     entry = next(iter(ledger.queue.values()))
 
-    state = EntryState(
-        key=entry.key, session=entry.session, usd=entry.usd, priority=entry.priority, since=entry.since
-    ).model_dump_json()
-    assert kept * (len(state) + 20) < 2 << 20
+    assert kept * (len(entry.model_dump_json()) + 20) < 2 << 20

@@ -1,0 +1,127 @@
+"""The place of a session in the ledger of its tenant: it waits there to begin, and gives back what it did not spend."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts.session import SessionFacts
+from activities.tenant_contracts import AdmissionTerms
+from chargehand.contracts import SessionRequest, SessionState
+from chargehand.search_attributes import CREW, STATE, TENANT, change_of
+from chargehand.wire import ErrorType
+from workflows import options
+from workflows.mailbox.contracts import Admission, AdmissionRequest, Leaving
+from workflows.mailbox.mailbox import Mailbox
+from workflows.mailbox.signals import ask, notify
+from workflows.state.progress import Progress
+
+
+class Place:
+    """What a session and its tenant's ledger tell each other. Without limits, they tell each other nothing."""
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self._terms: AdmissionTerms | None = None
+
+    def take(self, terms: AdmissionTerms | None) -> None:
+        """Know the ledger from now on, if there is one."""
+        self._terms = terms
+
+    async def wait(
+        self,
+        facts: SessionFacts,
+        written: SessionRequest,
+        progress: Progress,
+        is_limited: Callable[[], Awaitable[bool]],
+    ) -> None:
+        """Wait until the session may begin.
+
+        Args:
+            facts: those of the session.
+            written: its request.
+            progress: where its state is shown.
+            is_limited: has the ledger run again, should it have ended; returns whether the tenant still has limits.
+
+        Raises:
+            ApplicationError: `TenantLimit`: it may not.
+        """
+        _show(facts, written, progress, "queued")
+        give_up_at, pause = _give_up_at(facts), options.ASK_AGAIN
+        admission: Admission | None = None
+        while self._terms is not None and admission is None:
+            left = give_up_at - workflow.now()
+            if left <= timedelta():
+                await self.leave(Decimal(0))
+                raise _refusal(
+                    f"The session waited for other sessions of the tenant '{written.tenant}' until its time was up; "
+                    "start it again, or have the operator raise the tenant's limits."
+                )
+            usd = facts.terms.limits.budget_usd
+            request = AdmissionRequest(key=self._terms.key, usd=usd, priority=written.priority)
+            admission = await ask(self._mailbox, self._terms.ledger, request, Admission, patience=min(pause, left))
+            if admission is None and not await is_limited():
+                await self.leave(Decimal(0))
+            pause = min(2 * pause, options.MOST_ASK_AGAIN)
+        if admission is not None and admission.refusal:
+            self._terms = None
+            raise _refusal(f"The tenant '{written.tenant}' has reached its limits: {admission.refusal}.")
+        _show(facts, written, progress, "planning")
+
+    async def enlarge(self, usd: Decimal | None) -> None:
+        """Have the ledger reserve a larger budget.
+
+        Raises:
+            ApplicationError: `UpdateRefused`: it does not.
+        """
+        if self._terms is None or usd is None:
+            return
+        request = AdmissionRequest(key=self._terms.key, usd=usd, is_larger=True)
+        admission = await ask(self._mailbox, self._terms.ledger, request, Admission, patience=options.STOP_TIMEOUT)
+        problem = "the tenant's ledger does not answer; try again" if admission is None else admission.refusal
+        if problem:
+            raise ApplicationError(problem, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
+
+    async def leave(self, spent: Decimal) -> None:
+        """Tell the ledger what the session has spent, once; the rest of its budget is free."""
+        terms, self._terms = self._terms, None
+        if terms is not None:
+            # One that has ended knows nothing of this session.
+            await notify(self._mailbox, self._mailbox.outbox(terms.ledger), Leaving(key=terms.key, spent_usd=spent))
+
+
+def _give_up_at(facts: SessionFacts) -> datetime:
+    """Compute until when a session may wait: the time that the server leaves it then is enough for its own deadline."""
+    info = workflow.info()
+    if info.execution_timeout is None:
+        return datetime.max.replace(tzinfo=UTC)
+    kept = facts.terms.limits.deadline + options.QUEUE_MARGIN
+    return max(info.workflow_start_time + info.execution_timeout - kept, workflow.now() + options.QUEUE_MARGIN)
+
+
+def list_end(state: SessionState) -> None:
+    """Have the server list how a session ended that was queued and never began."""
+    listed = workflow.info().typed_search_attributes
+    if listed.get(STATE) == "queued":
+        workflow.upsert_search_attributes(change_of(listed, STATE, state))  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+
+
+def _refusal(message: str) -> ApplicationError:
+    return ApplicationError(message, type=ErrorType.TENANT_LIMIT, non_retryable=True)
+
+
+def _show(facts: SessionFacts, written: SessionRequest, progress: Progress, state: SessionState) -> None:
+    """Show a session that is not open yet in its status, in its memo and in lists."""
+    progress.enter(state)
+    workflow.upsert_memo({"state": state})
+    if facts.is_listed:
+        listed = workflow.info().typed_search_attributes
+        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+            [
+                *change_of(listed, STATE, state),
+                *change_of(listed, CREW, facts.crew.name),
+                *change_of(listed, TENANT, written.tenant),
+            ]
+        )
