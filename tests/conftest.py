@@ -47,6 +47,17 @@ settings.register_profile(
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option by which tests run as where no plug-in is installed."""
+    parser.addoption("--without-plugins", action="store_true", help="run as where no plug-in is installed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find no plug-ins, if that is wanted."""
+    if config.getoption("--without-plugins", default=False):
+        plugins.entry_points = EntryPoints().select  # pyright: ignore[reportPrivateImportUsage]  # replaced, not used
+
+
 def pytest_collection_finish() -> None:
     """Take what was imported out of the garbage collector's rounds, which last as long as many a test otherwise."""
     gc.collect()

@@ -1,7 +1,6 @@
 """The workflows that a worker runs, and how it runs them."""
 
 from collections.abc import Sequence
-from itertools import chain
 from threading import Lock
 from typing import Any, Final
 
@@ -71,8 +70,8 @@ def versioned(workflows: Sequence[type]) -> Sequence[type]:
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Build the sandbox in which workflows run."""
     shared = {*_SHARED_MODULES, *installed().in_workflows}
-    for extension in chain.from_iterable(installed().hooks.values()):
-        extension.load_function()  # here, since nothing is imported in the sandbox
+    for hook in (Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION):
+        installed().functions(hook)  # here, since nothing is imported in the sandbox
     return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 
 
@@ -102,12 +101,11 @@ class _Instance(WorkflowInstance):
     def __init__(self, sandboxed: WorkflowInstance, storing: StorageDriverStoreContext) -> None:
         self._sandboxed = sandboxed
         self._storing = storing
-        self._before = [each.load_function() for each in installed().hooks.get(Hook.WORKFLOW_ACTIVATION, ())]
         self._activating = Lock()
 
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         with self._activating:
-            for before in self._before:
+            for before in installed().functions(Hook.WORKFLOW_ACTIVATION):
                 before(act)
             return self._sandboxed.activate(act)
 

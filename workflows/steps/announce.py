@@ -6,5 +6,5 @@ from workflows.state.session import Session
 
 async def announce_end(session: Session, *, stop_reason: str = "", error: str = "") -> None:
     """Call what plug-ins do at the end of a session, in the order of their names."""
-    for extension in installed().hooks.get(Hook.SESSION_ENDED, ()):
-        await extension.load_function()(session, stop_reason, error)
+    for announce in installed().functions(Hook.SESSION_ENDED):
+        await announce(session, stop_reason, error)

@@ -82,7 +82,7 @@ class Extension:
 
     def _resolve(self) -> object:
         try:
-            return _resolved(self.target)
+            return resolve_name(self.target)
         except ChargehandError:
             raise
         except Exception as error:
@@ -116,6 +116,13 @@ class Plugins:
     """The packages whose code runs in workflows."""
     problems: list[PluginError] = field(default_factory=list[PluginError])
     """Why some could not be registered."""
+    _functions: dict[Hook, list[Callable[..., Any]]] = field(default_factory=dict[Hook, list[Callable[..., Any]]])
+
+    def functions(self, hook: Hook) -> list[Callable[..., Any]]:
+        """Return what is called at a point, in the order of the plug-ins' names; it is imported at the first call."""
+        if hook not in self._functions:
+            self._functions[hook] = [extension.load_function() for extension in self.hooks.get(hook, ())]
+        return self._functions[hook]
 
 
 @dataclass(frozen=True)
@@ -215,12 +222,6 @@ def require_usable(plugins: Plugins) -> None:
     """
     if plugins.problems:
         raise plugins.problems[0]
-
-
-@cache
-def _resolved(target: str) -> object:
-    """Import a target once: what workflows call is imported before they run."""
-    return resolve_name(target)
 
 
 def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:

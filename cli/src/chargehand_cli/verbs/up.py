@@ -25,7 +25,7 @@ async def stay_up(connection: Connection) -> None:
     """Keep the embedded server, its worker and the companions of plug-ins running until Ctrl-C."""
     await connection.open()
     async with AsyncExitStack() as stack:
-        companions = [each.load_function() for each in installed().hooks.get(Hook.BESIDE_UP, [])]
+        companions = installed().functions(Hook.BESIDE_UP)
         announced = [await stack.enter_async_context(companion(connection)) for companion in companions]
         say(connection.describe())
         for line in await resumed_lines(connection):

@@ -66,7 +66,7 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
 
 def _plugin_routes(backend: Backend, url: str) -> list[Route]:
     """Build the routes that other plug-ins serve under this address."""
-    routes = (each.load_function() for each in installed().hooks.get(Hook.CONSOLE_ROUTES, []))
+    routes = installed().functions(Hook.CONSOLE_ROUTES)
     return [route for build in routes for route in build(backend.connect, url)]
 
 
