@@ -12,7 +12,7 @@ _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. Before the
 specialists that it needs besides the agents below. Answer with JSON:
 - agents: the specialists; none if the agents below are enough, which is usual. For each:
   - name: one word in lower case, such as geologist.
-  - description: what it is good for, in a sentence, for whoever plans.
+  - description: what it is good for, in a sentence, for the planner.
   - prompt: how it works and what a good answer is, in 3 to 8 sentences: what it looks for first, what it checks, which
     mistakes are typical of such work. Nothing about this request: its instruction will say that.
   - tools: names of the tools below that it needs; often one or two. No agent may have tools that together read what

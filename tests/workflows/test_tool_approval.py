@@ -148,7 +148,7 @@ async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agen
         result = await opened.run(request)
 
     assert opened.tools["refund"].calls == []
-    assert "nobody approved it in time" in told(opened)[0]["error"]
+    assert "it was not approved in time" in told(opened)[0]["error"]
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
 
 

@@ -111,9 +111,9 @@ class Approvals:
         return self._pending[shown.id]
 
     def expire(self, pending: Pending) -> CallReply:
-        """Close a call about which nobody has decided."""
+        """Close a call that was not decided in time."""
         self._pending.pop(pending.shown.id, None)
-        return CallReply(verdict="expired", reason="nobody approved it in time")
+        return CallReply(verdict="expired", reason="it was not approved in time")
 
     def check(self, decision: CallDecision) -> Pending:
         """Find the call of a decision.

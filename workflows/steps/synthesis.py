@@ -31,7 +31,7 @@ _SPARE_TOKENS: Final = WRITER_TOKENS // 10
 _GROUP_OUTCOMES: Final = 5
 """Outcomes that `reduce` summarises together."""
 _PART: Final = (
-    "Summarise this part of the outcomes for whoever writes the report: every figure, name, date, condition and doubt "
+    "Summarise this part of the outcomes for the writer of the report: every figure, name, date, condition and doubt "
     "that the request asks for, with its citation."
 )
 

@@ -141,7 +141,7 @@ async def test_a_test_can_stand_in_for_the_person_who_approves(crews: Path, *, a
         approve=None if approved is None else lambda call: approved and call.arguments == {"order": "A-17"},
     )
 
-    expected = {True: "Refunded A-17.", False: "A person rejected this call.", None: "nobody approved it in time"}
+    expected = {True: "Refunded A-17.", False: "A person rejected this call.", None: "it was not approved in time"}
     assert expected[approved] in run.turns[-1].prompt
     assert len(run.tool_calls) == (1 if approved else 0)
 

@@ -68,7 +68,7 @@ def _show(status: "Status", call: str | None, *, as_json: bool) -> None:
         for name, value in each.arguments.items():
             put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
         if each.is_doubtful:
-            put("    made before: nobody knows whether it was applied; --approve makes it again")
+            put("    made before, and possibly applied; --approve makes it again")
         put(f"    denied at {each.open_until.astimezone():%Y-%m-%d %H:%M:%S} without a decision\n")
 
 
