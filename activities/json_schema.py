@@ -25,7 +25,8 @@ from chargehand.converter import printable
 
 MOST_STEPS: Final = 50_000
 """Keywords that are applied to values; also each 100 items of an enum, or characters of a list or an error."""
-_MOST_PROBLEMS: Final = 10
+MOST_PROBLEMS: Final = 10
+"""The most problems that a model or a person is told at once."""
 _PROBLEM_CHARACTERS: Final = 300
 _PATTERNS: Final = 500
 """The most compiled patterns that are kept."""
@@ -78,7 +79,7 @@ _STEPS: Final[ContextVar[_Steps]] = ContextVar("steps")
 
 def schema_problems(schema: JsonSchema, where: str) -> list[str]:
     """List why a schema cannot be used, each by its place in the field; nothing if it can."""
-    problems = [f"{where}{path}: {problem}" for path, problem in islice(_refused(schema, schema, ""), _MOST_PROBLEMS)]
+    problems = [f"{where}{path}: {problem}" for path, problem in islice(_refused(schema, schema, ""), MOST_PROBLEMS)]
     if problems:
         return problems
     validator = _validator_of(schema)
@@ -101,7 +102,7 @@ def value_problems(
         return [f"{where}: its schema names another dialect"]
     token = _STEPS.set(_Steps(most_steps))
     try:
-        errors = islice(validator(schema, registry=_NOTHING_ELSE).iter_errors(value), _MOST_PROBLEMS)
+        errors = islice(validator(schema, registry=_NOTHING_ELSE).iter_errors(value), MOST_PROBLEMS)
         return [_described(error, where) for error in errors]
     except (_TooMuch, RecursionError):
         return [f"{where}: {_ENDLESS}"]

@@ -23,7 +23,7 @@ from chaos.result import Result, Scale
 Experiment = Callable[[Scale, Random, Path], Awaitable[Result]]
 
 EXPERIMENTS: Final[Mapping[str, Experiment]] = {
-    "no-worker": unattended.nobody_there,
+    "unattended": unattended.no_worker_at_all,
     "killed-after-an-answer": kills.killed_after_an_answer,
     "stopped": stops.stopped,
     "senseless-messages": messages.senseless_messages,

@@ -30,7 +30,7 @@ In every experiment the following must hold, or it counts as broken:
 - **Lost: 0.** Every session ends, and in the report that it has without faults.
 - **Stuck: 0.** None still runs when the experiment's time is over.
 - **Books to the cent.** What a session knows to have spent is what the provider charged for its steps; a call whose
-  fate nobody knows is charged like its repetition and named in `possibly_billed_twice_usd`, which covers every charge
+  unknown fate is charged like its repetition and named in `possibly_billed_twice_usd`, which covers every charge
   that was made twice.
 - **The faults happened, and enough sessions succeeded**, so that an experiment cannot hold by doing nothing.
 

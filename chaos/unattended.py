@@ -51,7 +51,7 @@ async def unknown_types(scale: Scale, random: Random, folder: Path) -> Result:  
                 break
         result = harness.judge(
             "Unknown types among ordinary sessions",
-            f"{poison} workflows of a type that nobody knows on the queue of {len(beside)} sessions, each with a twin "
+            f"{poison} workflows of an unregistered type on the queue of {len(beside)} sessions, each with a twin "
             "at the same time on another queue",
             outcomes,
             began,
@@ -91,7 +91,7 @@ async def _pair(harness: Harness, name: str) -> list[Outcome]:
     return list(await asyncio.gather(harness.session(f"beside-{name}"), harness.session(f"apart-{name}", queue=_APART)))
 
 
-async def nobody_there(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+async def no_worker_at_all(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Start a session on a queue without a worker; `doctor` says so, and it goes on when one comes."""
     count = {"short": 1, "full": 5, "nightly": 20}[scale]
     began = time.monotonic()

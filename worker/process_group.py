@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, cast
 
-BAD_SETTINGS: Final = 2
-"""The exit code of a worker that cannot start because of its settings: no other process of the group could."""
+from chargehand.environment import BAD_SETTINGS
+
 _BACK_OFF_SECONDS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _WELL_AFTER_SECONDS: Final = 20.0
 """An exit after this long does not count as a consecutive failure."""

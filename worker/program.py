@@ -21,13 +21,13 @@ from temporalio.runtime import Runtime, TelemetryConfig
 
 from activities.backends import SettingsError
 from activities.crews.files import CrewError
-from chargehand.environment import describe_unknown
+from chargehand.environment import BAD_SETTINGS, describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
 from worker.composition import choose, encryption, ledgers
 from worker.logs import configure_logging, disable_core_dumps, writes_json
 from worker.process import announce_polling, converter, run
-from worker.process_group import BAD_SETTINGS, ProcessGroup
+from worker.process_group import ProcessGroup
 from worker.replay import HistoriesError
 from worker.replay import replay as replay_histories
 from worker.self_checks import explain, list_crews

@@ -1,16 +1,14 @@
 """Agents that a model has described: from the tools that the crew allows, or not at all."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from pydantic import ValidationError
 
 from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Agent, Crew
 from activities.crews.checks import Tools, crew_problems
+from activities.json_schema import MOST_PROBLEMS
 from chargehand.converter import describe_problems, printable
-
-_MOST_PROBLEMS: Final = 10
 
 
 def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tuple[list[Agent], list[str]]:
@@ -39,7 +37,7 @@ def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tup
     if not problems:
         # What the crew's own agents are was checked when it was loaded.
         problems = crew_problems(crew.model_copy(update={"agents": (*crew.agents, *agents)}), tools)
-    return agents, problems[:_MOST_PROBLEMS]
+    return agents, problems[:MOST_PROBLEMS]
 
 
 def _agent(draft: AgentDraft, able: Sequence[str]) -> Agent:

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.documents.downloads import Download, Downloads
 from activities.documents.safe_open import Beneath, locate, open_below, walk_below
+from chargehand.upload import MOST_FILES
 
 MANIFEST_FORMAT: Final = "chargehand-manifest-1"
-MOST_FILES: Final = 2_000
 _MOST_SKIPPED: Final = 200
 _ASKED_AT_ONCE: Final = 16
 _SKIPPED_DIRECTORIES: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})

@@ -6,11 +6,14 @@ A body is decoded here, piece by piece, since the clients would decompress a sma
 import ssl
 import zlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from activities.processes.stalls import note_progress
 
+LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
+"""The most that a service can have its callers wait."""
 MOST_ERROR_BYTES: Final = 64_000
 """Of the body of an answer that is not a success; the rest is not read, and the status says enough."""
 _NOT_ENCODED: Final = frozenset({"", "identity"})

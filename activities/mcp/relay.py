@@ -21,7 +21,7 @@ from typing import Final
 
 _GRACE_SECONDS: Final = 1.0
 """How long a server may take to end by itself when its input has ended; the SDK waits for two seconds."""
-_CHUNK_BYTES: Final = 1 << 16
+_PIPE_BYTES: Final = 1 << 16
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -68,7 +68,7 @@ def main(most_bytes: int, command: list[str]) -> int:
 def _copy(source: int, target: int, most_bytes: int) -> None:
     """Copy until the end, or until a line that is longer than allowed."""
     length = 0
-    while chunk := os.read(source, _CHUNK_BYTES):
+    while chunk := os.read(source, _PIPE_BYTES):
         first, *others = chunk.split(b"\n")
         if max([length + len(first), *map(len, others)]) > most_bytes:
             return

@@ -16,7 +16,7 @@ from chargehand.contracts import Capability, Source
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-_ERROR_CHARACTERS: Final = 1_500
+_SERVER_ERROR_CHARACTERS: Final = 1_500
 _TEXT_CHARACTERS: Final = OUTPUT_CAP_CHARACTERS - 500
 
 
@@ -61,13 +61,15 @@ class McpTool:
         except ValueError as error:
             return failed(str(error))
         except MCPError as error:
-            return failed(f"The server refused the call: {self._clean(error.message, _ERROR_CHARACTERS)}")
+            return failed(f"The server refused the call: {self._clean(error.message, _SERVER_ERROR_CHARACTERS)}")
         return self._answer(arguments, result)
 
     def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
         text, left_out = _text(result)
         if result.is_error:
-            return failed(self._clean(text, _ERROR_CHARACTERS) or "The tool failed, and its server does not say why.")
+            return failed(
+                self._clean(text, _SERVER_ERROR_CHARACTERS) or "The tool failed, and its server does not say why."
+            )
         quote = self._clean(text, _TEXT_CHARACTERS)
         output: dict[str, JsonValue] = {}
         if len(text) > _TEXT_CHARACTERS:

@@ -14,12 +14,10 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from activities.http.limits import describe_tls_error
+from activities.http.limits import LONGEST_RETRY_AFTER, describe_tls_error
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
-LONGEST_WAIT: Final = timedelta(hours=1)
-"""The longest `retry-after` that is honoured."""
 _SCANNED_CHARACTERS: Final = 4_000
 """Of a message, before anything searches it for keys."""
 _QUOTED_CHARACTERS: Final = 300
@@ -306,7 +304,7 @@ def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
         seconds = _seconds_until(headers.get("retry-after"))
     if seconds is None or seconds <= 0:
         return None
-    return timedelta(seconds=min(seconds, LONGEST_WAIT.total_seconds()))
+    return timedelta(seconds=min(seconds, LONGEST_RETRY_AFTER.total_seconds()))
 
 
 def _number(text: str | None) -> float | None:

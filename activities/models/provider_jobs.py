@@ -21,7 +21,7 @@ _CANCELLING_SECONDS: Final = 15.0
 _CANCELLING_POLL_SECONDS: Final = 0.5
 _LONGEST_OUTAGE_SECONDS: Final = 900.0
 """A job whose provider cannot be reached for this long counts as lost."""
-_LONGEST_ID: Final = 1_000
+_LONGEST_JOB_ID: Final = 1_000
 REQUEST_SECONDS: Final = 60.0
 """How long the provider may take to begin a job, or to report its state."""
 
@@ -49,7 +49,7 @@ class JobStore(Protocol):
 async def job_id(content: bytes) -> str:
     """Read the id of a new job. Raises `UnreadableReply` if there is none."""
     identity = within(await parse(content), "id")
-    if not isinstance(identity, str) or not 0 < len(identity) <= _LONGEST_ID:
+    if not isinstance(identity, str) or not 0 < len(identity) <= _LONGEST_JOB_ID:
         raise UnreadableReply("unexpected form of: id")
     return identity
 

@@ -8,15 +8,15 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.contracts.session import EarlierWork
 from chargehand.contracts import EarlierSession, Finding, Report, SessionRequest, Source
+from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.converter import invalid_input, printable
 from chargehand.errors import NotReachable, SessionEnded, SessionNotFound
 from chargehand.session import Session
 from chargehand.visibility import describe, is_open
 from chargehand.wire import WorkflowType
 
-_MOST_DOCUMENTS: Final = 200
 _ANSWER_CHARACTERS: Final = 12_000
-_CLAIM_CHARACTERS: Final = 600
+_EARLIER_CLAIM_CHARACTERS: Final = 600
 _QUOTE_CHARACTERS: Final = 1_200
 _FINDINGS: Final = 40
 _SOURCES: Final = 60
@@ -24,7 +24,7 @@ _THREAD: Final = 20
 """Sessions of a thread that are known in brief: the first one, and the latest."""
 _GOAL_BRIEF: Final = 300
 _ANSWER_BRIEF: Final = 500
-_PROBLEM_CHARACTERS: Final = 300
+_SESSION_CHARACTERS: Final = 300
 
 
 async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierWork | None:
@@ -36,7 +36,7 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
     if request.follows is None:
         return None
     earlier = Session(client, request.follows)
-    name = printable(request.follows, _PROBLEM_CHARACTERS)
+    name = printable(request.follows, _SESSION_CHARACTERS)
     try:
         asked = await _request_of(client, earlier, request.tenant)
         report = await earlier.result()
@@ -49,11 +49,11 @@ async def read_earlier_work(client: Client, request: SessionRequest) -> EarlierW
         ) from error
     except SessionEnded as error:
         raise _refusal(
-            f"session '{name}' has no report to follow: {printable(str(error), _PROBLEM_CHARACTERS)}"
+            f"session '{name}' has no report to follow: {printable(str(error), _SESSION_CHARACTERS)}"
         ) from error
     added = tuple(each for each in documents if each not in request.documents)
-    if (total := len(request.documents) + len(added)) > _MOST_DOCUMENTS:
-        limit = f"there are {total}; at most {_MOST_DOCUMENTS} are allowed"
+    if (total := len(request.documents) + len(added)) > MOST_DOCUMENTS:
+        limit = f"there are {total}; at most {MOST_DOCUMENTS} are allowed"
         problem = f"documents: with those of session '{name}' {limit}; name fewer, or set earlier_documents to false"
         raise invalid_input("SessionRequest", [problem])
     return _known_of(report, asked.goal, added)
@@ -73,7 +73,7 @@ async def _request_of(client: Client, earlier: Session, tenant: str) -> SessionR
     if asked.tenant != tenant:
         raise SessionNotFound(earlier.id)
     if is_open(found):
-        name = printable(earlier.id, _PROBLEM_CHARACTERS)
+        name = printable(earlier.id, _SESSION_CHARACTERS)
         raise _refusal(
             f"session '{name}' is still running: wait for its report (`chargehand watch {name}`), or have it written "
             f"now (`chargehand finish {name}`)"
@@ -90,7 +90,7 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
     refs = {source.ref for source in sources}
     findings = [
         Finding(
-            claim=claim.text[:_CLAIM_CHARACTERS],
+            claim=claim.text[:_EARLIER_CLAIM_CHARACTERS],
             sources=claim.sources,
             confidence=report.confidence,
             quote=claim.quote if len(claim.quote) <= _QUOTE_CHARACTERS else "",

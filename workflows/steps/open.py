@@ -1,7 +1,6 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
 from decimal import ROUND_UP, Decimal
-from typing import Final
 
 from pydantic import ValidationError
 from temporalio import workflow
@@ -10,6 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.opening.activity import SessionActivities
 from activities.tenant_contracts import LEDGER_PREFIX
+from chargehand.arguments import LONGEST_SESSION_ID
 from chargehand.contracts import Delegation, SessionRequest
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
@@ -28,9 +28,6 @@ from workflows.state.session import Session
 from workflows.steps.admission import Place
 from workflows.steps.visibility import publish
 from workflows.steps.waits import start_alarm
-
-_LONGEST_ID: Final = 175
-"""Characters. A child's id is at most 80 longer, and databases keep ids of 255 characters."""
 
 
 async def open_session(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
@@ -154,8 +151,9 @@ def _check(request: SupervisorRequest) -> None:
     if info.workflow_id.startswith(LEDGER_PREFIX):
         raise invalid_input("id", [f"workflow id: '{LEDGER_PREFIX}…' is kept for ledgers; use another id"])
     length = len(info.workflow_id)
-    if request.delegation is None and length > _LONGEST_ID:
-        problem = f"has {length} characters; start it with {_LONGEST_ID} at most, since its subtasks' ids begin with it"
+    if request.delegation is None and length > LONGEST_SESSION_ID:
+        most = f"start it with {LONGEST_SESSION_ID} at most, since its subtasks' ids begin with it"
+        problem = f"has {length} characters; {most}"
         raise invalid_input("id", [f"workflow id: {problem}"])
 
 

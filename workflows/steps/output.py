@@ -18,7 +18,7 @@ from workflows.steps.writer import Material
 
 _ATTEMPTS: Final = 3
 """The first output, and two more after its errors were named."""
-_MOST_PROBLEMS: Final = 20
+_MOST_DATA_PROBLEMS: Final = 20
 _PROBLEM_CHARACTERS: Final = 500
 
 
@@ -80,4 +80,4 @@ def _payable(session: Session, task: OutputTask) -> OutputTask:
 
 
 def _problems(problems: Sequence[str]) -> tuple[str, ...]:
-    return tuple(problem[:_PROBLEM_CHARACTERS] for problem in problems[:_MOST_PROBLEMS])
+    return tuple(problem[:_PROBLEM_CHARACTERS] for problem in problems[:_MOST_DATA_PROBLEMS])

@@ -28,6 +28,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.http.limits import LONGEST_RETRY_AFTER
 from activities.processes.stalls import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows
@@ -71,7 +72,6 @@ _FAULTS: Final = (
     json.JSONDecodeError,
 )
 """Everything that the SDK raises for faults of the service; its exceptions have no common base class."""
-_LONGEST_WAIT: Final = timedelta(hours=1)
 
 
 class _TooMuchOutputError(Exception):
@@ -365,6 +365,10 @@ def _asked_wait(fault: Exception) -> timedelta | None:
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
             headers = httpx.Headers(getattr(answer, "headers", None))
             asked = headers.get("retry-after", "")
-            return min(timedelta(seconds=int(asked)), _LONGEST_WAIT) if asked.isdecimal() and len(asked) < 9 else None
+            return (
+                min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
+                if asked.isdecimal() and len(asked) < 9
+                else None
+            )
         trace = trace.tb_next
     return None

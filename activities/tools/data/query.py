@@ -19,6 +19,7 @@ from activities.contracts.tool import (
 from activities.documents.catalog import Table
 from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
+from activities.tools.data.query_process import LONGEST_CELL
 from chargehand.contracts import Source
 
 _MOST_ROWS: Final = 50
@@ -26,7 +27,6 @@ _LONGEST_STATEMENT: Final = 10_000
 _LONGEST_ERROR: Final = 600
 _LONGEST_SCHEMA: Final = 1_500
 _TOO_MUCH_MEMORY: Final = "The query needs more memory than it may use: select less, or filter before joining."
-_LONGEST_CELL: Final = 500
 _LONGEST_ROWS: Final = OUTPUT_CAP_CHARACTERS - 1_000
 _MOST_PROGRAM_ROWS: Final = 10_000
 _LONGEST_PROGRAM_CELL: Final = 100_000
@@ -123,7 +123,7 @@ async def _ask(
     question: dict[str, Any] = {
         "database": str(library.database),
         "sql": sql,
-        "longest_cell": _LONGEST_CELL,
+        "longest_cell": LONGEST_CELL,
         "processor_seconds": int(timeout_seconds * 2) + 1,
         **more,
     }

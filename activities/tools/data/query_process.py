@@ -21,7 +21,8 @@ from activities.tools.data.similar_values import similar_values
 
 _MEMORY_BYTES: Final = 1 << 30
 _COUNTED_ROWS: Final = 1_000_000
-_LONGEST_CELL: Final = 500
+LONGEST_CELL: Final = 500
+"""Characters of a cell that a model is given."""
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -96,7 +97,7 @@ def _says_nothing(rows: list[tuple[object, ...]]) -> bool:
     return not rows or (len(rows) == 1 and all(cell is None or cell == 0 for cell in rows[0]))
 
 
-def json_value(cell: object, longest: int = _LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
+def json_value(cell: object, longest: int = LONGEST_CELL) -> Any:  # noqa: PLR0911 - a table of types
     """Write a cell as JSON can hold it."""
     match cell:
         case None | bool() | int():

@@ -14,7 +14,7 @@ from activities.documents.parsing import Job, parse_in_child
 from activities.http.page import Fetched, FetchError, Page
 from activities.tools.pages.window import LONGEST_TEXT, clean
 
-_LONGEST_TITLE: Final = 200
+_LONGEST_PAGE_TITLE: Final = 200
 
 
 class PageDocuments:
@@ -72,6 +72,6 @@ def _pieces(result: Result) -> Iterator[str]:
 def _title(url: str, result: Result) -> str:
     """Take a document's first heading, but the file name of a workbook, whose headings are its sheets."""
     if result.headings and result.unit in {"page", "paragraph"}:
-        return result.headings[0][:_LONGEST_TITLE]
+        return result.headings[0][:_LONGEST_PAGE_TITLE]
     parts = urlsplit(url)
-    return (unquote(PurePosixPath(parts.path).name) or parts.netloc)[:_LONGEST_TITLE]
+    return (unquote(PurePosixPath(parts.path).name) or parts.netloc)[:_LONGEST_PAGE_TITLE]

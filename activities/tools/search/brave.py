@@ -12,7 +12,7 @@ from activities.tools.search.protocol import SearchHit, SearchResults
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
 
-_MOST_RESULTS: Final = 20
+_BRAVE_RESULTS: Final = 20
 """Brave's own maximum."""
 _MOST_WORDS: Final = 50
 """Brave refuses longer queries."""
@@ -44,7 +44,7 @@ class BraveSearch:
         query = " ".join(query.split()[:_MOST_WORDS])[:QUERY_CHARACTERS]
         parameters = {
             "q": query,
-            "count": str(max(1, min(limit, _MOST_RESULTS))),
+            "count": str(max(1, min(limit, _BRAVE_RESULTS))),
             "result_filter": "web",
             "text_decorations": "false",
         }

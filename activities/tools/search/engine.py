@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from temporalio.exceptions import ApplicationError
 
 from activities.documents.words import content_words, words
-from activities.http.limits import BodyRefused, describe_tls_error, limit_client
+from activities.http.limits import LONGEST_RETRY_AFTER, BodyRefused, describe_tls_error, limit_client
 from activities.tools.search.protocol import SearchHit
 from chargehand.wire import ErrorType
 
@@ -23,7 +23,6 @@ QUERY_CHARACTERS: Final = 400
 """Longer queries are cut: Tavily refuses them, and other engines ignore the rest."""
 _TIMEOUT: Final = timedelta(seconds=30)
 _LONGEST_ANSWER_BYTES: Final = 4_000_000
-_LONGEST_WAIT: Final = timedelta(hours=1)
 _LONGEST_DATE: Final = 100
 _MONTH: Final = re.compile(r"[12]\d{3}(-(0[1-9]|1[0-2]))?")
 _MAIL_DATE: Final = re.compile(r"([A-Z][a-z]{2}, )?\d{1,2} [A-Z][a-z]{2} \d{4}\b.*")
@@ -152,4 +151,4 @@ def _wait(retry_after: str) -> timedelta | None:
             wait = parsedate_to_datetime(retry_after).astimezone(UTC) - datetime.now(UTC)
         except ValueError:
             return None
-    return max(timedelta(0), min(wait, _LONGEST_WAIT))
+    return max(timedelta(0), min(wait, LONGEST_RETRY_AFTER))

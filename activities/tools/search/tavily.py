@@ -11,7 +11,7 @@ from activities.tools.search.protocol import SearchHit, SearchResults
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
 
-_MOST_RESULTS: Final = 20
+_TAVILY_RESULTS: Final = 20
 """Tavily's own maximum."""
 _REFUSALS: Final = {
     401: "Tavily does not accept the API key; check TAVILY_API_KEY",
@@ -48,7 +48,7 @@ class TavilySearch:
         query = query[:QUERY_CHARACTERS]
         client = await self.warm_up()
         try:
-            answer = await client.search(query, search_depth="basic", max_results=max(1, min(limit, _MOST_RESULTS)))
+            answer = await client.search(query, search_depth="basic", max_results=max(1, min(limit, _TAVILY_RESULTS)))
             hits = _Answer.model_validate(answer).results[:limit]
         except (ValueError, AttributeError) as error:  # the SDK assumes that the answer is a JSON object
             raise self._engine.invalid_answer() from error

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from chargehand import NotReachable
+from chargehand.environment import BAD_SETTINGS
 from chargehand.payloads.settings import protection_from
-from chargehand_cli.embedded import BAD_SETTINGS, Departure, EmbeddedServer, ServerNote, last_lines
+from chargehand_cli.embedded import Departure, EmbeddedServer, ServerNote, last_lines
 from chargehand_cli.location import Location, LocationOptions, find_own_location
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from urllib.parse import unquote
 from chargehand import Artifact, ChargehandError, Report, Source
 from chargehand.download import read_artifact
 from chargehand.payloads.encryption import Encryption
+from chargehand.upload import MOST_FILES
 
 MOST_PICTURES: Final = 20
 MOST_PICTURE_BYTES: Final = 2_000_000
 MOST_BYTES_OF_ALL_PICTURES: Final = 8_000_000
 _MOST_DOCUMENTS: Final = 50
 _MOST_DOCUMENT_BYTES: Final = 5_000_000
-_MOST_FILES: Final = 2_000
 _MOST_QUOTED_CHARACTERS: Final = 4_000
 _CONTEXT_LINES: Final = 8
 _CONTEXT_CHARACTERS: Final = 600
@@ -120,7 +120,7 @@ def _uploaded_files(documents: Iterable[str], read: ReadArtifact) -> dict[str, t
             continue
         listed = _manifest(uri, read) if name.endswith("/") else [(unquote(name), f"artifact:{digest}", 0)]
         for file, place, size in listed:
-            if file in files or len(files) >= _MOST_FILES:
+            if file in files or len(files) >= MOST_FILES:
                 twice.add(file)
             else:
                 files[file] = (place, size)

@@ -9,8 +9,8 @@ from chargehand.errors import InvalidInput
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_LONGEST_ID: Final = 175
-"""Characters; the ids of subtasks begin with their session's, and databases keep 255."""
+LONGEST_SESSION_ID: Final = 175
+"""Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
 
 
 def contract(kind: type[_Model], **fields: object) -> _Model:
@@ -32,8 +32,9 @@ def valid_id(text: str) -> str:
     Raises:
         InvalidInput: it is empty, too long or has characters that cannot be shown.
     """
-    if not text.strip() or not text.isprintable() or len(text) > _LONGEST_ID:
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
         raise InvalidInput(
-            f"session_id: {printable(text, 40)!r} cannot be used; give 1 to {_LONGEST_ID} characters that can be shown"
+            f"session_id: {printable(text, 40)!r} cannot be used; "
+            f"give 1 to {LONGEST_SESSION_ID} characters that can be shown"
         )
     return text

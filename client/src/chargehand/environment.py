@@ -7,6 +7,8 @@ from typing import Final
 from chargehand.plugins import SETTING, installed
 
 PREFIX: Final = "CHARGEHAND_"
+BAD_SETTINGS: Final = 2
+"""The exit code of a worker that cannot start because of its settings."""
 _OF_WORKERS: Final = """
     ANSWER_TOKENS ARTIFACTS BUILD_ID CALLER_KEY CEILINGS CODE CODE_INTERNET CODE_PACKAGES CONTEXT_WINDOW CREWS
     DEPLOYMENT DOCUMENT_ROOTS ENCRYPTION_ACCEPT_PLAIN ENCRYPTION_KEYS ENCRYPTION_KEY_ID FALLBACK_MODELS

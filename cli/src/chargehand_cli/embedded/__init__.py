@@ -1,6 +1,7 @@
 """The embedded Temporal server: one per state directory, shared by its users, shut down when the last one leaves."""
 
-from chargehand_cli.embedded.state import BAD_SETTINGS, ServerNote, StateDirectory, WorkerCommand, last_lines
+from chargehand.environment import BAD_SETTINGS
+from chargehand_cli.embedded.state import ServerNote, StateDirectory, WorkerCommand, last_lines
 from chargehand_cli.embedded.user import (
     Departure,
     EmbeddedServer,

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from chargehand.environment import BAD_SETTINGS
 from chargehand_cli.embedded.server import ServerFailed, ServerProcess, end_process, spawn, start_server
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
-    BAD_SETTINGS,
     COULD_NOT_START,
     FileLock,
     Order,

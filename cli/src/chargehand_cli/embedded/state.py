@@ -13,8 +13,6 @@ from chargehand.local_server import NOTE, NOTE_LOCK
 ALREADY_KEPT: Final = 75
 """Exit code of a keeper that found another one running."""
 COULD_NOT_START: Final = 1
-BAD_SETTINGS: Final = 2
-"""Exit code of a worker whose settings are invalid."""
 TAPE_SETTINGS: Final = ("CHARGEHAND_TAPE_RECORD", "CHARGEHAND_TAPE_REPLAY")
 
 

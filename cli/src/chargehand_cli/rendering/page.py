@@ -40,7 +40,7 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "unchecked": "state-failure",
 }
 _NOTHING: Final = Enclosures()
-_LONGEST_NAME: Final = 100
+_LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
 _SMALL_PLAN: Final = 12
 """Subtasks of a plan that is drawn whole."""
@@ -143,7 +143,7 @@ def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _Shown
     words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
     return _ShownSource(
-        name=one_safe_line(source.ref, _LONGEST_NAME),
+        name=one_safe_line(source.ref, _LONGEST_SOURCE_NAME),
         title="" if source.ref.partition("#")[0] == about else about,
         more=more,
         link=text_fragment(url, (quotes or [source.quote])[0]) if is_web_address(url) else "",

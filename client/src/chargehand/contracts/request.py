@@ -124,6 +124,9 @@ UpToAWeek = Annotated[
 ]
 """A positive duration of at most seven days."""
 
+MOST_DOCUMENTS: Final = 200
+"""Addresses that a session may read, with those of the sessions that it follows."""
+
 
 class Tier(StrEnum):
     """How capable a model has to be; the operator's settings map each tier to a model."""
@@ -235,7 +238,7 @@ class SessionRequest(TypedByPeople):
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     crew: Name = "research"
     """Name of the crew that does the work."""
-    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=200), NullIsEmpty] = ()
+    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS), NullIsEmpty] = ()
     """Documents and folders that the agents may read (200 at most; a folder counts once)."""
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and

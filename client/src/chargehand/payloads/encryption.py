@@ -22,6 +22,8 @@ from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, Seal
 PAYLOAD: Final = "payload"
 ARTIFACT: Final = "artifact"
 
+MOST_UNPACKED_BYTES: Final = 256 << 20
+"""What stored or sealed content may come to when it is unpacked."""
 _MAGIC: Final = b"CHS1"
 _PLAIN: Final = 0
 _COMPRESSED: Final = 1
@@ -30,8 +32,6 @@ _TAG_BYTES: Final = 16
 _KEY_BYTES: Final = 32
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _COMPRESS_FROM_BYTES: Final = 1_024
-_MOST_BYTES: Final = 256 << 20
-"""What sealed content may come to when it is unpacked."""
 _ENOUGH_FOR_A_THREAD: Final = 256 << 10
 
 
@@ -183,9 +183,9 @@ def _key_id(sealed: bytes) -> tuple[str, int]:
 def _unpacked(body: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     try:
-        content = unpacking.decompress(body, _MOST_BYTES)
+        content = unpacking.decompress(body, MOST_UNPACKED_BYTES)
     except zlib.error:
         raise SealBroken("it cannot be unpacked") from None
     if not unpacking.eof:
-        raise SealBroken(f"unpacked it is more than {_MOST_BYTES} bytes, or it is cut short")
+        raise SealBroken(f"unpacked it is more than {MOST_UNPACKED_BYTES} bytes, or it is cut short")
     return content

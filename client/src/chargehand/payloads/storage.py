@@ -31,6 +31,7 @@ from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
 from chargehand.buckets import open_bucket
 from chargehand.errors import BucketError
 from chargehand.payloads.codec import ENCRYPTED
+from chargehand.payloads.encryption import MOST_UNPACKED_BYTES
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
 THRESHOLD_BYTES: Final = 32 << 10
@@ -41,7 +42,6 @@ READ_BY_CLIENTS: Final = StorageDriverStoreContext(target=StorageDriverWorkflowI
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _PLAIN: Final = b"\0"
 _COMPRESSED: Final = b"\1"
-_MOST_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _unpacked(body: bytes) -> bytes | None:
         return None
     unpacking = zlib.decompressobj()
     try:
-        content = unpacking.decompress(body[1:], _MOST_BYTES)
+        content = unpacking.decompress(body[1:], MOST_UNPACKED_BYTES)
     except zlib.error:
         return None
     return content if unpacking.eof else None

@@ -50,8 +50,9 @@ class ConsoleSettings:
             raise UnusableConsole("--certificate and --private-key belong together.")
         if not is_loopback(self.host) and not self.certificate:
             raise UnusableConsole(
-                f"Anyone who can read the traffic gets the token, so listening on {self.host} requires TLS: --certificate and "
-                "--private-key. Without them the console only listens on 127.0.0.1, where a proxy can reach it."
+                f"Anyone who can read the traffic gets the token, so listening on {self.host} requires TLS: "
+                "--certificate and --private-key. Without them the console only listens on 127.0.0.1, where a proxy "
+                "can reach it."
             )
         if not is_loopback(self.host) and not self.public_url:
             raise UnusableConsole(

@@ -23,6 +23,7 @@ from chargehand import (
 )
 from chargehand.arguments import contract
 from chargehand.contracts import PlanChange
+from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.converter import describe_problems, join_problems
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
@@ -54,7 +55,6 @@ Reason = Annotated[str, Field(max_length=2_000)]
 _MOST_CHARACTERS: Final = 100_000
 """Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
 _MOST_IMAGE_BYTES: Final = 1_000_000
-_MOST_DOCUMENTS: Final = 200
 
 
 class SessionTools:
@@ -73,7 +73,7 @@ class SessionTools:
         *,
         documents: Annotated[
             tuple[str, ...],
-            Field(description="Files and folders that the agents may read.", max_length=_MOST_DOCUMENTS),
+            Field(description="Files and folders that the agents may read.", max_length=MOST_DOCUMENTS),
         ] = (),
         crew: Annotated[str | None, Field(description="Crew that does the work; `research` if left out.")] = None,
         max_turns: Annotated[int | None, Field(description="Model calls in all; 20 if left out.")] = None,

@@ -156,7 +156,7 @@ async def run_workflow(
         before_waiting: is called before the clock goes on; says whether it has sent anything.
 
     Raises:
-        Stuck: it waits for a message that nobody sends.
+        Stuck: it waits for a message that is never sent.
     """
     running = RunningActivities({each.__name__: each for each in activities})
     server = Server(running)
@@ -169,7 +169,7 @@ async def run_workflow(
             if running.tasks:
                 await _resolve_first(server, running)
             elif root.is_open and not await asyncio.to_thread(lambda: before_waiting(server) or server.step()):
-                raise Stuck(f"the session '{workflow_id}' waits for a message that nobody sends")
+                raise Stuck(f"the session '{workflow_id}' waits for a message that is never sent")
     finally:
         server.close()
         for task in running.tasks:
