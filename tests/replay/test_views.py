@@ -64,8 +64,8 @@ class Recorded:
         going: dict[int, AsyncIterator[bool]] = {}
         history = self._histories[projection.scope.draft.id]
         for number, event in enumerate(history, start=2):
-            going.pop(_ended(event), None)
-            async for _ in below.pop(_ended(event), _nothing()):
+            going.pop(_child_ended_by(event), None)
+            async for _ in below.pop(_child_ended_by(event), _nothing()):
                 yield True
             change = await projection.read(event)
             outputs = (projection.settle(), *change.outputs)
@@ -88,7 +88,7 @@ async def _nothing() -> AsyncIterator[bool]:
         yield nothing
 
 
-def _ended(event: HistoryEvent) -> int:
+def _child_ended_by(event: HistoryEvent) -> int:
     """Return the number of the child that has ended with an event, 0 if none has."""
     kind = event.WhichOneof("attributes") or ""
     is_end = kind.startswith("child_workflow_execution_") and "_started_" not in kind
@@ -104,7 +104,7 @@ def recorded_sessions(file: Path) -> list[Recorded]:
     return [Recorded(id_, histories) for id_ in histories if "/" not in id_]
 
 
-def told(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> dict[tuple[str, str], tuple[str, ...]]:
+def calls_in(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> dict[tuple[str, str], tuple[str, ...]]:
     """The latest word of events on each turn or tool call."""
     latest: dict[tuple[str, str], tuple[str, ...]] = {}
     for each in events:
@@ -115,7 +115,7 @@ def told(events: list[Event], kind: type[TurnEvent] | type[ToolEvent]) -> dict[t
     return latest
 
 
-def traced(trace: Trace, paths: Mapping[str, str], kind: str) -> dict[tuple[str, str], tuple[str, ...]]:
+def calls_of(trace: Trace, paths: Mapping[str, str], kind: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """The word of a trace on each turn or tool call."""
     return {
         (paths[step.parent or ""], step.id.rpartition("#")[2]): (
@@ -128,13 +128,13 @@ def traced(trace: Trace, paths: Mapping[str, str], kind: str) -> dict[tuple[str,
     }
 
 
-def subtasks_told(events: list[Event]) -> dict[str, SubtaskEvent]:
+def attempts_in(events: list[Event]) -> dict[str, SubtaskEvent]:
     """The latest event of each attempt at a subtask, by its workflow."""
     attempts = (each for each in events if isinstance(each, SubtaskEvent) and each.reason != "duplicate")
     return {each.workflow_id: each for each in attempts if each.workflow_id}
 
 
-def records_told(events: list[Event]) -> dict[str, tuple[str, str, int]]:
+def records_in(events: list[Event]) -> dict[str, tuple[str, str, int]]:
     """State, reason and attempts of each subtask of the plan, as the events say."""
     planned = next((each.subtasks for each in reversed(events) if isinstance(each, PlanEvent) and not each.subtask), ())
     records: dict[str, tuple[str, str, int]] = {each.id: ("waiting", "", 0) for each in planned}
@@ -146,7 +146,7 @@ def records_told(events: list[Event]) -> dict[str, tuple[str, str, int]]:
     return records
 
 
-def state_told(events: list[Event]) -> str:
+def state_in(events: list[Event]) -> str:
     """The session's state, as the events say."""
     return next(each.state for each in reversed(events) if isinstance(each, StateEvent) and not each.subtask)
 
@@ -163,7 +163,7 @@ def open_requests(events: list[Event]) -> tuple[set[str], set[str]]:
     return {id_ for id_, is_open in questions.items() if is_open}, {id_ for id_, is_open in calls.items() if is_open}
 
 
-def drawn(status: Status) -> str:
+def tree_text(status: Status) -> str:
     """The live tree of a status."""
     output = StringIO()
     at = status.started_at
@@ -176,24 +176,24 @@ def drawn(status: Status) -> str:
 def check(session: Recorded) -> None:
     """Compare what all views say of what was read of a session."""
     events, trace, status = session.events, trace_of(session.root), status_of(session.root)
-    subtasks = subtasks_told(events)
+    subtasks = attempts_in(events)
     paths = {trace.session: ""} | {id_: each.subtask for id_, each in subtasks.items()}
 
     spent = sum((each.usage for each in events if isinstance(each, SpendEvent)), Usage())
     assert sum((step.usage for step in trace.steps), Usage()).model_copy(update={"tool_calls": 0}) == spent
     assert (status.turns, status.spent_usd) == (spent.turns, spent.cost_usd)
-    assert told(events, TurnEvent) == traced(trace, paths, "turn")
-    assert told(events, ToolEvent) == traced(trace, paths, "tool")
+    assert calls_in(events, TurnEvent) == calls_of(trace, paths, "turn")
+    assert calls_in(events, ToolEvent) == calls_of(trace, paths, "tool")
     is_running = {step.id: step.state == "running" for step in trace.steps if step.kind in {"session", "subtask"}}
     assert is_running.pop(trace.session) == (not any(isinstance(each, EndEvent) for each in events))
     assert is_running == {id_: each.state == "running" for id_, each in subtasks.items()}
     if any(isinstance(each, StateEvent) for each in events):
-        assert status.state == state_told(events)
-    assert {each.id: (each.state, each.reason, each.attempts) for each in status.subtasks} == records_told(events)
+        assert status.state == state_in(events)
+    assert {each.id: (each.state, each.reason, each.attempts) for each in status.subtasks} == records_in(events)
     requests = {each.subtask for each in status.questions}, {each.id for each in status.calls}
     assert requests == open_requests(events)
     if status.started_at:
-        tree = drawn(status)
+        tree = tree_text(status)
         assert f" {spent.turns} of 99 turns · " in tree
         assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
 
@@ -208,22 +208,22 @@ async def test_views_agree_after_every_event(file: Path) -> None:
 
         spent = session.root.spent
         if isinstance(session.root.result, SessionResult):
-            assert (spent.turns, spent.cost_usd) == _paid(session.root.result.usage)
+            assert (spent.turns, spent.cost_usd) == _cost(session.root.result.usage)
         for path, attempts in _attempts(session.events).items():
             below = [each for each in session.events if f"{each.subtask}/".startswith(f"{path}/")]
-            told = sum((each.usage for each in below if isinstance(each, SpendEvent)), Usage())
-            assert _paid(told) == _paid(attempts)
+            spent_below = sum((each.usage for each in below if isinstance(each, SpendEvent)), Usage())
+            assert _cost(spent_below) == _cost(attempts)
         assert _span_dollars(trace_of(session.root)) == pytest.approx(float(spent.cost_usd))
 
 
-def _paid(usage: Usage) -> tuple[int, Decimal]:
+def _cost(usage: Usage) -> tuple[int, Decimal]:
     return usage.turns, usage.cost_usd
 
 
 def _attempts(events: list[Event]) -> dict[str, Usage]:
     """Add up what the outcomes of each subtask say that it cost."""
     cost: dict[str, Usage] = {}
-    for each in subtasks_told(events).values():
+    for each in attempts_in(events).values():
         cost[each.subtask] = cost.get(each.subtask, Usage()) + each.usage
     return cost
 

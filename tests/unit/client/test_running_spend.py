@@ -60,36 +60,36 @@ class Server:
 
 async def ask(server: Server, answers: Sequence[Status]) -> tuple[Status, list[str]]:
     """Ask for a status that is answered so; returns it with how it was asked."""
-    given, asked = iter(answers), list[str]()
+    remaining, calls = iter(answers), list[str]()
 
     async def first() -> Status:
-        asked.append("first")
-        return next(given)
+        calls.append("first")
+        return next(remaining)
 
     async def again() -> Status:
-        asked.append("again")
-        return next(given)
+        calls.append("again")
+        return next(remaining)
 
-    return await with_running(cast("Client", cast("Any", server)), "s", first, again), asked
+    return await with_running(cast("Client", cast("Any", server)), "s", first, again), calls
 
 
 async def test_what_a_running_child_has_spent_is_added() -> None:
     """Its turns and dollars count, and are no longer reserved."""
     server = Server([True, True])
 
-    status, asked = await ask(server, [UNSETTLED])
+    status, calls = await ask(server, [UNSETTLED])
 
     assert (status.turns, status.spent_usd, status.reserved_usd) == (2, Decimal("0.35"), Decimal("0.75"))
-    assert (asked, server.read) == (["first"], [f"{CHILD} r"])
+    assert (calls, server.read) == (["first"], [f"{CHILD} r"])
 
 
 async def test_a_child_that_ends_meanwhile_counts_once() -> None:
     """Whether the answer counts it is not known, so the session is asked again, without sending an update twice."""
     server = Server([True, False, False])
 
-    status, asked = await ask(server, [UNSETTLED, SETTLED])
+    status, calls = await ask(server, [UNSETTLED, SETTLED])
 
-    assert (status, asked, server.read) == (SETTLED, ["first", "again"], [])
+    assert (status, calls, server.read) == (SETTLED, ["first", "again"], [])
 
 
 async def test_without_children_the_answer_stands() -> None:

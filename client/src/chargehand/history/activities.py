@@ -11,7 +11,8 @@ from temporalio.api.history.v1 import HistoryEvent
 from chargehand.contracts import Event, SpendEvent, ToolEvent, TurnEvent, Usage
 from chargehand.contracts.calls import call_title
 from chargehand.history.records import ReportText, ToolRequest, ToolResult, Turn
-from chargehand.history.steps import SUPERVISOR, Draft, Scope, Written, end_state, kind_of
+from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of
+from chargehand.spans import SUPERVISOR
 from chargehand.wire import ErrorType
 
 Outputs = list[Event | Written]
@@ -73,7 +74,7 @@ class Activities:
             draft.tool = name.partition(": ")[0]
             if self.scope.has_contents:
                 request = await self.scope.decoder.read(attributes.input.payloads, ToolRequest)
-                draft.arguments = self.scope.recorded(request.call.arguments if request else None, event)
+                draft.arguments = self.scope.keep(request.call.arguments if request else None, event)
             return [self._tool_event(draft, "started", at)]
         if draft.kind != "turn":
             return []
@@ -85,18 +86,18 @@ class Activities:
         return [*entered, self._turn_event(draft, "started", at)]
 
     def _turn_event(self, draft: Draft, state: Any, at: datetime) -> TurnEvent:
-        about = {**_ended(draft), "agent": _agent(draft), "purpose": draft.purpose, "model": draft.model}
+        about = {**_attempt(draft), "agent": _agent(draft), "purpose": draft.purpose, "model": draft.model}
         return TurnEvent(turn=draft.activity_id, state=state, **about, **self.scope.about(at))
 
     def _tool_event(self, draft: Draft, state: Any, at: datetime, *, ok: bool = True) -> ToolEvent:
-        about = {**_ended(draft), "tool": draft.tool, "title": draft.name, "ok": ok}
+        about = {**_attempt(draft), "tool": draft.tool, "title": draft.name, "ok": ok}
         return ToolEvent(call=draft.activity_id, state=state, **about, **self.scope.about(at))
 
     async def _end_tool(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
         result = await self.scope.decoder.read(payloads, ToolResult)
         if draft.state == "completed":
             draft.usage = Usage(tool_calls=1)
-            draft.result = self.scope.recorded(result.whole if result else None, event)
+            draft.result = self.scope.keep(result.whole if result else None, event)
         return [self._tool_event(draft, draft.state, at, ok=result is None or result.ok)]
 
     async def _end_turn(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
@@ -110,7 +111,7 @@ class Activities:
             outputs.append(SpendEvent(**about, **self.scope.about(at)))
         if turn.model:
             draft.name = f"{draft.name} ({turn.model})"
-        outputs += self._used(draft, turn, event, at)
+        outputs += self._add_used(draft, turn, event, at)
         if draft.purpose == _WRITING and not self.scope.subtask and turn.stop == "answer":
             outputs.append(Written(at, ReportText.model_validate(turn.answer or {}).answer))
         return outputs
@@ -123,17 +124,17 @@ class Activities:
             self._turns.add(name)
         return usage.model_copy(update={"turns": int(is_counted)})
 
-    def _used(self, asked_by: Draft, turn: Turn, event: HistoryEvent, at: datetime) -> Outputs:
+    def _add_used(self, turn_step: Draft, turn: Turn, event: HistoryEvent, at: datetime) -> Outputs:
         """Add the tools that were used before a turn ended."""
         outputs: Outputs = []
         for used in turn.used:
             call = turn.tool_calls[used.position]
-            id_ = f"{asked_by.activity_id}/{used.position + 1}.{call.tool}"
+            id_ = f"{turn_step.activity_id}/{used.position + 1}.{call.tool}"
             draft = self.scope.add(id_, "tool", call_title(call.tool, call.arguments))
-            draft.tool, draft.state, draft.worker = call.tool, "completed", asked_by.worker
+            draft.tool, draft.state, draft.worker = call.tool, "completed", turn_step.worker
             draft.started_at, draft.ended_at, draft.usage = used.began_at, used.ended_at, Usage(tool_calls=1)
-            draft.arguments = self.scope.recorded(call.arguments, event)
-            draft.result = self.scope.recorded(used.result.whole, event)
+            draft.arguments = self.scope.keep(call.arguments, event)
+            draft.result = self.scope.keep(used.result.whole, event)
             ended = self._tool_event(draft, "completed", at, ok=used.result.ok)
             outputs += [self._tool_event(draft, "started", at), ended]
         return outputs
@@ -144,5 +145,5 @@ def _agent(draft: Draft) -> str:
     return draft.name.partition(": ")[0]
 
 
-def _ended(draft: Draft) -> dict[str, Any]:
+def _attempt(draft: Draft) -> dict[str, Any]:
     return {"attempts": draft.attempts, "error": draft.error}

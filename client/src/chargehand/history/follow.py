@@ -246,12 +246,12 @@ class _Follower:
         """Read the text that is being written while a turn writes the report."""
         while True:
             await self._is_writing.wait()
-            asked_at = time.monotonic()
+            polled_at = time.monotonic()
             try:
                 await self._read_heartbeats(root)
             except RPCError:
                 await asyncio.sleep(_LIVE_SECONDS)
-            await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * (time.monotonic() - asked_at)))
+            await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * (time.monotonic() - polled_at)))
 
     async def _read_heartbeats(self, root: _Branch) -> None:
         description = await describe(self._client, self._session)

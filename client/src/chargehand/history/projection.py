@@ -92,7 +92,7 @@ class Projection:
     """Children that have not ended, by the event that initiated them."""
     _attempts: dict[str, int] = field(default_factory=dict[str, int], init=False)
     """By subtask."""
-    _told: dict[str, Ending] = field(default_factory=dict[str, Ending], init=False)
+    _latest: dict[str, Ending] = field(default_factory=dict[str, Ending], init=False)
     """How subtasks do, by the latest event of each."""
     _routes: int = field(default=0, init=False)
 
@@ -173,10 +173,10 @@ class Projection:
         if kind == "child_workflow_execution_started":
             child.run, child.draft.started_at = attributes.workflow_execution.run_id, at
             self.children.append(child)
-            return self._changed(child, at, child.how, started=child)
+            return self._change(child, at, child.how, started=child)
         if kind == "start_child_workflow_execution_failed":
             del self._open[child.number]
-            return self._changed(child, at, Ending("failure", "duplicate"))
+            return self._change(child, at, Ending("failure", "duplicate"))
         state = end_state(kind, "child_workflow_execution")
         if state is None:
             return Change()
@@ -186,7 +186,7 @@ class Projection:
         if child.is_work and state == "completed":
             result = await self.scope.decoder.read(attributes.result.payloads, _RESULTS[child.draft.kind])
             child.how, child.cost = (result.ending, result.ending.usage) if result else (child.how, None)
-        return self._changed(child, at, child.how, ended=child)
+        return self._change(child, at, child.how, ended=child)
 
     async def _initiate(self, event: HistoryEvent, attributes: Any) -> None:
         workflow_id, type_name = attributes.workflow_id, attributes.workflow_type.name
@@ -198,13 +198,13 @@ class Projection:
         path = self.scope.about(_NEVER, draft.subtask)["subtask"]
         self._open[event.event_id] = Child(draft, event.event_id, path, title, attempt)
 
-    def _changed(
+    def _change(
         self, child: Child, at: datetime, how: Ending, *, started: Child | None = None, ended: Child | None = None
     ) -> Change:
         if not child.is_work:
             return Change()
         draft = child.draft
-        self._told[draft.subtask] = how
+        self._latest[draft.subtask] = how
         agent = draft.name.partition(": ")[0].partition(" ")[2]
         about = {**how._asdict(), **self.scope.about(at, draft.subtask)}
         event = SubtaskEvent(agent=agent, title=child.title, attempt=child.attempt, workflow_id=draft.id, **about)
@@ -255,7 +255,7 @@ class Projection:
         """Say what the report says of subtasks that were skipped, or of which more than the last attempt was used."""
         for record in report.subtasks:
             how = Ending(record.state, str(record.reason), record.confidence)
-            if (told := self._told.get(record.id)) is None or told[:2] != how[:2]:
+            if (latest := self._latest.get(record.id)) is None or latest[:2] != how[:2]:
                 about = {**how._asdict(), **self.scope.about(at, record.id)}
                 yield SubtaskEvent(agent=record.agent, attempt=max(record.attempts, 1), **about)
 

@@ -22,7 +22,9 @@ class Requests:
     """Open ones, by subtask."""
     calls: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall], init=False)
     """Open ones, by id."""
-    _asked: dict[tuple[str, int], CallRequest] = field(default_factory=dict[tuple[str, int], CallRequest], init=False)
+    _open: dict[tuple[str, int], CallRequest] = field(
+        default_factory=dict[tuple[str, int], CallRequest], init=False
+    )
     """Calls that a session was asked about and has not put to people."""
     _decisions: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
     """About calls of this subtask, by the number of the request."""
@@ -37,7 +39,7 @@ class Requests:
         number, message = envelope.number, envelope.body
         if isinstance(message, CallRequest):
             if kind == "workflow_execution_signaled":
-                self._asked[envelope.sender, number] = message
+                self._open[envelope.sender, number] = message
             elif self.scope.draft.kind == "subtask":
                 draft = self.scope.add(f"decision-{number}", "decision", message.tool)
                 self._decisions[number], draft.started_at = draft, at
@@ -69,7 +71,7 @@ class Requests:
         closed = [self.calls.pop(id_) for id_ in [*self.calls] if id_ not in calls]
         opened: list[PendingCall] = []
         for id_, call in calls.items():
-            request = self._asked.pop((call.workflow_id, call.number), None)
+            request = self._open.pop((call.workflow_id, call.number), None)
             if id_ not in self.calls and request is not None:
                 self.calls[id_] = PendingCall(**{**call.model_dump(), **request.model_dump()})
                 opened.append(self.calls[id_])

@@ -37,9 +37,9 @@ async def growing_history(client: Client, workflow_id: str, run_id: str) -> Asyn
     """
     page, last, failures = b"", 0, 0
     while True:
-        asked_at = time.monotonic()
+        polled_at = time.monotonic()
         try:
-            answer = await _ask(client, workflow_id, run_id, page)
+            answer = await _poll(client, workflow_id, run_id, page)
         except RPCError as error:
             if error.status in _FINAL:
                 raise
@@ -55,18 +55,18 @@ async def growing_history(client: Client, workflow_id: str, run_id: str) -> Asyn
         page = answer.next_page_token
         if not page:
             return
-        is_hasty = not answer.history.events and time.monotonic() - asked_at < _QUIET_SECONDS
+        is_hasty = not answer.history.events and time.monotonic() - polled_at < _QUIET_SECONDS
         await asyncio.sleep(_QUIET_SECONDS if is_hasty else _BATCH_SECONDS)
 
 
-async def _ask(client: Client, workflow_id: str, run_id: str, page: bytes) -> GetWorkflowExecutionHistoryResponse:
-    asked = GetWorkflowExecutionHistoryRequest(
+async def _poll(client: Client, workflow_id: str, run_id: str, page: bytes) -> GetWorkflowExecutionHistoryResponse:
+    request = GetWorkflowExecutionHistoryRequest(
         namespace=client.namespace,
         execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
         wait_new_event=True,
         next_page_token=page,
     )
-    return await client.workflow_service.get_workflow_execution_history(asked, timeout=_LONG_POLL)
+    return await client.workflow_service.get_workflow_execution_history(request, timeout=_LONG_POLL)
 
 
 async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:

@@ -15,9 +15,9 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from chargehand.contracts import Event, Recorded, SessionState, StateEvent, Step
 from chargehand.contracts.trace import StepKind, StepState
 from chargehand.history.records import Decoder
+from chargehand.spans import SUPERVISOR
 from chargehand.wire import ActivityType, WorkflowType
 
-SUPERVISOR: Final = "supervisor"
 _INLINE_BYTES: Final = 4_000
 """Larger arguments and results of tools are referred to."""
 
@@ -126,7 +126,7 @@ class Scope:
         )
         return self.steps[-1]
 
-    def recorded(self, value: JsonValue, event: HistoryEvent) -> Recorded | None:
+    def keep(self, value: JsonValue, event: HistoryEvent) -> Recorded | None:
         """Keep a value, or say where it stands if it is large; None if it could not be read."""
         if value is None or not self.has_contents:
             return None
