@@ -100,6 +100,7 @@ def told(opened: SessionEnvironment) -> list[Mapping[str, Any]]:
     return [result.output for past in longest.rounds for result in past.results]
 
 
+@pytest.mark.real_server
 async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk) -> None:
     """Approved calls are made as shown, edited ones as edited, rejected ones never; each decision holds once, for the
     call that the person has seen, by the id of the session alone, and stands in the trace."""
@@ -166,6 +167,7 @@ async def test_a_session_that_is_told_to_finish_makes_no_pending_call(desk: Desk
     assert opened.tools["refund"].calls == []
 
 
+@pytest.mark.real_server
 async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessions(desk: Desk) -> None:
     """Eight clerks side by side, below two sessions, make no more calls than the policy allows to all together."""
     policy = '[[agents.policy]]\ntool = "refund"\nat_most_calls = 5\nat_most_sum = { argument = "amount", total = 340 }'
@@ -187,6 +189,7 @@ async def test_a_policy_holds_across_parallel_subtasks_attempts_and_nested_sessi
     assert len(amounts) == 4  # a fifth of either amount is beyond the sum
 
 
+@pytest.mark.real_server
 async def test_a_call_waits_for_another_to_succeed_with_the_same_argument(desk: Desk) -> None:
     """Refused until the check of the same order has succeeded, and no repetition when made again after that."""
     policy = """
@@ -214,6 +217,7 @@ async def test_a_call_waits_for_another_to_succeed_with_the_same_argument(desk: 
     assert decisions(trace) == [early, "fraud_check: allowed", early, "fraud_check: allowed", "refund: allowed"]
 
 
+@pytest.mark.real_server
 async def test_a_policy_that_only_reports_lets_calls_through_and_says_so(desk: Desk) -> None:
     """Deny by default, in a dry run: the trace names what would have been denied."""
     policy = '[[agents.policy]]\ntool = "fraud_check"'
@@ -279,6 +283,7 @@ async def test_a_person_decides_about_a_call_of_unknown_outcome(
     assert result.gaps == ()
 
 
+@pytest.mark.real_server
 async def test_a_reset_subtask_does_not_act_again(desk: Desk) -> None:
     """Its model asks for the call again after the reset, and is told that it was applied."""
     held = Held(answer("Settled."))
