@@ -29,7 +29,7 @@ _Json = dict[str, Any]
 def otlp(trace: Trace) -> str:
     """Write the steps that were begun as spans."""
     plans = _plans(trace)
-    parents = _turns_of_calls(trace) | {turn.id: _plan_id(session) for session, turns in plans.items() for turn in turns}
+    parents = _call_turns(trace) | {turn.id: _plan_id(session) for session, turns in plans.items() for turn in turns}
     spans = [_span(trace, step, parents.get(step.id, step.parent)) for step in trace.steps if step.started_at]
     spans += [_plan(trace, session, turns) for session, turns in plans.items()]
     scope = {"name": SCOPE, "version": version("chargehand")}
@@ -68,7 +68,7 @@ def _plan(trace: Trace, session: str, turns: list[Step]) -> _Json:
     return {**_span(trace, begun, session), "name": name, "kind": _INTERNAL, "attributes": _attributes(facts)}
 
 
-def _turns_of_calls(trace: Trace) -> dict[str, str]:
+def _call_turns(trace: Trace) -> dict[str, str]:
     """Find the turn that asked for each tool call: `turn-3` for the calls `turn-3.1.search` and `turn-3/1.search`."""
     turns = {step.id for step in trace.steps if step.kind == "turn" and step.started_at}
     calls = {step.id: _turn_of(step.id) for step in trace.steps if step.kind == "tool"}

@@ -22,9 +22,7 @@ class Requests:
     """Open ones, by subtask."""
     calls: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall], init=False)
     """Open ones, by id."""
-    _open: dict[tuple[str, int], CallRequest] = field(
-        default_factory=dict[tuple[str, int], CallRequest], init=False
-    )
+    _open: dict[tuple[str, int], CallRequest] = field(default_factory=dict[tuple[str, int], CallRequest], init=False)
     """Calls that a session was asked about and has not put to people."""
     _decisions: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
     """About calls of this subtask, by the number of the request."""
