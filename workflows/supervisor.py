@@ -1,14 +1,13 @@
 """The workflow of a session: plan, delegate, synthesise. It never does an agent's work."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
-from decimal import Decimal
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import (
@@ -24,34 +23,30 @@ with workflow.unsafe.imports_passed_through():
         Status,
         UserMessage,
     )
-    from chargehand.converter import join_problems
     from chargehand.messages import Messages, handles
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import options
     from workflows.contracts import SupervisorRequest
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
-    from workflows.metrics import count_refusal
-    from workflows.rules.plan_validation import InvalidPlan
+    from workflows.rules.refusal import Refused
     from workflows.rules.web_ui import details
-    from workflows.state.approvals import CallRefused
     from workflows.state.progress import Progress
     from workflows.state.session import Session
-    from workflows.state.steering import SteeringRefused
-    from workflows.steps.admission import Place, list_end
-    from workflows.steps.announce import announce_end
-    from workflows.steps.approvals import argument_problems
+    from workflows.steps.admission import Place
+    from workflows.steps.approvals import decide_call
+    from workflows.steps.close import close, close_early, report_after
     from workflows.steps.design import design_agents
-    from workflows.steps.edit import check_edit, edit_plan
     from workflows.steps.execute import execute
     from workflows.steps.messages import act_on
     from workflows.steps.open import open_session
-    from workflows.steps.plan import OPEN_SPAN, invalid_plan, make_plan, validate
-    from workflows.steps.report import with_late_messages, write_report
+    from workflows.steps.plan import OPEN_SPAN, make_plan
+    from workflows.steps.plan_decisions import await_approval, check_edit, decide_plan, edit_plan
+    from workflows.steps.report import write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
     from workflows.steps.steering import check_interruption, check_message, interrupt, tell
-    from workflows.steps.visibility import enter, list_state, publish
+    from workflows.steps.visibility import enter, publish
     from workflows.steps.waits import within_time
 
 
@@ -66,11 +61,6 @@ class SupervisorWorkflow:
     def __init__(self) -> None:
         self._progress = Progress(workflow.info().workflow_id)
         self._session: Session | None = None
-        self._decision: PlanDecision | None = None
-        self._has_decision = False
-        """Whether a decision was received, even if it is not applied yet: another one is refused."""
-        self._answered: set[str] = set()
-        """Subtasks whose question has received an answer, in the same sense."""
         self._mailbox = Mailbox(workflow.info().workflow_id)
         self._place = Place(self._mailbox)
 
@@ -79,35 +69,19 @@ class SupervisorWorkflow:
         """Plan, execute, review, write the report."""
         try:
             session = self._session = await open_session(request, self._progress, self._mailbox, self._place)
-            plan = self._progress.plan or await self._plan(session)
+            plan = self._progress.plan or await _plan(session)
             while plan is not None:
                 enter(session, "executing")
                 await execute(session)
                 plan = await within_time(session.clock, review(session)) or session.plan_left
             enter(session, "synthesising")
-            report = await write_report(session)
-            await workflow.wait_condition(workflow.all_handlers_finished)
-            report = with_late_messages(session, report)
-            enter(session, "finished")
-            list_state(session, report)
-            await self._place.leave(session.close_ledger())
-            await announce_end(session, stop_reason=report.stop_reason)
+            return await close(session, await write_report(session), self._place)
         except (asyncio.CancelledError, Exception) as error:
-            self._progress.enter("cancelled" if _is_cancellation(error) else "failed")
-            await self._finish_handlers()
-            if self._session is not None:
-                list_state(self._session)
-            else:
-                list_end(self._progress.state)
-            if workflow.in_workflow():
-                await self._place.leave(self._session.close_ledger() if self._session else Decimal(0))
+            await close_early(error, self._session, self._progress, self._place)
             if self._session is None or request.delegation is None:
-                await self._announce_failure(error)
                 raise
             # The parent session has to learn what was spent and found.
-            return await _report_after(error, self._session)
-        else:
-            return report
+            return await report_after(error, self._session)
 
     @workflow.query(**handles(Messages.status))
     def status(self) -> Status:
@@ -121,138 +95,113 @@ class SupervisorWorkflow:
 
     @workflow.update(**handles(Messages.decide_plan))
     async def decide_plan(self, decision: PlanDecision) -> Plan:
-        """Apply a person's decision; an edited plan is validated like any plan."""
-        self._has_decision = True
+        """Apply a person's decision."""
+        self._progress.receive_decision()
         await _next_task()
-        if decision.plan is not None and self._session is not None:
-            try:
-                self._progress.adopt(validate(self._session, decision.plan))
-            except InvalidPlan as error:
-                self._has_decision = False
-                raise invalid_plan(error.errors) from None
-        self._decision = decision
-        plan = self._progress.plan
-        if plan is None:
-            raise AssertionError("the validator accepts decisions only when there is a plan")
-        return plan
+        with _refusals():
+            return decide_plan(self._open, decision)
 
     @decide_plan.validator
-    def _is_awaited(self, decision: PlanDecision) -> None:  # noqa: ARG002  # the handler's signature
-        if self._progress.state != "awaiting_approval" or self._has_decision:
-            raise _refusal("This session is not awaiting approval.")
+    def _check_decision(self, decision: PlanDecision) -> None:  # noqa: ARG002  # the handler's signature
+        with _refusals():
+            self._progress.check_decision()
 
     @workflow.update(**handles(Messages.finish_now))
     async def finish_now(self) -> Status:
         """Stop what runs, and write the report from what there is."""
         await _next_task()
-        self._open.clock.finish_now()
-        return self._progress.status()
+        with _refusals():
+            self._open.clock.finish_now()
+            return self._progress.status()
 
     @finish_now.validator
-    def _can_finish(self) -> None:
-        self._refuse_if_over()
+    def _check_finish(self) -> None:
+        self._check(lambda session: session.progress.refuse_if_over())
 
     @workflow.update(**handles(Messages.raise_limits))
     async def raise_limits(self, raised: RaisedLimits) -> Status:
         """Apply higher limits; a paused session continues."""
         await _next_task()
-        self._refuse_problems(raised)
-        await self._place.enlarge(raised.budget_usd)
-        self._open.raise_limits(raised)
-        publish(self._open)
-        return self._progress.status()
+        with _refusals():
+            self._open.check_raised(raised, workflow.info().execution_timeout)
+            await self._place.enlarge(raised.budget_usd)
+            self._open.raise_limits(raised)
+            publish(self._open)
+            return self._progress.status()
 
     @raise_limits.validator
-    def _may_raise(self, raised: RaisedLimits) -> None:
-        self._refuse_if_over()
+    def _check_raised(self, raised: RaisedLimits) -> None:
+        self._check(lambda session: session.progress.refuse_if_over())
         if workflow.info().parent is not None:
             raise _refusal("A nested session gets its limits from its parent; raise them at the root session.")
-        if not self._is_resuming:
-            self._refuse_problems(raised)
+        self._check(lambda session: session.check_raised(raised, workflow.info().execution_timeout))
 
     @workflow.update(**handles(Messages.answer))
     async def answer(self, answer: Answer) -> Status:
         """Give a person's answer to the subtask that asked."""
-        self._answered.add(answer.subtask)
+        self._progress.receive_answer(answer.subtask)
         await _next_task()
         self._progress.answer(answer.subtask, answer.text)
         return self._progress.status()
 
     @answer.validator
-    def _is_asked(self, answer: Answer) -> None:
-        unanswered = [id_ for id_ in self._progress.questions if id_ not in self._answered]
-        if answer.subtask not in unanswered:
-            raise _refusal(
-                f"subtask: '{answer.subtask}' has no open question; subtasks that have one: "
-                f"{', '.join(unanswered) or 'none'}."
-            )
+    def _check_answer(self, answer: Answer) -> None:
+        with _refusals():
+            self._progress.check_answer(answer.subtask)
 
     @workflow.update(**handles(Messages.decide_call))
     async def decide_call(self, decision: CallDecision) -> Status:
         """Apply a person's decision to the call that it names, once."""
         await _next_task()
-        if problems := await argument_problems(self._open, decision):
-            raise _refusal(join_problems(problems))
-        try:
-            pending = self._open.approvals.decide(decision)
-        except CallRefused as error:
-            raise _refusal(str(error)) from None
-        await workflow.wait_condition(lambda: pending.is_delivered is not None)
-        if not pending.is_delivered:
-            raise _refusal(f"call: the subtask of '{decision.call}' has ended meanwhile; the call is not made.")
-        return self._progress.status()
+        with _refusals():
+            await decide_call(self._open, decision)
+            return self._progress.status()
 
     @decide_call.validator
-    def _is_pending(self, decision: CallDecision) -> None:
-        try:
+    def _check_call(self, decision: CallDecision) -> None:
+        with _refusals():
             self._open.approvals.check(decision)
-        except CallRefused as error:
-            raise _refusal(str(error)) from None
 
     @workflow.update(**handles(Messages.edit_plan))
     async def edit_plan(self, edit: PlanEdit) -> Plan:
         """Follow the plan as edited; what runs and what has ended stays."""
         await _next_task()
-        self._refuse_if_over()
-        try:
+        with _refusals():
             return edit_plan(self._open, edit)
-        except InvalidPlan as error:
-            raise _refusal(str(error)) from None
 
     @edit_plan.validator
-    def _can_be_edited(self, edit: PlanEdit) -> None:
-        self._refuse_if_over()
-        if not self._is_resuming:
-            try:
-                check_edit(self._open, edit)
-            except InvalidPlan as error:
-                raise _refusal(str(error)) from None
+    def _check_edit(self, edit: PlanEdit) -> None:
+        self._check(lambda session: check_edit(session, edit))
 
     @workflow.update(**handles(Messages.tell))
     async def tell(self, message: UserMessage) -> Status:
         """Keep a message for the agents that it is for; those that run get it now."""
         await _next_task()
-        self._refuse_message(message)
-        await tell(self._mailbox, self._progress, message.text, message.subtask or "")
-        return self._progress.status()
+        with _refusals():
+            check_message(self._progress, message.text, message.subtask or "")
+            await tell(self._mailbox, self._progress, message.text, message.subtask or "")
+            return self._progress.status()
 
     @tell.validator
-    def _can_be_read(self, message: UserMessage) -> None:
+    def _check_message(self, message: UserMessage) -> None:
         if not self._is_resuming:
-            self._refuse_message(message)
+            with _refusals():
+                check_message(self._progress, message.text, message.subtask or "")
 
     @workflow.update(**handles(Messages.interrupt))
     async def interrupt(self, interruption: Interruption = _ALL) -> Status:
         """End the tools of the agents that run; they go on with their next turn."""
         await _next_task()
-        self._refuse_interruption(interruption)
-        await interrupt(self._mailbox, self._progress, interruption.subtask or "")
-        return self._progress.status()
+        with _refusals():
+            check_interruption(self._progress, interruption.subtask or "")
+            await interrupt(self._mailbox, self._progress, interruption.subtask or "")
+            return self._progress.status()
 
     @interrupt.validator
-    def _can_be_interrupted(self, interruption: Interruption = _ALL) -> None:
+    def _check_interruption(self, interruption: Interruption = _ALL) -> None:
         if not self._is_resuming:
-            self._refuse_interruption(interruption)
+            with _refusals():
+                check_interruption(self._progress, interruption.subtask or "")
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
@@ -277,7 +226,7 @@ class SupervisorWorkflow:
     @property
     def _open(self) -> Session:
         if self._session is None:
-            raise _refusal("The session is still being opened; try again.")
+            raise Refused("The session is still being opened; try again.")
         return self._session
 
     @property
@@ -285,73 +234,19 @@ class SupervisorWorkflow:
         """Whether another run has continued in this one, which is open before any handler is."""
         return self._session is None and workflow.info().continued_run_id is not None
 
-    def _refuse_problems(self, raised: RaisedLimits) -> None:
-        problems = self._open.problems_with(raised, workflow.info().execution_timeout)
-        if problems:
-            raise _refusal(join_problems(problems))
+    def _check(self, rule: Callable[[Session], object]) -> None:
+        """Apply a rule to an update before it is accepted, unless the session is only about to continue."""
+        if not self._is_resuming:
+            with _refusals():
+                rule(self._open)
 
-    def _refuse_if_over(self) -> None:
-        if self._is_resuming:
-            return
-        if self._open.work_is_over:
-            raise self._too_late()
 
-    @property
-    def _is_over(self) -> bool:
-        return self._session is not None and self._session.work_is_over
-
-    def _too_late(self) -> ApplicationError:
-        return _refusal(f"The session can no longer be changed: it is {self._progress.state}.")
-
-    def _refuse_message(self, message: UserMessage) -> None:
-        if self._is_over:
-            raise self._too_late()
-        try:
-            check_message(self._progress, message.text, message.subtask or "")
-        except SteeringRefused as error:
-            raise _refusal(str(error)) from None
-
-    def _refuse_interruption(self, interruption: Interruption) -> None:
-        if self._is_over:
-            raise self._too_late()
-        try:
-            check_interruption(self._progress, interruption.subtask or "")
-        except SteeringRefused as error:
-            raise _refusal(str(error)) from None
-
-    async def _plan(self, session: Session) -> Plan | None:
-        """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
-        plan = await within_time(session.clock, _route_or_plan(session))
-        if plan is not None and session.request.approval == "plan":
-            enter(session, "awaiting_approval")
-            plan = await within_time(session.clock, self._approval())
-        return plan
-
-    async def _approval(self) -> Plan | None:
-        """Wait for a person's decision on the plan; returns the plan, as edited."""
-        await workflow.wait_condition(lambda: self._decision is not None)
-        if self._decision is not None and self._decision.decision == "reject":
-            count_refusal("approval")
-            raise ApplicationError(
-                f"The plan was rejected. {self._decision.reason}".strip(),
-                type=ErrorType.PLAN_REJECTED,
-                non_retryable=True,
-            )
-        return self._progress.plan
-
-    async def _announce_failure(self, error: BaseException) -> None:
-        if self._session is not None:
-            kind = error.type if isinstance(error, ApplicationError) else None
-            await announce_end(self._session, error=kind or "")
-
-    async def _finish_handlers(self) -> None:
-        """Let update and signal handlers answer before the workflow closes."""
-        if self._session is not None:
-            self._session.clock.stop()
-        if workflow.all_handlers_finished():
-            return
-        with suppress(TimeoutError):
-            await workflow.wait_condition(workflow.all_handlers_finished, timeout=options.HANDLER_TIMEOUT)
+async def _plan(session: Session) -> Plan | None:
+    """Make a plan, and have a person decide on it if the request asks for that; None if time is up."""
+    plan = await within_time(session.clock, _route_or_plan(session))
+    if plan is not None and session.request.approval == "plan":
+        plan = await within_time(session.clock, await_approval(session))
+    return plan
 
 
 async def _route_or_plan(session: Session) -> Plan:
@@ -363,19 +258,18 @@ async def _route_or_plan(session: Session) -> Plan:
         return await make_plan(session)
 
 
-async def _report_after(error: BaseException, session: Session) -> Report:
-    """Report what a nested session spent and found before it failed or was cancelled."""
-    if _is_cancellation(error):
-        session.clock.finish_now()
-        session.clock.interrupt()
-    else:
-        session.progress.add_gaps([error.message if isinstance(error, ApplicationError) else str(error)])
-    return await write_report(session, by_models=False)
-
-
 def _refusal(message: str) -> ApplicationError:
     """Build the error of an update that is refused."""
     return ApplicationError(message, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
+
+
+@contextmanager
+def _refusals() -> Generator[None]:
+    """Have an update fail with the reason for which it is refused."""
+    try:
+        yield
+    except Refused as error:
+        raise _refusal(str(error)) from None
 
 
 async def _next_task() -> None:
@@ -385,7 +279,3 @@ async def _next_task() -> None:
     decided, and the update first; a replay then sees them one after the other (docs/decisions/0008).
     """
     await workflow.sleep(options.NEXT_TASK, summary="apply an update")
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error)

@@ -19,6 +19,7 @@ from chargehand.converter import describe_problems, join_problems, printable
 from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
+from workflows.rules.refusal import Refused
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""
@@ -38,7 +39,7 @@ _MOST_ERRORS: Final = 20
 """The most errors that a model is sent at once."""
 
 
-class InvalidPlan(ValueError):  # noqa: N818  # it is raised as a statement of fact
+class InvalidPlan(Refused):
     """A plan is invalid; `errors` lists every reason."""
 
     def __init__(self, errors: Sequence[str]) -> None:

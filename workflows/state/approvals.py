@@ -10,13 +10,10 @@ from chargehand.converter import join_problems
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
+from workflows.rules.refusal import Refused
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 """Verdicts with which a call is made."""
-
-
-class CallRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """A decision cannot be taken; the message says why."""
 
 
 @dataclass(eq=False)
@@ -119,14 +116,14 @@ class Approvals:
         """Find the call of a decision.
 
         Raises:
-            CallRefused: it is not open, is another one than the person has seen, or may not be made.
+            Refused: it is not open, is another one than the person has seen, or may not be made.
         """
         pending = self._pending.get(decision.call)
         if pending is None:
             known = ", ".join(self._pending) or "none"
-            raise CallRefused(f"call: '{decision.call}' does not wait for a decision; calls that do: {known}.")
+            raise Refused(f"call: '{decision.call}' does not wait for a decision; calls that do: {known}.")
         if decision.hash != pending.shown.hash:
-            raise CallRefused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
+            raise Refused(f"hash: is not that of '{decision.call}', which is {pending.shown.hash}")
         if decision.decision != "reject":
             self._refuse_unmakeable(pending.request, _decided(pending, decision))
         return pending
@@ -135,7 +132,7 @@ class Approvals:
         """Close a call with a person's decision, which holds once.
 
         Raises:
-            CallRefused: as in `check`.
+            Refused: as in `check`.
         """
         pending = self.check(decision)
         match decision.decision:
@@ -163,19 +160,19 @@ class Approvals:
         """Refuse what a person may not allow: what the policy denies, or the same call as one that was made.
 
         Raises:
-            CallRefused: it is one of these.
+            Refused: it is one of these.
         """
         made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
         if made in self._acted and not is_own:
-            raise CallRefused("The same call was made before, for this subtask. Reject it.")
+            raise Refused("The same call was made before, for this subtask. Reject it.")
         if request.is_doubtful:
             self.policy.uncount(request.policy, request.arguments)
         problems = self._against(request, arguments, "enforce")
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments)
         if problems:
-            raise CallRefused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
+            raise Refused(f"The policy does not allow this call: {join_problems(problems)}. Edit or reject it.")
 
     def _against(self, request: CallRequest, arguments: Arguments, mode: PolicyMode) -> list[str]:
         policy = _in_mode(request.policy, mode)

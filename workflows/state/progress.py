@@ -11,6 +11,7 @@ from chargehand.contracts import (
     Failure,
     Outcome,
     Plan,
+    PlanDecision,
     Question,
     Route,
     SessionState,
@@ -23,6 +24,7 @@ from chargehand.converter import printable
 from workflows.budget.ledger import Ledger
 from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules import graph
+from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
@@ -30,6 +32,7 @@ from workflows.state.steering import Steering
 
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
+_WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 
 class Progress:
@@ -40,6 +43,10 @@ class Progress:
         self.goal = ""
         self.state: SessionState = "planning"
         self.plan: Plan | None = None
+        self.decision: PlanDecision | None = None
+        """What a person decided about the plan."""
+        self._has_decision = False
+        """Whether a decision was received, even if it is not applied yet."""
         self.ledger: Ledger | None = None
         self.clock: Clock | None = None
         self.outcomes: dict[str, Outcome] = {}
@@ -48,6 +55,8 @@ class Progress:
         """Questions that are open, by subtask."""
         self.answers: dict[str, str] = {}
         """What a person answered, by the subtask that asked."""
+        self._answered: set[str] = set()
+        """Subtasks whose question has received an answer, even if it is not applied yet."""
         self.approvals = Approvals()
         """Tool calls that a policy or a person must allow."""
         self.steering = Steering()
@@ -125,6 +134,20 @@ class Progress:
     def skip_reason(self, subtask: Subtask) -> Failure | None:
         """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
         return graph.skip_reason(subtask, self.outcomes)
+
+    @property
+    def work_is_over(self) -> bool:
+        """Whether no subtask runs any more, or is about to be stopped."""
+        return self.state in _WORK_IS_OVER or (self.clock is not None and self.clock.work_is_over)
+
+    def refuse_if_over(self) -> None:
+        """Refuse a change that comes too late.
+
+        Raises:
+            Refused: no subtask runs any more.
+        """
+        if self.work_is_over:
+            raise Refused(f"The session can no longer be changed: it is {self.state}.")
 
     @property
     def has_moved(self) -> bool:
@@ -234,6 +257,43 @@ class Progress:
     def ask(self, question: Question) -> None:
         """Open a question to a person."""
         self.questions[question.subtask] = question
+
+    def check_decision(self) -> None:
+        """Refuse a decision about the plan that the session does not wait for.
+
+        Raises:
+            Refused: it does not, or has one.
+        """
+        if self.state != "awaiting_approval" or self._has_decision:
+            raise Refused("This session is not awaiting approval.")
+
+    def receive_decision(self, *, is_received: bool = True) -> None:
+        """Note that a decision has come, and take no other; or that it was not usable after all."""
+        self._has_decision = is_received
+
+    def decide(self, decision: PlanDecision) -> Plan:
+        """Keep a person's decision; returns the plan that it is about."""
+        if self.plan is None:
+            raise AssertionError("decisions are accepted only when there is a plan")
+        self.decision = decision
+        return self.plan
+
+    def check_answer(self, subtask_id: str) -> None:
+        """Refuse an answer to a question that is not open.
+
+        Raises:
+            Refused: it is not, or has an answer.
+        """
+        unanswered = [id_ for id_ in self.questions if id_ not in self._answered]
+        if subtask_id not in unanswered:
+            raise Refused(
+                f"subtask: '{subtask_id}' has no open question; subtasks that have one: "
+                f"{', '.join(unanswered) or 'none'}."
+            )
+
+    def receive_answer(self, subtask_id: str) -> None:
+        """Note that an answer has come, and take no other."""
+        self._answered.add(subtask_id)
 
     def answer(self, subtask_id: str, text: str) -> None:
         """Keep a person's answer for the subtask that asked."""

@@ -9,7 +9,8 @@ from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
-from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, SessionState, Subtask, Tier
+from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, Subtask, Tier
+from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.estimates import (
     early_turn,
@@ -32,13 +33,13 @@ from workflows.rules.expansion import MOST_ITEMS
 from workflows.rules.information_flow import Provenance
 from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
 from workflows.state.approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.progress import Progress
 
-_WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 _NESTED_SHARE: Final = 4
 """How many times the least a nested session is granted at first."""
 _MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
@@ -92,11 +93,6 @@ class Session:
     def approvals(self) -> Approvals:
         """Tool calls of the whole tree that a policy or a person must allow, at the root."""
         return self.progress.approvals
-
-    @property
-    def work_is_over(self) -> bool:
-        """Whether no subtask runs any more, or is about to be stopped."""
-        return self.clock.work_is_over or self.progress.state in _WORK_IS_OVER
 
     @property
     def authority(self) -> Authority:
@@ -269,8 +265,12 @@ class Session:
                 reserve.release()
         return self.ledger.spent.usd + self.ledger.reserved.usd
 
-    def problems_with(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> list[str]:
-        """List why limits cannot be raised to these values in a session that the server ends after some time."""
+    def check_raised(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> None:
+        """Refuse limits that are not higher, or too high; the server may end the session after some time.
+
+        Raises:
+            Refused: for every such reason.
+        """
         ceilings = self.facts.ceilings
         present = {
             "max_turns": self.ledger.granted.turns,
@@ -288,7 +288,8 @@ class Session:
         if raised.deadline is not None and most is not None and raised.deadline > most:
             end = f"the {execution_timeout} after which the server ends this session"
             problems.append(f"deadline: {raised.deadline} is beyond {end}")
-        return problems
+        if problems:
+            raise Refused(join_problems(problems))
 
     def raise_limits(self, raised: RaisedLimits) -> None:
         """Apply higher limits."""

@@ -7,16 +7,13 @@ from typing import Final
 from workflows.contracts import SteeringState, ToldMessage
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Outbox
+from workflows.rules.refusal import Refused
 
 _MOST_MESSAGES: Final = 50
 _MOST_CHARACTERS: Final = 40_000
 """Of all messages together: every prompt of an agent repeats those that are for it."""
 _WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
-
-
-class SteeringRefused(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """Something cannot be told; the message says why."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -92,13 +89,13 @@ class Steering:
         """Refuse a message beyond the limits.
 
         Raises:
-            SteeringRefused: there are too many, or they are too long together.
+            Refused: there are too many, or they are too long together.
         """
         characters = sum(len(told.item.text) for told in self._told) + len(text)
         if len(self._told) >= _MOST_MESSAGES:
-            raise SteeringRefused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")
+            raise Refused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")
         if characters > _MOST_CHARACTERS:
-            raise SteeringRefused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
+            raise Refused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
 
     def tell(self, text: str, subtask: str = "", path: str = "") -> tuple[SteeringItem, tuple[Delivery, ...]]:
         """Keep a message; returns it with the ways to the children that run and that it is for."""

@@ -9,9 +9,11 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from chargehand.contracts import CallDecision
+from chargehand.converter import join_problems
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
 from workflows.mailbox.signals import answer
+from workflows.rules.refusal import Refused
 from workflows.state.approvals import Pending
 from workflows.state.session import Session
 from workflows.steps.visibility import enter, publish, resume
@@ -52,7 +54,7 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
     """Wait for a person; nobody waits any more once the session stops its work."""
 
     def is_over() -> bool:
-        return pending.reply is not None or session.work_is_over
+        return pending.reply is not None or session.progress.work_is_over
 
     if session.progress.state == "executing":
         enter(session, "awaiting_call_approval")
@@ -69,7 +71,21 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
     return reply
 
 
-async def argument_problems(session: Session, decision: CallDecision) -> list[str]:
+async def decide_call(session: Session, decision: CallDecision) -> None:
+    """Apply a person's decision to the call that it names, and wait until the subtask has it.
+
+    Raises:
+        Refused: the call does not wait for it, may not be made so, or its subtask has ended meanwhile.
+    """
+    if problems := await _argument_problems(session, decision):
+        raise Refused(join_problems(problems))
+    pending = session.approvals.decide(decision)
+    await workflow.wait_condition(lambda: pending.is_delivered is not None)
+    if not pending.is_delivered:
+        raise Refused(f"call: the subtask of '{decision.call}' has ended meanwhile; the call is not made.")
+
+
+async def _argument_problems(session: Session, decision: CallDecision) -> list[str]:
     """List what keeps a tool from being called with the arguments that a person has written."""
     called = next((call for call in session.approvals.pending if call.id == decision.call), None)
     if called is None or decision.arguments is None:

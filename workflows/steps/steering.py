@@ -6,24 +6,24 @@ from collections.abc import Iterable
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import notify
+from workflows.rules.refusal import Refused
 from workflows.state.progress import Progress
 from workflows.state.session import Session
-from workflows.state.steering import Delivery, SteeringRefused
+from workflows.state.steering import Delivery
 
 
 def check_message(progress: Progress, text: str, path: str) -> None:
-    """Refuse a message that nobody can read.
+    """Refuse a message that no agent can read.
 
     Raises:
-        SteeringRefused: its subtask has ended or is unknown, or there are too many messages.
+        Refused: the work is over, its subtask has ended or is unknown, or there are too many messages.
     """
+    progress.refuse_if_over()
     subtask, _, below = path.partition("/")
     open_ = [each.id for each in progress.subtasks if each.id not in progress.outcomes]
     if path and subtask not in open_:
         problem = "has ended" if subtask in progress.outcomes else "is not in the plan"
-        raise SteeringRefused(
-            f"subtask: '{subtask}' {problem}; subtasks that have not ended: {', '.join(open_) or 'none'}"
-        )
+        raise Refused(f"subtask: '{subtask}' {problem}; subtasks that have not ended: {', '.join(open_) or 'none'}")
     _check_below(progress, subtask, below)
     progress.steering.check_room(text)
 
@@ -32,13 +32,14 @@ def check_interruption(progress: Progress, path: str) -> None:
     """Refuse an interruption of what does not run.
 
     Raises:
-        SteeringRefused: no agent of it runs.
+        Refused: no agent of it runs.
     """
+    progress.refuse_if_over()
     subtask, _, below = path.partition("/")
     running = progress.steering.running
     if not running or (path and subtask not in running):
         named = f"'{subtask}' does not run" if path else "no agent runs"
-        raise SteeringRefused(f"subtask: {named}; subtasks that run: {', '.join(running) or 'none'}")
+        raise Refused(f"subtask: {named}; subtasks that run: {', '.join(running) or 'none'}")
     _check_below(progress, subtask, below)
 
 
@@ -65,10 +66,10 @@ async def pass_on(session: Session, item: SteeringItem) -> bool:
     try:
         if item.text:
             check_message(progress, item.text, item.path)
-    except SteeringRefused:
+    except Refused:
         progress.steering.lose(item)
         return True
-    if session.work_is_over:
+    if session.progress.work_is_over:
         progress.steering.lose(item)
     elif item.text:
         await tell(session.mailbox, progress, item.text, item.path)
@@ -79,7 +80,7 @@ async def pass_on(session: Session, item: SteeringItem) -> bool:
 
 def _check_below(progress: Progress, subtask: str, below: str) -> None:
     if below and not progress.steering.nested(subtask):
-        raise SteeringRefused(f"subtask: '{subtask}' is no nested session that runs; leave out '/{below}'")
+        raise Refused(f"subtask: '{subtask}' is no nested session that runs; leave out '/{below}'")
 
 
 async def _send(mailbox: Mailbox, item: SteeringItem, ways: Iterable[Delivery]) -> None:

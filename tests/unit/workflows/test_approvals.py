@@ -11,7 +11,8 @@ from chargehand.converter import PayloadConverter
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallRequest, Envelope
 from workflows.rules.policy import acting_hash
-from workflows.state.approvals import Approvals, CallRefused, Pending
+from workflows.rules.refusal import Refused
+from workflows.state.approvals import Approvals, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
 _ONCE = Obligation(
@@ -71,7 +72,7 @@ def test_a_call_that_is_made_again_with_other_arguments_counts_with_those() -> N
     """What it comes to now is within the sum, and is what later calls are measured against."""
     approvals = Approvals()
     pending = _doubtful(approvals)
-    with pytest.raises(CallRefused, match="the sum of amount is at most 1234567 in a session; 0 is used"):
+    with pytest.raises(Refused, match="the sum of amount is at most 1234567 in a session; 0 is used"):
         approvals.check(_decided(pending, "edit", arguments={"amount": 1_234_568}))
     approvals.decide(_decided(pending, "edit", arguments={"amount": 300}))
 
@@ -99,7 +100,7 @@ def test_of_two_pending_calls_that_are_the_same_one_is_made() -> None:
     first, second = (_open(approvals, _request(needs_approval=True)) for _ in range(2))
     approvals.decide(_decided(second, "approve"))
 
-    with pytest.raises(CallRefused, match=r"was made before, for this subtask.*Reject it"):
+    with pytest.raises(Refused, match=r"was made before, for this subtask.*Reject it"):
         approvals.decide(_decided(first, "approve"))
     approvals.decide(_decided(first, "reject"))
 

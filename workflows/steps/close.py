@@ -1,0 +1,60 @@
+"""The end of a session: what is shown, given back and announced, with a report or without one."""
+
+import asyncio
+from contextlib import suppress
+from decimal import Decimal
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
+
+from chargehand.contracts import Report
+from workflows import options
+from workflows.state.progress import Progress
+from workflows.state.session import Session
+from workflows.steps.admission import Place, list_end
+from workflows.steps.announce import announce_end
+from workflows.steps.report import with_late_messages, write_report
+from workflows.steps.visibility import enter, list_state
+
+
+async def close(session: Session, report: Report, place: Place) -> Report:
+    """End a session with its report, once every message is answered."""
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    report = with_late_messages(session, report)
+    enter(session, "finished")
+    list_state(session, report)
+    await place.leave(session.close_ledger())
+    await announce_end(session, stop_reason=report.stop_reason)
+    return report
+
+
+async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
+    """End a session that failed or was cancelled, perhaps before it was open."""
+    progress.enter("cancelled" if _is_cancellation(error) else "failed")
+    if session is not None:
+        session.clock.stop()
+    if not workflow.all_handlers_finished():
+        with suppress(TimeoutError):
+            await workflow.wait_condition(workflow.all_handlers_finished, timeout=options.HANDLER_TIMEOUT)
+    if session is None:
+        list_end(progress.state)
+    else:
+        list_state(session)
+    if workflow.in_workflow():
+        await place.leave(session.close_ledger() if session else Decimal(0))
+    if session is not None and session.request.delegation is None:
+        await announce_end(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
+
+
+async def report_after(error: BaseException, session: Session) -> Report:
+    """Report what a nested session spent and found before it failed or was cancelled, for its parent."""
+    if _is_cancellation(error):
+        session.clock.finish_now()
+        session.clock.interrupt()
+    else:
+        session.progress.add_gaps([error.message if isinstance(error, ApplicationError) else str(error)])
+    return await write_report(session, by_models=False)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error)
