@@ -26,7 +26,6 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.documents.verification import VerificationActivities
-from activities.mcp.registry import mcp_tools
 from activities.models.registry import build_models, model_backend, name_models
 from activities.opening.activity import SessionActivities
 from activities.opening.backlogs import BacklogActivities
@@ -121,17 +120,15 @@ async def compose(
     sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
     tools = await open_tools(settings, chosen, library, store, closing)
-    parts = WorkerParts(settings, environment, library, store, closing, tools)
-    await add_parts(parts)
     folders = crew_folders(settings)
-    mcp = await mcp_tools(
-        mcp_declarations(folders), environment, closing, taken=tools, start=settings.tape_replay is None
-    )
-    tools |= mcp
+    _require_mcp(folders)
+    parts = WorkerParts(settings, environment, library, store, closing, folders, tools)
+    await add_parts(parts)
+    tools |= parts.of_crews
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
-    shared = {name: tool for name, tool in tools.items() if name not in mcp}
+    shared = {name: tool for name, tool in tools.items() if name not in parts.of_crews}
     loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     takes_turns = not settings.roles.isdisjoint({"sessions", "models"})
     models = name_models(models, loaded.values()) if takes_turns else models
@@ -175,6 +172,15 @@ async def compose(
         TenantActivities().find_ended,
         *parts.activities,
     ]
+
+
+def _require_mcp(folders: Sequence[Path]) -> None:
+    declaring = [crew for crew, servers in mcp_declarations(folders).items() if servers]
+    if declaring and "mcp" not in installed().names:
+        raise SettingsError(
+            f"Crew '{declaring[0]}' declares MCP servers, which need a plug-in; install it with "
+            "`pip install 'chargehand[mcp]'`."
+        )
 
 
 async def open_tools(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from activities.contracts.tool import Tool
 from activities.documents.artifacts import Artifacts
@@ -22,8 +23,11 @@ class WorkerParts:
     artifacts: Artifacts
     closing: AsyncExitStack
     """Closes what is opened, with the worker."""
+    crew_folders: Sequence[Path]
     tools: dict[str, Tool]
     """By name; a plug-in may add to them."""
+    of_crews: dict[str, Tool] = field(default_factory=dict[str, Tool])
+    """Tools that only those crews have which declare them."""
     activities: list[Callable[..., object]] = field(default_factory=list[Callable[..., object]])
     request_checks: list[Callable[[SessionRequest], Sequence[str]]] = field(
         default_factory=list[Callable[[SessionRequest], Sequence[str]]]

@@ -5,15 +5,16 @@ import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from activities.backends import Choice, SettingsError
 from activities.contracts.tool import acting_tools, tool_capabilities
-from activities.crews.files import check_crews, mcp_declarations
+from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
-from activities.mcp.registry import examine
 from activities.tools.code.registry import CODE
 from activities.tools.registry import absent_tools
+from chargehand.plugins import installed
 from worker.composition import choose, crew_folders, encryption, open_tools
 from worker.settings import Settings
 
@@ -21,8 +22,8 @@ from worker.settings import Settings
 async def explain(settings: Settings, environment: Mapping[str, str]) -> int:
     """Print the chosen adapters, and why, as JSON."""
     chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
-    servers = await examine(mcp_declarations(crew_folders(settings)), environment)
-    active = [vars(choice) for choice in (*chosen, *servers)]
+    tried = [await each.load_function()(settings, environment) for each in installed().examinations]
+    active = [vars(choice) for choice in chain(chosen, *tried)]
     report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0

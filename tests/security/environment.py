@@ -20,8 +20,6 @@ from activities.contracts.tool import Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.mcp.server import McpServer
-from activities.mcp.tool import tools_of
 from activities.tools.data.query import QueryData
 from activities.tools.pages.tool import ReadPage
 from activities.tools.search.protocol import SearchHit, SearchResults
@@ -29,6 +27,9 @@ from activities.tools.search.tool import Search
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits
 from chargehand.wire import ErrorType
+from chargehand_plugins.mcp.tests import scripted_server
+from chargehand_plugins.mcp.tools.server import McpServer
+from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.heartbeats import Heartbeats
@@ -36,7 +37,7 @@ from worker.settings import Settings
 from worker.slots import PacedSlots
 from workflows.registry import WORKFLOWS, added_workflows
 
-_STRANGER: Final = Path(__file__).parents[1] / "activities/mcp/scripted_server.py"
+_STRANGER: Final = Path(scripted_server.__file__)
 
 
 @dataclass

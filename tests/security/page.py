@@ -28,7 +28,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
             "tests/security/test_obedience.py",
             "tests/security/test_untrusted_text.py",
             "tests/security/test_mcp_servers.py",
-            "tests/activities/mcp/test_definitions.py",
+            "plugins/src/chargehand_plugins/mcp/tests/test_definitions.py",
         ),
     ),
     "agentdojo": HostileClass(

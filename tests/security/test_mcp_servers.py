@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import settings
 
 from activities.contracts.tool import ToolContext
-from activities.mcp.tool import tools_of
+from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.security.corpus import ATTACKS
 from tests.security.environment import open_stranger
 

@@ -100,6 +100,7 @@ class Plugins:
     parts: list[Extension] = field(default_factory=list[Extension])
     workflows: list[Extension] = field(default_factory=list[Extension])
     nexus_handlers: list[Extension] = field(default_factory=list[Extension])
+    examinations: list[Extension] = field(default_factory=list[Extension])
     choices: list[Extension] = field(default_factory=list[Extension])
     client_plugins: list[Extension] = field(default_factory=list[Extension])
     interceptors: list[Extension] = field(default_factory=list[Extension])
@@ -155,6 +156,10 @@ class Registry:
     def choices(self, target: str) -> None:
         """Add rows to `chargehand doctor`: a function of the settings, which it may refuse, to `Choice`s."""
         self._plugins.choices.append(Extension(self.plugin, target))
+
+    def examinations(self, target: str) -> None:
+        """Add rows of what `chargehand doctor` has to try: an asynchronous function of settings and environment."""
+        self._plugins.examinations.append(Extension(self.plugin, target))
 
     def parts(self, target: str) -> None:
         """Add activities, tools and checks to a worker: an asynchronous function of its `WorkerParts`."""

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
     "activities.tools.code.bubblewrap.runner",
     "activities.tools.code.e2b",
-    "activities.mcp.connection",
+    "chargehand_plugins.mcp.tools.connection",
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",
     "activities.models.openai_responses",

@@ -1,4 +1,4 @@
-"""MCP: sessions for assistants, by `chargehand mcp`."""
+"""MCP: tools of servers for agents, and sessions for assistants by `chargehand mcp`."""
 
 from importlib.util import find_spec
 
@@ -6,6 +6,8 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `mcp`, if the protocol's library is installed."""
+    """Add the servers that crews declare, and the verb `mcp`, if the protocol's library is installed."""
+    registry.parts(f"{__name__}.tools.registry:add_parts")
+    registry.examinations(f"{__name__}.tools.registry:examine_declared")
     if find_spec("mcp"):
         registry.verbs("Operate", f"{__name__}.verbs:app")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activities.mcp.definitions import MOST_SPEC_BYTES, UnusableTool, define, digest_together, readable
 from activities.models.schemas import strict
+from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, UnusableTool, define, digest_together, readable
 from tests.security.corpus import ATTACKS, FORGED_MARKS
 
 _VALUES = st.recursive(

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from http_server import TOKEN, HttpServer, serve_mcp
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import ToolAnswer, ToolContext
-from activities.mcp.server import McpServer
-from activities.mcp.tool import tools_of
+from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_mcp
+from chargehand_plugins.mcp.tools.server import McpServer
+from chargehand_plugins.mcp.tools.tool import tools_of
 
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 

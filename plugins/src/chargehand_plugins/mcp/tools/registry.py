@@ -11,8 +11,12 @@ from typing import Final
 from activities.backends import Choice, SettingsError
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import Tool
-from activities.mcp.server import McpServer
-from activities.mcp.tool import tools_of
+from activities.crews.files import mcp_declarations
+from chargehand_plugins.mcp.tools.server import McpServer
+from chargehand_plugins.mcp.tools.tool import tools_of
+from worker.composition import crew_folders
+from worker.parts import WorkerParts
+from worker.settings import Settings
 
 _PATIENCE: Final = 20.0
 """Of `doctor`, which waits for all servers."""
@@ -44,6 +48,19 @@ async def mcp_tools(
     if both := sorted(set(tools).intersection(taken)):
         raise SettingsError(f"There is another tool '{both[0]}'; give the MCP server of that tool another name.")
     return tools
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    """Give the crews of a worker the tools of the servers that they declare."""
+    declared = mcp_declarations(parts.crew_folders)
+    start = parts.settings.tape_replay is None
+    added = await mcp_tools(declared, parts.environment, parts.closing, taken=parts.tools, start=start)
+    parts.of_crews.update(added)
+
+
+async def examine_declared(settings: Settings, environment: Mapping[str, str]) -> list[Choice]:
+    """Examine the servers that crews declare."""
+    return await examine(mcp_declarations(crew_folders(settings)), environment)
 
 
 async def examine(declared: Mapping[str, Iterable[McpDeclaration]], environment: Mapping[str, str]) -> list[Choice]:

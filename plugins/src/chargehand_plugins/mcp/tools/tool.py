@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
-from activities.mcp.definitions import MOST_SPEC_BYTES, readable
-from activities.mcp.server import McpServer, WithdrawnTool
 from chargehand.contracts import Capability, Source
+from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable
+from chargehand_plugins.mcp.tools.server import McpServer, WithdrawnTool
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult

@@ -10,13 +10,13 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
-from activities.mcp.definitions import Definition, UnusableTool, define, digest_together
 from chargehand.wire import ErrorType
+from chargehand_plugins.mcp.tools.definitions import Definition, UnusableTool, define, digest_together
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from activities.mcp.connection import Connection
+    from chargehand_plugins.mcp.tools.connection import Connection
 
 _FIRST_WAIT: Final = 0.5
 _LONGEST_WAIT: Final = 30.0
@@ -92,7 +92,7 @@ class McpServer:
             ApplicationError: the answer is lost.
             MCPError: the server refuses the call.
         """
-        from activities.mcp.connection import ServerUnusable
+        from chargehand_plugins.mcp.tools.connection import ServerUnusable
 
         given = self._approved[tool].arguments(arguments)
         try:
@@ -108,7 +108,7 @@ class McpServer:
 
     async def _listed(self) -> "Connection":
         """Return a connection whose tools were listed just now."""
-        from activities.mcp.connection import ServerUnusable
+        from chargehand_plugins.mcp.tools.connection import ServerUnusable
 
         connection = self._connection
         if connection is not None and connection.is_open:
@@ -124,7 +124,7 @@ class McpServer:
         return await self._reconnected(connection)
 
     async def _reconnected(self, broken: "Connection | None") -> "Connection":
-        from activities.mcp.connection import Connection, ServerUnusable
+        from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
 
         async with self._connecting:
             if self._connection is not None and self._connection is not broken:

@@ -1,6 +1,6 @@
 """MCP servers by stdio, started for real: one that does what no honest server does.
 
-One from the package index is used by a session in `tests/workflows/test_mcp.py`.
+One from the package index is used by a session in `test_sessions_with_tools.py`.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
-from activities.mcp.registry import examine
-from activities.mcp.server import McpServer
-from activities.mcp.tool import McpTool, tools_of
 from chargehand.wire import ErrorType
+from chargehand_plugins.mcp.tools.registry import examine
+from chargehand_plugins.mcp.tools.server import McpServer
+from chargehand_plugins.mcp.tools.tool import McpTool, tools_of
 from tests.waiting import until
 
 SCRIPT = Path(__file__).with_name("scripted_server.py")
@@ -248,8 +248,8 @@ async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from activities.contracts.mcp_declaration import McpDeclaration
-from activities.mcp.registry import examine
-from activities.mcp.server import McpServer
+from chargehand_plugins.mcp.tools.registry import examine
+from chargehand_plugins.mcp.tools.server import McpServer
 async def main():
     arguments = ("-IS", {str(SCRIPT)!r}, "0", {str(starts)!r})
     server = McpServer(McpDeclaration(name="odd", command=sys.executable, args=arguments, tools=("spawn",)), {{}})

@@ -10,8 +10,8 @@ from activities.backends import SettingsError
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import READS_THE_WEB, Tool
 from activities.crews.files import CrewError, load_crews, mcp_declarations
-from activities.mcp import registry
-from activities.mcp.registry import mcp_tools
+from chargehand_plugins.mcp.tools import registry
+from chargehand_plugins.mcp.tools.registry import mcp_tools
 
 SERVER = """
 [[mcp]]

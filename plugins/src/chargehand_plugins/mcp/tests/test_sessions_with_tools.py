@@ -26,7 +26,7 @@ from worker.composition import compose
 from worker.settings import Settings
 from worker.workers import build_worker
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[5]
 TOKEN = "canary-token-1234"
 
 
@@ -93,7 +93,7 @@ async def test_the_crew_of_the_how_to_works(client: Client, tmp_path: Path, monk
 async def test_no_credential_is_in_a_history(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that repeats what it was given is quoted without it, wherever the session keeps its words."""
     monkeypatch.setenv("SERVER_TOKEN", TOKEN)
-    script = ROOT / "tests/activities/mcp/scripted_server.py"
+    script = Path(__file__).with_name("scripted_server.py")
     crew = f"""
 name = "odd"
 description = "Asks an odd server."
