@@ -4,35 +4,17 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 from http import HTTPStatus
-from typing import Final
+from typing import Final, get_args
 from urllib.parse import quote
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from chargehand import (
-    Answer,
-    Artifact,
-    CallDecision,
-    ChargehandError,
-    Interruption,
-    Plan,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
-    Report,
-    Session,
-    SessionRequest,
-    SessionSummary,
-    Status,
-    Trace,
-    UserMessage,
-)
+from chargehand import Artifact, ChargehandError, Report, Session, SessionRequest, SessionSummary, Trace
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
-from chargehand.messages import Messages
-from chargehand_plugins.console import actions
+from chargehand.messages import MESSAGES, Row
 from chargehand_plugins.console.listing import SPEND_NOTE, Spend, spend_rows
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
@@ -86,7 +68,7 @@ async def start(call: Call) -> Response:
     session = await call.backend.connect().start(request, session_id=session_id)
     if key is not None:
         await _refuse_other_request(session, request)
-    location = f"{PREFIX}/sessions/{quote(session.id, safe='')}"
+    location = f"{PREFIX}/sessions/{quote(session.id, safe='')}/status"
     return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
 
 
@@ -139,19 +121,6 @@ async def spend(call: Call) -> Response:
     """Add up what sessions cost by day and tenant."""
     rows, total = await spend_rows(call.backend)
     return answer(SpendList(rows=rows, total=total))
-
-
-async def status(call: Call) -> Response:
-    """Read the status."""
-    return answer(await (await _session(call)).status())
-
-
-async def plan(call: Call) -> Response:
-    """Read the plan."""
-    found = await (await _session(call)).plan()
-    if found is None:
-        raise Problem(HTTPStatus.NOT_FOUND, "There is no plan yet.")
-    return answer(found)
 
 
 async def result(call: Call) -> Response:
@@ -228,51 +197,33 @@ async def finished(call: Call) -> Report:
     return await session.result()
 
 
-async def decide_plan(call: Call) -> Response:
-    """Decide on the plan."""
-    decided = await actions.decide_plan(await _session(call), await call.body(PlanDecision, "decision"))
-    return answer(decided) if decided else answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
-
-
-async def decide_call(call: Call) -> Response:
-    """Decide on a tool call."""
-    return answer(await (await _session(call)).send(Messages.decide_call, await call.body(CallDecision, "decision")))
-
-
-async def answer_question(call: Call) -> Response:
-    """Answer a question."""
-    return answer(await (await _session(call)).send(Messages.answer, await call.body(Answer, "answer")))
-
-
-async def edit_plan(call: Call) -> Response:
-    """Change what has not begun of the plan."""
-    return answer(await (await _session(call)).send(Messages.edit_plan, await call.body(PlanEdit, "edit")))
-
-
-async def tell(call: Call) -> Response:
-    """Tell agents something."""
-    return answer(await (await _session(call)).send(Messages.tell, await call.body(UserMessage, "message")))
-
-
-async def interrupt(call: Call) -> Response:
-    """End the tools that agents are using."""
-    return answer(await (await _session(call)).send(Messages.interrupt, await call.body(Interruption, "interruption")))
-
-
-async def raise_limits(call: Call) -> Response:
-    """Raise limits."""
-    return answer(await (await _session(call)).send(Messages.raise_limits, await call.body(RaisedLimits, "request")))
-
-
-async def finish(call: Call) -> Response:
-    """Have the report written now."""
-    return answer(await (await _session(call)).finish_now())
-
-
 async def cancel(call: Call) -> Response:
     """Stop without a report."""
     await (await _session(call)).cancel()
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
+
+
+def _message_operation(message: Row) -> Operation:
+    """Offer a message of the table under its name."""
+
+    async def handle(call: Call) -> Response:
+        session = await _session(call)
+        content = await call.body(message.takes, "message") if message.takes else None
+        found = await session.send(message, content)
+        if found is None:
+            raise Problem(HTTPStatus.NOT_FOUND, f"There is no {message.name} yet.")
+        return answer(found)
+
+    words = message.name.split("_")
+    return Operation(
+        "GET" if message.kind == "query" else "POST",
+        f"/sessions/{{session}}/{message.name}",
+        "".join([words[0], *map(str.capitalize, words[1:])]),
+        message.summary,
+        handle,
+        takes=message.takes,
+        returns=next(iter(get_args(message.returns)), message.returns),
+    )
 
 
 async def _session(call: Call) -> Session:
@@ -302,8 +253,7 @@ OPERATIONS: Final = (
         query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most.", **_FILTERS},
     ),
     Operation("GET", "/spend", "getSpend", f"Add up what sessions cost. {SPEND_NOTE}", spend, returns=SpendList),
-    Operation("GET", "/sessions/{session}", "getStatus", "Read the status of a session", status, returns=Status),
-    Operation("GET", "/sessions/{session}/plan", "getPlan", "Read the plan", plan, returns=Plan),
+    *map(_message_operation, MESSAGES.values()),
     Operation(
         "GET",
         "/sessions/{session}/events",
@@ -340,78 +290,6 @@ OPERATIONS: Final = (
         "Download a file",
         artifact,
         media_type="application/octet-stream",
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/plan",
-        "decidePlan",
-        "Approve, edit or reject the plan of a session that awaits approval",
-        decide_plan,
-        takes=PlanDecision,
-        returns=Plan,
-        also={HTTPStatus.ACCEPTED: "The plan is rejected, and the session ends."},
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/calls",
-        "decideCall",
-        "Approve, edit or reject a tool call that awaits approval",
-        decide_call,
-        takes=CallDecision,
-        returns=Status,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/answers",
-        "answerQuestion",
-        "Answer the question of a subtask",
-        answer_question,
-        takes=Answer,
-        returns=Status,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/edits",
-        "editPlan",
-        "Change what has not begun of the plan of a running session",
-        edit_plan,
-        takes=PlanEdit,
-        returns=Plan,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/messages",
-        "tellAgents",
-        "Have agents read a message at their next turn",
-        tell,
-        takes=UserMessage,
-        returns=Status,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/interrupt",
-        "interruptTools",
-        "End the tools that agents are using; they go on with their next turn",
-        interrupt,
-        takes=Interruption,
-        returns=Status,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/limits",
-        "raiseLimits",
-        "Raise the limits of a running session",
-        raise_limits,
-        takes=RaisedLimits,
-        returns=Status,
-    ),
-    Operation(
-        "POST",
-        "/sessions/{session}/finish",
-        "finishNow",
-        "Stop the work and write the report from the results so far",
-        finish,
-        returns=Status,
     ),
     Operation(
         "POST",

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -16,28 +16,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from chargehand import (
-    Answer,
-    CallDecision,
-    ChargehandError,
-    Interruption,
-    Plan,
-    PlanDecision,
-    PlanEdit,
-    RaisedLimits,
-    Report,
-    Session,
-    SessionRequest,
-    Trace,
-    UserMessage,
-)
+from chargehand import ChargehandError, Report, SessionRequest, Trace
 from chargehand.listing import STATES
-from chargehand.messages import Messages
+from chargehand.messages import UPDATES
 from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
 from chargehand_cli.rendering.page import report_body, report_page, report_style
-from chargehand_plugins.console import actions, api
+from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.forms import read_content, text_of
 from chargehand_plugins.console.listing import (
     MOST_SEARCHED,
     SPEND_DAYS,
@@ -48,15 +35,13 @@ from chargehand_plugins.console.listing import (
     spend_rows,
 )
 from chargehand_plugins.console.live import stream_views
-from chargehand_plugins.console.operations import Call, parse, session_id_of, validate
+from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
-_CHANGED: Final = {"reword": "instruction", "reroute": "agent"}
-"""The field of the form that belongs to a change."""
 _LATEST: Final = 10
 _REPORT_POLICY: Final = (
     # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
@@ -111,12 +96,6 @@ def _form(handle: HandleForm) -> Handle:
             await form.close()
 
     return checked
-
-
-def text_of(form: FormData, name: str) -> str:
-    """Return a text field; empty if it is missing or a file. Browsers send line ends as CR LF."""
-    value = form.get(name)
-    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
 async def login(request: Request) -> Response:
@@ -268,12 +247,16 @@ async def stream(request: Request) -> Response:
 
 async def act(request: Request, form: FormData) -> Response:
     """Do what a form on a session's page says, and show the page again."""
-    perform = _ACTIONS.get(request.path_params["action"])
-    if perform is None:
+    action: str = request.path_params["action"]
+    if action not in {*UPDATES, "cancel"}:
         raise Problem(HTTPStatus.NOT_FOUND, "There is no such action.")
     session_id = session_id_of(request)
     try:
-        await perform(await _backend(request).session(session_id), form)
+        session = await _backend(request).session(session_id)
+        if message := UPDATES.get(action):
+            await session.send(message, read_content(message, form))
+        else:
+            await session.cancel()
     except (ChargehandError, Problem) as error:
         return await _session(request, error if isinstance(error, Problem) else problem_of(error))
     return RedirectResponse(Page(session_id, "").base, _SEE_OTHER)
@@ -337,71 +320,6 @@ async def spend(request: Request) -> Response:
     rows, total = await spend_rows(_backend(request))
     return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=SPEND_NOTE)
 
-
-async def _decide_plan(session: Session, form: FormData) -> None:
-    fields: dict[str, Any] = {"decision": text_of(form, "decision"), "reason": text_of(form, "reason")}
-    if fields["decision"] == "edit":
-        plan = parse(Plan, text_of(form, "plan").encode(), "plan")
-        decision = PlanDecision(decision="edit", plan=plan)
-    else:
-        decision = validate(PlanDecision, fields, "decision")
-    await actions.decide_plan(session, decision)
-
-
-async def _decide_call(session: Session, form: FormData) -> None:
-    fields = {name: text_of(form, name) for name in ("call", "hash", "decision", "reason")}
-    await session.send(Messages.decide_call, validate(CallDecision, fields, "decision"))
-
-
-async def _answer(session: Session, form: FormData) -> None:
-    answer = validate(Answer, {"subtask": text_of(form, "subtask"), "text": text_of(form, "text")}, "answer")
-    await session.send(Messages.answer, answer)
-
-
-async def _edit_plan(session: Session, form: FormData) -> None:
-    if text := text_of(form, "edits"):
-        edit = parse(PlanEdit, text.encode(), "edit")
-    else:
-        names = ("edit", "subtask", _CHANGED.get(text_of(form, "edit"), ""))
-        change = {name: text_of(form, name) for name in names if name}
-        edit = validate(PlanEdit, {"edits": [change]}, "edit")
-    await session.send(Messages.edit_plan, edit)
-
-
-async def _tell(session: Session, form: FormData) -> None:
-    fields = {"text": text_of(form, "text"), "subtask": text_of(form, "subtask") or None}
-    await session.send(Messages.tell, validate(UserMessage, fields, "message"))
-
-
-async def _interrupt(session: Session, form: FormData) -> None:
-    fields = {"subtask": text_of(form, "subtask") or None}
-    await session.send(Messages.interrupt, validate(Interruption, fields, "interruption"))
-
-
-async def _raise_limits(session: Session, form: FormData) -> None:
-    limits = _limits(*(text_of(form, name) for name in ("turns", "budget", "deadline")))
-    await session.send(Messages.raise_limits, validate(RaisedLimits, limits, "request"))
-
-
-async def _finish(session: Session, _: FormData) -> None:
-    await session.finish_now()
-
-
-async def _cancel(session: Session, _: FormData) -> None:
-    await session.cancel()
-
-
-_ACTIONS: Final[Mapping[str, Callable[[Session, FormData], Awaitable[None]]]] = {
-    "plan": _decide_plan,
-    "calls": _decide_call,
-    "answers": _answer,
-    "edits": _edit_plan,
-    "messages": _tell,
-    "interrupt": _interrupt,
-    "limits": _raise_limits,
-    "finish": _finish,
-    "cancel": _cancel,
-}
 
 PAGES: Final = (
     Route("/login", login),

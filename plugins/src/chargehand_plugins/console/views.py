@@ -23,6 +23,7 @@ from chargehand.state_words import NEEDS, SUBTASK_MARKS
 from chargehand_cli.rendering.progress import record_words, spend_facts
 from chargehand_cli.rendering.text import duration, session_facts
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.forms import forms
 from chargehand_plugins.console.templating import render
 
 _WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
@@ -93,7 +94,8 @@ class Page:
 
     def actions(self, view: SessionView) -> Markup:
         """Render what people can do."""
-        return Markup(render("_actions.html", view=view, base=self.base, csrf=self.csrf, session_id=self.session_id))  # noqa: S704  # as above
+        values = {"view": view, "base": self.base, "csrf": self.csrf, "session_id": self.session_id, "updates": forms()}
+        return Markup(render("_actions.html", **values))  # noqa: S704  # as above
 
     def whole(self, view: SessionView, problem: str = "") -> str:
         """Render the page."""

@@ -32,7 +32,7 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
         spent = await console.api.get("/api/v1/spend")
         hidden = [
             (await console.api.get(f"/api/v1/sessions/{others.id}{part}")).status_code
-            for part in ("", "/plan", "/result", "/trace", "/events", "/artifacts")
+            for part in ("/status", "/plan", "/result", "/trace", "/events", "/artifacts")
         ]
         stopped = await console.api.post(f"/api/v1/sessions/{others.id}/cancel")
         page = await console.api.get(f"/sessions/{others.id}")

@@ -51,7 +51,7 @@ def everything(session: str = "any") -> list[tuple[str, str]]:
     """Every way to ask for something."""
     of_api = [(each.method, f"/api/v1{each.path}") for each in OPERATIONS]
     of_pages = [(method, each.path) for each in PAGES for method in sorted(each.methods or ()) if method != "HEAD"]
-    filled = {"{session}": session, "{number:int}": "1", "{number}": "1", "{action}": "finish"}
+    filled = {"{session}": session, "{number:int}": "1", "{number}": "1", "{action}": "finish_now"}
     found: list[tuple[str, str]] = []
     for method, path in (*of_api, ("GET", "/api/v1/openapi.json"), *of_pages):
         found.append((method, re.sub(r"\{\w+(:int)?\}", lambda hole: filled[hole[0]], path)))

@@ -51,9 +51,9 @@ async def test_a_session_from_start_to_report(console: OpenConsole) -> None:
     not_yet = await console.api.get(f"{path}/result")
     plan = (await console.api.get(f"{path}/plan")).json()
     del plan["subtasks"][1]
-    decided = await console.api.post(f"{path}/plan", json={"decision": "edit", "plan": plan})
+    decided = await console.api.post(f"{path}/decide_plan", json={"decision": "edit", "plan": plan})
     reported = await console.api.get(f"{path}/result?wait=60")
-    again = await console.api.post(f"{path}/plan", json={"decision": "approve"})
+    again = await console.api.post(f"{path}/decide_plan", json={"decision": "approve"})
     listed = (await console.api.get("/api/v1/sessions?limit=1000")).json()["sessions"]
 
     assert not_yet.status_code == 202
@@ -69,12 +69,12 @@ async def test_a_running_session_is_steered(console: OpenConsole) -> None:
     session = await start(console, goal=STEERED)
     path = f"/api/v1/sessions/{session}"
     await HELD.reached.wait()
-    edited = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T4"}]})
-    begun = await console.api.post(f"{path}/edits", json={"edits": [{"edit": "drop", "subtask": "T3"}]})
-    told = await console.api.post(f"{path}/messages", json={"text": "Be brief.", "subtask": "T3"})
+    edited = await console.api.post(f"{path}/edit_plan", json={"edits": [{"edit": "drop", "subtask": "T4"}]})
+    begun = await console.api.post(f"{path}/edit_plan", json={"edits": [{"edit": "drop", "subtask": "T3"}]})
+    told = await console.api.post(f"{path}/tell", json={"text": "Be brief.", "subtask": "T3"})
     interrupted = await console.api.post(f"{path}/interrupt", json={})
-    raised = await console.api.post(f"{path}/limits", json={"max_turns": 44, "budget_usd": 3})
-    finished = await console.api.post(f"{path}/finish")
+    raised = await console.api.post(f"{path}/raise_limits", json={"max_turns": 44, "budget_usd": 3})
+    finished = await console.api.post(f"{path}/finish_now")
     reported = (await console.api.get(f"{path}/result?wait=60")).json()
 
     assert [each["id"] for each in edited.json()["subtasks"]] == ["T3"]
@@ -232,12 +232,12 @@ async def test_only_what_waits_is_decided(console: OpenConsole) -> None:
     path = f"/api/v1/sessions/{session}"
     await until_state(console.environment.chargehand.session(session), "awaiting_approval")
     call = {"call": "c1", "hash": "0" * 64, "decision": "approve"}
-    bodies = {"calls": call, "answers": {"subtask": "T1", "text": "Yes."}}
+    bodies = {"decide_call": call, "answer": {"subtask": "T1", "text": "Yes."}}
     conflicts = [(await console.api.post(f"{path}/{name}", json=body)).status_code for name, body in bodies.items()]
-    incomplete = await console.api.post(f"{path}/plan", json={"decision": "edit"})
-    rejected = await console.api.post(f"{path}/plan", json={"decision": "reject", "reason": "Not now."})
+    incomplete = await console.api.post(f"{path}/decide_plan", json={"decision": "edit"})
+    rejected = await console.api.post(f"{path}/decide_plan", json={"decision": "reject", "reason": "Not now."})
     ended = await console.api.get(f"{path}/result?wait=60")
 
     assert conflicts == [409, 409]
-    assert (incomplete.status_code, rejected.status_code, ended.status_code) == (422, 202, 409)
+    assert (incomplete.status_code, rejected.status_code, ended.status_code) == (422, 200, 409)
     assert ended.json()["kind"] == "PlanRejected"

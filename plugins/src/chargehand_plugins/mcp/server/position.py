@@ -21,10 +21,10 @@ from chargehand import (
 from chargehand_cli.rendering.escaping import one_safe_line
 
 _NEXT: Final = {
-    "awaiting_approval": "approve_plan, edit_plan or reject_plan",
-    "awaiting_answer": "answer_question",
-    "awaiting_call_approval": "approve_call or reject_call",
-    "paused": "raise_limits or finish_session",
+    "awaiting_approval": "decide_plan",
+    "awaiting_answer": "answer",
+    "awaiting_call_approval": "decide_call",
+    "paused": "raise_limits or finish_now",
 }
 """What a session in a state waits for."""
 ENDED: Final = "session_result"

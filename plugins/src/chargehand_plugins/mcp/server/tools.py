@@ -5,29 +5,21 @@ Descriptions are read by a model: they say what a tool does, when to use it, and
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context, Image
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, ValidationError
 
-from chargehand import (
-    PendingCall,
-    Plan,
-    RaisedLimits,
-    Report,
-    Session,
-    SessionRequest,
-)
-from chargehand.arguments import contract
-from chargehand.contracts import PlanChange
+from chargehand import Report, Session, SessionRequest
 from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.converter import describe_problems, join_problems
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
-from chargehand.messages import Messages
+from chargehand.messages import Row
 from chargehand.payloads.settings import encryption_of
 from chargehand.temporal_errors import translated
 from chargehand.upload import store_documents
@@ -50,7 +42,6 @@ from chargehand_plugins.mcp.server.position import (
 
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
-Reason = Annotated[str, Field(max_length=2_000)]
 
 _MOST_CHARACTERS: Final = 100_000
 """Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
@@ -105,8 +96,8 @@ class SessionTools:
         started = await self._connection.chargehand.start(request, session_id=session)
         return await self._standing(started)
 
-    async def session_status(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> Position:
-        """Tell where a session stands. Waits up to wait_seconds until it needs something or has ended."""
+    async def status(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> Position:
+        """Wait up to wait_seconds until the session needs something or has ended."""
         return await self._wait(await self._session(session), wait_seconds, ctx)
 
     async def session_result(self, session: SessionId, ctx: Context, wait_seconds: Wait = 20) -> str:
@@ -154,120 +145,34 @@ class SessionTools:
                 f"{name} is neither text nor a picture: `chargehand artifacts {session} --to DIR`."
             ) from None
 
-    async def approve_plan(self, session: SessionId) -> str:
-        """Approve the plan of a session that awaits approval."""
-        found = await self._session(session)
-        await found.approve()
-        return await self._standing(found)
+    def sending(self, message: Row) -> Callable[..., Awaitable[object]]:
+        """Make the tool of a message: it takes the session and the fields of the message."""
 
-    async def edit_plan(self, session: SessionId, plan: Plan) -> str:
-        """Replace the plan of a session that awaits approval, and have the new one carried out."""
-        found = await self._session(session)
-        await found.edit(plan)
-        return await self._standing(found)
+        async def send(session: str, **fields: Any) -> object:
+            found = await self._session(session)
+            answer = await found.send(message, message.content(**fields))
+            return answer if message.kind == "query" else await self._standing(found)
 
-    async def reject_plan(self, session: SessionId, reason: Reason = "") -> str:
-        """Reject the plan of a session that awaits approval, which ends the session."""
-        found = await self._session(session)
-        await found.reject(reason)
-        return await self._standing(found)
-
-    async def approve_call(
-        self,
-        session: SessionId,
-        call: Annotated[str, Field(description="Id of the call, such as c1.")],
-        arguments: Annotated[
-            dict[str, JsonValue] | None, Field(description="Arguments to be used instead of those shown.")
-        ] = None,
-    ) -> str:
-        """Let an agent's tool call be made. It may change something in the world: show the call to the user first."""
-        found, waiting = await self._pending(session, call)
-        await found.approve_call(waiting, arguments)
-        return await self._standing(found)
-
-    async def reject_call(
-        self, session: SessionId, call: Annotated[str, Field(description="Id of the call.")], reason: Reason = ""
-    ) -> str:
-        """Keep an agent's tool call from being made; the agent is told the reason and goes on."""
-        found, waiting = await self._pending(session, call)
-        await found.reject_call(waiting, reason)
-        return await self._standing(found)
-
-    async def answer_question(
-        self,
-        session: SessionId,
-        text: Annotated[str, Field(description="The answer.", max_length=4_000)],
-        subtask: Annotated[str | None, Field(description="Subtask that asks, if several do.")] = None,
-    ) -> str:
-        """Answer a question of a session's agent. Ask the user what you do not know."""
-        found = await self._session(session)
-        asked = (await found.status()).questions
-        chosen = [each.subtask for each in asked if subtask in {None, each.subtask}]
-        if len(chosen) != 1:
-            known = ", ".join(each.subtask for each in asked) or "none"
-            raise BadRequest(f"subtask: name one that asks; those that do: {known}")
-        await found.answer(subtask=chosen[0], text=text)
-        return await self._standing(found)
-
-    async def tell_agents(
-        self,
-        session: SessionId,
-        text: Annotated[str, Field(description="What they read at their next turn.", max_length=4_000)],
-        subtask: Annotated[str | None, Field(description="Subtask whose agent is told; all if left out.")] = None,
-    ) -> str:
-        """Tell the agents of a running session something that helps or corrects them."""
-        found = await self._session(session)
-        await found.tell(text=text, subtask=subtask)
-        return await self._standing(found)
-
-    async def interrupt_agents(
-        self,
-        session: SessionId,
-        subtask: Annotated[str | None, Field(description="Subtask of the agent; all if left out.")] = None,
-    ) -> str:
-        """End the tools that agents are using, so that they go on with their next turn at once."""
-        found = await self._session(session)
-        await found.interrupt(subtask=subtask)
-        return await self._standing(found)
-
-    async def change_plan(
-        self, session: SessionId, edits: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=100)]
-    ) -> str:
-        """Change what has not begun of a running session's plan: add, drop, reword, reroute or reorder subtasks."""
-        found = await self._session(session)
-        await found.edit_plan(edits=edits)
-        return await self._standing(found)
-
-    async def raise_limits(
-        self,
-        session: SessionId,
-        max_turns: Annotated[int | None, Field(description="New total of model calls.")] = None,
-        budget_usd: Annotated[float | None, Field(description="New total of US dollars.")] = None,
-        deadline_minutes: Annotated[float | None, Field(description="New total of minutes since the start.")] = None,
-    ) -> str:
-        """Allow a running session more turns, money or time; a paused one goes on. It spends the user's money."""
-        raised = contract(RaisedLimits, max_turns=max_turns, budget_usd=budget_usd, deadline=_seconds(deadline_minutes))
-        found = await self._session(session)
-        await found.send(Messages.raise_limits, raised)
-        return await self._standing(found)
-
-    async def finish_session(self, session: SessionId) -> str:
-        """Stop a session's work and have the report written from the results so far."""
-        found = await self._session(session)
-        await found.finish_now()
-        return await self._standing(found)
+        known: dict[str, Any] = message.takes.model_json_schema()["properties"] if message.takes else {}
+        parameters = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if field.is_required() else field.default,
+                annotation=Annotated[field.rebuild_annotation(), Field(description=known[name]["description"])],
+            )
+            for name, field in (message.takes.model_fields if message.takes else {}).items()
+        ]
+        session = Parameter("session", Parameter.KEYWORD_ONLY, annotation=SessionId)
+        returns = message.returns if message.kind == "query" else str
+        send.__name__ = message.name
+        send.__signature__ = Signature([session, *parameters], return_annotation=returns)  # pyright: ignore[reportFunctionMemberAccess]  # what the library reads
+        return send
 
     async def cancel_session(self, session: SessionId) -> str:
-        """Stop a session without a report; what it has found is lost. finish_session keeps it."""
+        """Stop a session without a report; what it has found is lost. finish_now keeps it."""
         await (await self._session(session)).cancel()
         return f"Session {session} is stopping."
-
-    async def _pending(self, session: str, call: str) -> tuple[Session, PendingCall]:
-        found = await self._session(session)
-        waiting = {each.id: each for each in (await found.status()).calls}
-        if call not in waiting:
-            raise BadRequest(f"call: '{call}' does not wait; calls that do: {', '.join(waiting) or 'none'}")
-        return found, waiting[call]
 
     async def _open(self) -> None:
         """Connect at the first use; start the embedded server again if it has ended."""

@@ -67,7 +67,7 @@ class Desk:
     async def status(self, session: str, seconds: int = 60) -> dict[str, Any]:
         """Wait for news of a session."""
         arguments = {"session": session, "wait_seconds": seconds}
-        result = await self.assistant.call_tool("session_status", arguments, progress_callback=self._note)
+        result = await self.assistant.call_tool("status", arguments, progress_callback=self._note)
         assert result.structured_content
         return result.structured_content
 
@@ -165,14 +165,16 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
     planned = await desk.status("quarter-1")
     plan = planned["plan"] | {"subtasks": [*planned["plan"]["subtasks"]]}
     plan["subtasks"].append({"id": "T3", "agent": "artist", "instruction": "Draw the odd one."})
-    edited = await desk.use("edit_plan", session="quarter-1", plan=plan)
+    edited = await desk.use("decide_plan", session="quarter-1", decision="edit", plan=plan)
     needed: set[str] = set()
     while (position := await desk.status("quarter-1"))["next_tools"] != "session_result":
         needed.add(position["next_tools"])
         if position["questions"]:
-            await desk.use("answer_question", session="quarter-1", text=MEANT)
+            [question] = position["questions"]
+            await desk.use("answer", session="quarter-1", subtask=question["subtask"], text=MEANT)
         for call in position["calls"]:
-            await desk.use("approve_call", session="quarter-1", call=call["id"])
+            shown = {"call": call["id"], "hash": call["hash"]}
+            await desk.use("decide_call", session="quarter-1", decision="approve", **shown)
     result = await desk.use("session_result", session="quarter-1")
     files = await desk.use("list_artifacts", session="quarter-1")
     followed = await desk.use("start_session", goal="It takes patience.", follows="quarter-1", session="quarter-2")
@@ -181,9 +183,9 @@ async def test_an_assistant_hands_work_over_and_steers_it_to_its_report(desk: De
     report = await desk.opened.chargehand.session("quarter-1").result()
 
     assert started.startswith("Session quarter-1 is ")
-    assert (planned["state"], planned["next_tools"]) == ("awaiting_approval", "approve_plan, edit_plan or reject_plan")
+    assert (planned["state"], planned["next_tools"]) == ("awaiting_approval", "decide_plan")
     assert edited.startswith("Session quarter-1 is ")
-    assert needed <= {"", "answer_question", "approve_call or reject_call"}
+    assert needed <= {"", "answer", "decide_call"}
     assert [record.state for record in report.subtasks] == ["success"] * 3
     assert followed.startswith("Session quarter-2 is ")
     assert (await desk.opened.chargehand.session("quarter-2").request()).follows == "quarter-1"
@@ -203,18 +205,18 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     wrong = await desk.use("start_session", goal="What is known?", max_turns=0)
     unknown = [
         await desk.use(tool, session="no-such-session")
-        for tool in ("session_status", "session_result", "list_artifacts", "finish_session", "cancel_session")
+        for tool in ("status", "plan", "session_result", "list_artifacts", "finish_now", "cancel_session")
     ]
     for session in ("finished", "cancelled"):
         await desk.use("start_session", goal="It takes patience.", session=session)
     while "T1 (researcher): running" not in desk.progress:
         assert (await desk.status("finished", 1))["next_tools"] == ""
-    told = await desk.use("tell_agents", session="finished", text="Take your time.", subtask="T1")
-    changed = await desk.use("change_plan", session="finished", edits=[{"edit": "drop", "subtask": "T1"}])
-    interrupted = await desk.use("interrupt_agents", session="finished")
+    told = await desk.use("tell", session="finished", text="Take your time.", subtask="T1")
+    changed = await desk.use("edit_plan", session="finished", edits=[{"edit": "drop", "subtask": "T1"}])
+    interrupted = await desk.use("interrupt", session="finished")
     raised = await desk.use("raise_limits", session="finished", max_turns=30)
     running = await desk.use("session_result", session="finished", wait_seconds=0)
-    await desk.use("finish_session", session="finished")
+    await desk.use("finish_now", session="finished")
     finished = await desk.use("session_result", session="finished", wait_seconds=60)
     await desk.use("cancel_session", session="cancelled")
     cancelled = await desk.use("session_result", session="cancelled", wait_seconds=60)
@@ -231,5 +233,5 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     assert "Session 'cancelled' was cancelled." in cancelled
     ends = {each.name for each in tools if each.annotations and each.annotations.destructive_hint}
     reads = {each.name for each in tools if each.annotations and each.annotations.read_only_hint}
-    assert ends == {"reject_plan", "approve_call", "finish_session", "cancel_session"}
-    assert reads == {"session_status", "session_result", "list_sessions", "list_artifacts", "read_artifact"}
+    assert ends == {"decide_plan", "decide_call", "finish_now", "cancel_session"}
+    assert reads == {"status", "plan", "session_result", "list_sessions", "list_artifacts", "read_artifact"}
