@@ -4,19 +4,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import proto from '@temporalio/proto';
 
 import { EncryptionCodec } from './encryption.mjs';
-import type {
-  Answer,
-  CallDecision,
-  Interruption,
-  Plan,
-  PlanDecision,
-  PlanEdit,
-  RaisedLimits,
-  Report,
-  SessionRequest,
-  Status,
-  UserMessage,
-} from './messages.mjs';
+import type { Report, SessionRequest, Status, Updates } from './messages.mjs';
 
 const { EventType } = proto.temporal.api.enums.v1;
 const LONG_POLL_MS = 60_000;
@@ -75,36 +63,13 @@ export class Session {
     return this.handle.query<Status>('status');
   }
 
-  decidePlan(decision: PlanDecision): Promise<Plan> {
-    return this.update<Plan>('decide_plan', decision);
-  }
-
-  decideCall(decision: CallDecision): Promise<Status> {
-    return this.update<Status>('decide_call', decision);
-  }
-
-  answer(answer: Answer): Promise<Status> {
-    return this.update<Status>('answer', answer);
-  }
-
-  raiseLimits(raised: RaisedLimits): Promise<Status> {
-    return this.update<Status>('raise_limits', raised);
-  }
-
-  tell(message: UserMessage): Promise<Status> {
-    return this.update<Status>('tell', message);
-  }
-
-  interrupt(interruption: Interruption = {}): Promise<Status> {
-    return this.update<Status>('interrupt', interruption);
-  }
-
-  editPlan(edit: PlanEdit): Promise<Plan> {
-    return this.update<Plan>('edit_plan', edit);
-  }
-
-  finishNow(): Promise<Status> {
-    return this.handle.executeUpdate<Status, []>('finish_now');
+  /** Send an update, by the name and with the content that `Updates` lists. */
+  update<Name extends keyof Updates>(
+    name: Name,
+    ...content: Updates[Name]['content']
+  ): Promise<Updates[Name]['answer']> {
+    // The type of the arguments is that of `Updates`, which this call cannot express.
+    return this.handle.executeUpdate<Updates[Name]['answer'], [object]>(name, { args: content as [object] });
   }
 
   async cancel(): Promise<void> {
@@ -152,9 +117,5 @@ export class Session {
       if (!next) return;
       runId = next;
     }
-  }
-
-  private update<Result>(name: string, message: object): Promise<Result> {
-    return this.handle.executeUpdate<Result, [object]>(name, { args: [message] });
   }
 }

@@ -28,15 +28,15 @@ await chargehand.close();
 /** Do what the session waits for. In a program of yours, a person does. */
 async function decide(session: Session, status: Status): Promise<void> {
   if (status.state === 'awaiting_approval' && status.plan) {
-    await session.decidePlan({ decision: 'edit', plan: shorter(status.plan) });
+    await session.update('decide_plan', { decision: 'edit', plan: shorter(status.plan) });
   }
   for (const question of status.questions) {
-    await session.answer({ subtask: question.subtask, text: 'The latest one that the documents name.' });
+    await session.update('answer', { subtask: question.subtask, text: 'The latest one that the documents name.' });
   }
   for (const call of status.calls) {
-    await session.decideCall({ call: call.id, hash: call.hash, decision: 'reject', reason: 'Only read, please.' });
+    await session.update('decide_call', { call: call.id, hash: call.hash, decision: 'reject', reason: 'Only read, please.' });
   }
-  if (status.state === 'paused') await session.raiseLimits({ max_turns: status.max_turns + 10 });
+  if (status.state === 'paused') await session.update('raise_limits', { max_turns: status.max_turns + 10 });
 }
 
 function shorter(plan: Plan): Plan {

@@ -81,6 +81,18 @@ export interface PlanEdit {
   edits: PlanChange[];
 }
 
+/** The updates of a session. */
+export interface Updates {
+  decide_plan: { content: [PlanDecision]; answer: Plan };
+  decide_call: { content: [CallDecision]; answer: Status };
+  answer: { content: [Answer]; answer: Status };
+  raise_limits: { content: [RaisedLimits]; answer: Status };
+  tell: { content: [UserMessage]; answer: Status };
+  interrupt: { content: [Interruption]; answer: Status };
+  edit_plan: { content: [PlanEdit]; answer: Plan };
+  finish_now: { content: []; answer: Status };
+}
+
 export interface Question {
   subtask: string;
   agent: string;

@@ -20,7 +20,7 @@ from chargehand import (
 )
 from chargehand_cli.rendering.escaping import one_safe_line
 
-_NEXT: Final = {
+NEXT: Final = {
     "awaiting_approval": "decide_plan",
     "awaiting_answer": "answer",
     "awaiting_call_approval": "decide_call",
@@ -78,7 +78,7 @@ class MadeFile(BaseModel):
 
 def position_of(status: Status, ended: str) -> Position:
     """Describe a session; `ended` is Temporal's word for how it did, empty while it runs."""
-    tools = ENDED if ended else _NEXT.get(status.state, "")
+    tools = ENDED if ended else NEXT.get(status.state, "")
     state = status.state if not ended or status.state in {"finished", "failed", "cancelled"} else ended
     return Position(
         session=status.session,

@@ -1,0 +1,102 @@
+"""Every message of the table is an operation of the HTTP API, and every update a form of the session page."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic_core import from_json, to_json
+from starlette.datastructures import FormData
+
+from chargehand import Question
+from chargehand.messages import MESSAGES, UPDATES, Row
+from chargehand_plugins.console.api import OPERATIONS, PREFIX
+from chargehand_plugins.console.forms import Form, FormField, forms, read_content
+from chargehand_plugins.console.openapi import openapi_document
+from chargehand_plugins.console.problems import Problem
+from chargehand_plugins.console.templating import render
+from chargehand_plugins.console.views import CallView, Page, SessionView
+from tests.unit.strategies import examples
+
+DOCUMENT = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
+REFERENCE = "#/components/schemas/{model}"
+VIEW = SessionView(
+    state="executing",
+    plan_json="{}",
+    questions=(Question(subtask="T1", agent="reader", text="Which year?", open_until=datetime.now(UTC)),),
+    calls=(CallView("c1", "0" * 64, "T2", "clerk", "refund", "{}"),),
+    can_steer=True,
+    can_change=True,
+)
+EVERY_UPDATE = pytest.mark.parametrize("row", UPDATES.values(), ids=UPDATES)
+
+
+@pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
+def test_the_http_api_offers_it(row: Row) -> None:
+    """The operation has the row's name and summary, and its body the schema of the contract."""
+    path = DOCUMENT["paths"][f"{PREFIX}/sessions/{{session}}/{row.name}"]
+    operation = path["get" if row.kind == "query" else "post"]
+    body = operation.get("requestBody")
+
+    assert operation["summary"] == row.summary
+    assert (body is None) == (row.takes is None)
+    if row.takes:
+        described = row.takes.model_json_schema(ref_template=REFERENCE)
+        described.pop("$defs", None)
+        assert body["content"]["application/json"]["schema"] == {"$ref": REFERENCE.format(model=row.takes.__name__)}
+        written = to_json(DOCUMENT["components"]["schemas"][row.takes.__name__]).decode()
+        assert from_json(written.replace("-Input", "")) == described  # a plan is written otherwise than it is read
+
+
+@EVERY_UPDATE
+def test_the_session_page_has_its_form(row: Row) -> None:
+    """The form is sent to the row's name; the one that is made from the contract has its fields and the summary."""
+    form = next(each for each in forms() if each.name == row.name)
+    schema: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
+
+    assert f'action="/sessions/s/{row.name}"' in Page("s", "token").actions(VIEW)
+    assert form.summary == row.summary
+    assert [(field.name, field.is_required) for field in form.fields] == [
+        (name, name in schema.get("required", ())) for name in schema["properties"]
+    ]
+
+
+@EVERY_UPDATE
+def test_what_is_typed_is_what_is_sent(row: Row) -> None:
+    """Texts are typed as they are and all else as JSON; what is left empty is absent."""
+    contents = examples(row)
+    typed = {"csrf": "token", "missing": ""} if row.takes else {}
+    for content in contents:
+        for name, value in content.model_dump(mode="json", exclude_none=True).items():
+            typed[name] = value if isinstance(value, str) else to_json(value).decode()
+
+    assert read_content(row, FormData(typed)) == (contents[0] if contents else None)
+
+
+def test_dotted_fields_are_one_item_of_a_list() -> None:
+    """People change a subtask without writing JSON; a field that does not belong to the change is named."""
+    change = {"edits.edit": "reword", "edits.subtask": "T1", "edits.instruction": "Read it, please.", "edits.agent": ""}
+    read = read_content(UPDATES["edit_plan"], FormData(change))
+    with pytest.raises(Problem) as refused:
+        read_content(UPDATES["edit_plan"], FormData(change | {"edits.edit": "drop"}))
+
+    assert read == UPDATES["edit_plan"].content(
+        edits=[{"edit": "reword", "subtask": "T1", "instruction": "Read it, please."}]
+    )
+    assert "edits.0.drop.instruction: is not a known field" in refused.value.detail
+
+
+def test_an_update_without_wording_has_a_form_all_the_same() -> None:
+    """Labels, choices and texts come from the contract, and are escaped."""
+    fields = (
+        FormField("mood", "", is_required=True, is_json=False, choices=("calm", "<b>"), most_characters=None),
+        FormField("song", 'A "song".', is_required=True, is_json=False, choices=(), most_characters=4_000),
+        FormField("volume", "", is_required=False, is_json=False, choices=(), most_characters=None),
+    )
+    new = Form("sing_along", "Have agents sing", fields)
+    html = render("_actions.html", view=VIEW, base="/sessions/s", csrf="token", updates=(*forms(), new))
+
+    assert 'action="/sessions/s/sing_along"' in html
+    assert "<summary>Sing along</summary>" in html
+    assert "<option>calm</option><option>&lt;b&gt;</option>" in html
+    assert 'name="song" rows="3" required title="A &#34;song&#34;."' in html
+    assert '<input id="sing_along-volume" name="volume" title="">' in html
