@@ -7,8 +7,6 @@ from typing import Any, Final
 from temporalio import workflow
 from temporalio.api.enums.v1 import CommandType
 from temporalio.api.sdk.v1 import WorkflowMetadata
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
-from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
 from temporalio.converter import StorageDriverStoreContext, StorageDriverWorkflowInfo
 from temporalio.exceptions import ApplicationError, FailureError
 from temporalio.worker import (
@@ -22,7 +20,6 @@ from temporalio.worker import (
     WorkflowInstanceDetails,
     WorkflowInterceptorClassInput,
 )
-from temporalio.worker._command_aware_visitor import CommandInfo
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 from temporalio.workflow import Info
 
@@ -33,6 +30,7 @@ from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
 from chargehand.wire import ErrorType, SignalName, WorkflowType
+from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow

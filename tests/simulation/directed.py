@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
-from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import interpret
@@ -20,6 +19,7 @@ from chargehand.contracts import Report, SessionRequest, Status
 from chargehand_plugins.testing.in_memory.exchange import Answer, Update
 from chargehand_plugins.testing.in_memory.executions import Execution
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script

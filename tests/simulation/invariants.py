@@ -12,13 +12,13 @@ from decimal import Decimal
 from typing import Final, cast
 
 from temporalio.api.failure.v1 import Failure as WireFailure
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
 from chargehand_plugins.testing.in_memory.executions import Execution, Task
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
+from chargehand_plugins.testing.in_memory.sdk import Job
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.contracts import SubtaskRequest, SubtaskResult

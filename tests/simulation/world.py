@@ -12,8 +12,6 @@ from zlib import crc32
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
-from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.calls import ToolRequest
@@ -31,6 +29,7 @@ from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_plugins.testing.in_memory.exchange import Answer
 from chargehand_plugins.testing.in_memory.executions import Execution, Task
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
+from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
 from chargehand_plugins.testing.in_memory.server import Server
 from chargehand_plugins.webhooks.activity import WebhookRules
 from chargehand_plugins.webhooks.contracts import WebhookNotice

@@ -8,7 +8,8 @@ import json
 from typing import Final
 
 from temporalio.api.common.v1 import Payload
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+
+from workflows.sdk import WorkflowActivation
 
 _HEADER: Final = "_tracer-data"
 _LARGEST_BYTES: Final = 16_384

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_type_hints
 
 from temporalio import activity
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
-from temporalio.bridge.proto.workflow_commands import ScheduleActivity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -19,6 +17,7 @@ from chargehand.contracts import Contract
 from chargehand_plugins.testing.in_memory import jobs
 from chargehand_plugins.testing.in_memory.exchange import Answer
 from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
 from chargehand_plugins.testing.in_memory.server import Server, Stuck
 
 _NO_TIME: Final = timedelta(0)

@@ -7,15 +7,15 @@ from typing import Protocol
 
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
-from temporalio.bridge.proto.workflow_commands import (
+
+from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.sdk import (
+    Job,
     ScheduleActivity,
     SignalExternalWorkflowExecution,
     StartChildWorkflowExecution,
     WorkflowCommand,
 )
-
-from chargehand_plugins.testing.in_memory.executions import Execution, Task
 
 
 @dataclass(frozen=True)

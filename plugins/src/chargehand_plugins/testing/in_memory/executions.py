@@ -11,9 +11,6 @@ from zlib import crc32
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
-from temporalio.bridge.proto.workflow_activation import WorkflowActivation
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
-from temporalio.bridge.proto.workflow_commands import WorkflowCommand
 from temporalio.common import MetricMeter, Priority, SearchAttributes, TypedSearchAttributes
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
@@ -24,6 +21,7 @@ from temporalio.worker import (
 
 from chargehand.converter import data_converter
 from chargehand_plugins.testing.in_memory import jobs
+from chargehand_plugins.testing.in_memory.sdk import Job, WorkflowActivation, WorkflowCommand
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import RetryState, TimeoutType
 from temporalio.api.failure.v1 import Failure
-from temporalio.bridge.proto.child_workflow import StartChildWorkflowExecutionFailedCause
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
 from temporalio.exceptions import ApplicationError
 
 from chargehand.converter import data_converter
+from chargehand_plugins.testing.in_memory.sdk import Job, StartChildWorkflowExecutionFailedCause
 
 _CONVERTER = data_converter()
 PAYLOADS = _CONVERTER.payload_converter

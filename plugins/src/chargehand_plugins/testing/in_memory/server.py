@@ -12,19 +12,19 @@ from typing import Any, Final
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import WorkflowIdReusePolicy
 from temporalio.api.failure.v1 import Failure
-from temporalio.bridge.proto.child_workflow import ParentClosePolicy
-from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
-from temporalio.bridge.proto.workflow_commands import (
+
+from chargehand_plugins.testing.in_memory import jobs
+from chargehand_plugins.testing.in_memory.exchange import Backends, Unsent, Update
+from chargehand_plugins.testing.in_memory.executions import Execution, Status, Task, at
+from chargehand_plugins.testing.in_memory.sdk import (
     ActivityCancellationType,
+    Job,
+    ParentClosePolicy,
     ScheduleActivity,
     SignalExternalWorkflowExecution,
     StartChildWorkflowExecution,
     WorkflowCommand,
 )
-
-from chargehand_plugins.testing.in_memory import jobs
-from chargehand_plugins.testing.in_memory.exchange import Backends, Unsent, Update
-from chargehand_plugins.testing.in_memory.executions import Execution, Status, Task, at
 
 _NANOSECONDS: Final = 1_000_000_000
 _WITHOUT_EFFECT: Final = {

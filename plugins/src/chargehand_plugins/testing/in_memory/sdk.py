@@ -1,0 +1,24 @@
+"""The private parts of Temporal's SDK that a server in memory speaks to workflows with, imported here only."""
+
+from temporalio.bridge.proto.child_workflow import ParentClosePolicy, StartChildWorkflowExecutionFailedCause
+from temporalio.bridge.proto.workflow_activation import WorkflowActivation
+from temporalio.bridge.proto.workflow_activation import WorkflowActivationJob as Job
+from temporalio.bridge.proto.workflow_commands import (
+    ActivityCancellationType,
+    ScheduleActivity,
+    SignalExternalWorkflowExecution,
+    StartChildWorkflowExecution,
+    WorkflowCommand,
+)
+
+__all__ = [
+    "ActivityCancellationType",
+    "Job",
+    "ParentClosePolicy",
+    "ScheduleActivity",
+    "SignalExternalWorkflowExecution",
+    "StartChildWorkflowExecution",
+    "StartChildWorkflowExecutionFailedCause",
+    "WorkflowActivation",
+    "WorkflowCommand",
+]
