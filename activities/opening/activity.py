@@ -28,7 +28,7 @@ from activities.tools.note import NOTE
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts import Effort, Limits, SessionRequest
 from chargehand.contracts.request import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.plugins import SHIPPED, installed
@@ -155,33 +155,7 @@ class SessionActivities:
             version=crew.version,
             digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
-            agents=tuple(
-                AgentCard(
-                    name=agent.name,
-                    tools=agent.tools,
-                    tier=request.tiers.agents.get(agent.name, agent.tier),
-                    fallback=agent.fallback,
-                    effort=agent.effort or effort,
-                    # A request that names a tier for it wants that tier's model.
-                    model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
-                    capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
-                    acting=tuple(tool for tool in agent.tools if specs[tool].acts),
-                    at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
-                    approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
-                    policy=obligations_of(crew, agent),
-                    watched=watched_of(crew, agent),
-                    rounds=agent.rounds,
-                    sees_goal=agent.sees_goal,
-                    input=agent.input,
-                    output=agent.output,
-                    confidence_threshold=agent.confidence_threshold
-                    if agent.confidence_threshold is not None
-                    else crew.confidence_threshold,
-                    slow=agent.slow,
-                    prompt_bytes=_prompt_bytes(pinned, agent),
-                )
-                for agent in crew.agents
-            ),
+            agents=tuple(self._agent_card(pinned, agent, request, effort) for agent in crew.agents),
             effort=effort,
             strategy=crew.strategy,
             nested=crew.nested,
@@ -196,6 +170,33 @@ class SessionActivities:
             code_review=crew.code_review,
             disclaimer=crew.disclaimer,
             prompt_bytes=own + SCHEMA_BYTES,
+        )
+
+    def _agent_card(
+        self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, usual_effort: Effort | None
+    ) -> AgentCard:
+        crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
+        return AgentCard(
+            name=agent.name,
+            tools=agent.tools,
+            tier=request.tiers.agents.get(agent.name, agent.tier),
+            fallback=agent.fallback,
+            effort=agent.effort or usual_effort,
+            # A request that names a tier for it wants that tier's model.
+            model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
+            capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
+            acting=tuple(tool for tool in agent.tools if specs[tool].acts),
+            at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
+            approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
+            policy=obligations_of(crew, agent),
+            watched=watched_of(crew, agent),
+            rounds=agent.rounds,
+            sees_goal=agent.sees_goal,
+            input=agent.input,
+            output=agent.output,
+            confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
+            slow=agent.slow,
+            prompt_bytes=_prompt_bytes(pinned, agent),
         )
 
 

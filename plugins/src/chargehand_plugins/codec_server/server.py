@@ -7,9 +7,7 @@ login sends no token. The server listens on loopback, or uses TLS.
 
 import asyncio
 import hmac
-import ipaddress
 import json
-import re
 import socket
 import ssl
 import threading
@@ -28,9 +26,8 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
 from chargehand.payloads.tolerance import UNREADABLE
+from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_loopback, is_token
 
-_MIN_TOKEN_LENGTH: Final = 16
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _REFERENCE: Final = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 _MAX_BYTES: Final = 32 << 20
 _REQUEST_SECONDS: Final = 30
@@ -58,11 +55,11 @@ class CodecServerSettings:
 
     def __post_init__(self) -> None:
         """Refuse insecure settings."""
-        if len(self.token) < _MIN_TOKEN_LENGTH or not _TOKEN.fullmatch(self.token):
+        if not is_token(self.token):
             raise ProtectionSettingsError(
-                f"The token must have at least {_MIN_TOKEN_LENGTH} characters: letters, digits, '-' and '_'."
+                f"The token must have at least {MIN_TOKEN_LENGTH} characters: letters, digits, '-' and '_'."
             )
-        if not _is_loopback(self.host) and not (self.certificate and self.private_key):
+        if not is_loopback(self.host) and not (self.certificate and self.private_key):
             raise ProtectionSettingsError(
                 f"A codec server decrypts payloads, so listening on {self.host} requires TLS: --certificate and "
                 "--private-key. Without them it only listens on 127.0.0.1."
@@ -287,10 +284,3 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore broken connections."""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,15 +1,10 @@
 """Where the console listens, for whom, and how much it accepts."""
 
-import ipaddress
-import re
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import urlsplit
 
 from chargehand_cli.request import BadRequest
-
-_MIN_TOKEN_LENGTH: Final = 16
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]+")
+from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_loopback, is_token
 
 
 class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableConsole`
@@ -41,9 +36,9 @@ class ConsoleSettings:
 
     def __post_init__(self) -> None:
         """Refuse insecure settings."""
-        if len(self.token) < _MIN_TOKEN_LENGTH or not _TOKEN.fullmatch(self.token):
+        if not is_token(self.token):
             raise UnusableConsole(
-                f"CHARGEHAND_CONSOLE_TOKEN must have at least {_MIN_TOKEN_LENGTH} characters: letters, digits, '-' "
+                f"CHARGEHAND_CONSOLE_TOKEN must have at least {MIN_TOKEN_LENGTH} characters: letters, digits, '-' "
                 "and '_'."
             )
         if bool(self.certificate) != bool(self.private_key):
@@ -78,11 +73,3 @@ class ConsoleSettings:
     def url(self, port: int) -> str:
         """Return the address that browsers use, without the token."""
         return (self.public_url or sorted(self.origins(port))[0]).rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

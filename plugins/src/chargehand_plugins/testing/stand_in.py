@@ -43,7 +43,6 @@ from chargehand.shared_files import Document
 from chargehand.wire import TASK_QUEUE, ErrorType, SearchAttribute
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
-_NO_TIME: Final = timedelta(0)
 
 
 @dataclass(frozen=True)
@@ -71,9 +70,9 @@ def report_of(answer: str, *, session: str = "session-1", goal: str = "") -> Rep
     timing = Timing(
         started_at=_AT,
         ended_at=_AT,
-        wall=_NO_TIME,
-        subtasks_one_after_another=_NO_TIME,
-        critical_path=_NO_TIME,
+        wall=timedelta(0),
+        subtasks_one_after_another=timedelta(0),
+        critical_path=timedelta(0),
         speed_up=1.0,
     )
     return Report(session=session, goal=goal, answer=answer, stop_reason="completed", timing=timing)

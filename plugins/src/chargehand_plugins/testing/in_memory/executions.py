@@ -58,6 +58,11 @@ def at(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanoseconds // 1_000)
 
 
+def nanoseconds(length: timedelta) -> int:
+    """Count the nanoseconds of a duration."""
+    return (length.days * 86_400 + length.seconds) * _NANOSECONDS + length.microseconds * 1_000
+
+
 @dataclass
 class Activation:
     """Jobs that were handed over together, and the commands that came of them; without what leaves no history."""
@@ -231,9 +236,9 @@ class Execution:
         used.update(completion.successful.used_internal_flags)
         return list(completion.successful.commands)
 
-    def _instantiate(self) -> WorkflowInstance:
+    def _info(self) -> workflow.Info:
         parent = self.parent
-        info = workflow.Info(
+        return workflow.Info(
             attempt=1,
             continued_run_id=None,
             cron_schedule=None,
@@ -258,12 +263,14 @@ class Execution:
             workflow_id=self.workflow_id,
             workflow_type=self.workflow_type,
         )
+
+    def _instantiate(self) -> WorkflowInstance:
         details = WorkflowInstanceDetails(
             payload_converter_factory=_CONVERTER._new_payload_converter,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
             interceptor_classes=_INTERCEPTORS,
             defn=_definitions()[self.workflow_type],
-            info=info,
+            info=self._info(),
             randomness_seed=crc32(self.workflow_id.encode()),
             extern_functions={
                 "__temporal_assert_local_activity_valid": _any_activity_is_valid,

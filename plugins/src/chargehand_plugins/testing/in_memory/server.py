@@ -15,7 +15,7 @@ from temporalio.api.failure.v1 import Failure
 
 from chargehand_plugins.testing.in_memory import jobs
 from chargehand_plugins.testing.in_memory.exchange import Backends, Unsent, Update
-from chargehand_plugins.testing.in_memory.executions import Execution, Status, Task, at
+from chargehand_plugins.testing.in_memory.executions import Execution, Status, Task, at, nanoseconds
 from chargehand_plugins.testing.in_memory.sdk import (
     ActivityCancellationType,
     Job,
@@ -26,17 +26,8 @@ from chargehand_plugins.testing.in_memory.sdk import (
     WorkflowCommand,
 )
 
-_NANOSECONDS: Final = 1_000_000_000
-_WITHOUT_EFFECT: Final = {
-    "modify_workflow_properties",
-    "upsert_workflow_search_attributes",
-    "set_patch_marker",
-}
-_CLOSING: Final = {
-    "complete_workflow_execution",
-    "fail_workflow_execution",
-    "cancel_workflow_execution",
-}
+_WITHOUT_EFFECT: Final = {"modify_workflow_properties", "upsert_workflow_search_attributes", "set_patch_marker"}
+_CLOSING: Final = {"complete_workflow_execution", "fail_workflow_execution", "cancel_workflow_execution"}
 
 
 class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
@@ -76,8 +67,6 @@ class Server:
         """When the next thing happens; None if nothing is under way."""
         return self._coming[0][0] if self._coming else None
 
-    # --- what clients do ---------------------------------------------------------------------------------------------
-
     def start(self, workflow_id: str, workflow_type: str, argument: Payload) -> Execution:
         execution = Execution(workflow_id, workflow_type, [argument], self.now)
         self.executions[workflow_id] = execution
@@ -114,16 +103,12 @@ class Server:
         answer = execution.ask(jobs.queried(name), self.now).respond_to_query
         return answer.succeeded.response if answer.HasField("succeeded") else None
 
-    # --- what happens to the worker ----------------------------------------------------------------------------------
-
     def crash(self, down_for: timedelta = timedelta(0)) -> None:
         """Lose the worker and all it knew; another is there after a while."""
         for execution in self.executions.values():
             if execution.is_open and execution.history:
                 execution.rebuild()
-        self._worker_is_back_at = max(self._worker_is_back_at, self.now + _nanoseconds(down_for))
-
-    # --- time --------------------------------------------------------------------------------------------------------
+        self._worker_is_back_at = max(self._worker_is_back_at, self.now + nanoseconds(down_for))
 
     def step(self) -> bool:
         """Let the next thing happen; False if nothing is under way."""
@@ -162,9 +147,7 @@ class Server:
         heapq.heappush(self._coming, (moment, self.backends.tie(label), self._count, happen))
 
     def _later(self, label: str, happen: Callable[[], None]) -> None:
-        self._at(self.now + _nanoseconds(self.backends.latency(label)), label, happen)
-
-    # --- workflow tasks ----------------------------------------------------------------------------------------------
+        self._at(self.now + nanoseconds(self.backends.latency(label)), label, happen)
 
     def _tell(self, execution: Execution, job: Job) -> None:
         if execution.is_open:
@@ -317,8 +300,6 @@ class Server:
             execution.timers.add(seq)
             self._start_timer(execution, seq, length)
 
-    # --- activities and timers ---------------------------------------------------------------------------------------
-
     def _send_activity(self, execution: Execution, asked: ScheduleActivity) -> None:
         execution.activities[asked.seq] = asked
         answer = self.backends.answer(execution, asked)
@@ -329,7 +310,7 @@ class Server:
             limit = asked.schedule_to_close_timeout.ToTimedelta()
             if answer.hangs or answer.after > limit:
                 self._at(
-                    self.now + _nanoseconds(limit),
+                    self.now + nanoseconds(limit),
                     label,
                     lambda: self.resolve(execution, asked, None, jobs.timed_out()),
                 )
@@ -337,7 +318,7 @@ class Server:
         if answer.hangs:
             raise AssertionError(f"{label} has no time limit and would hang for ever")
         self._at(
-            self.now + _nanoseconds(answer.after),
+            self.now + nanoseconds(answer.after),
             label,
             lambda: self.resolve(execution, asked, answer.result, answer.cause),
         )
@@ -359,9 +340,7 @@ class Server:
                 execution.timers.discard(seq)
                 self._tell(execution, jobs.timer_fired(seq))
 
-        self._at(self.now + _nanoseconds(length), f"timer {execution.workflow_id} {seq}", fire)
-
-    # --- children ----------------------------------------------------------------------------------------------------
+        self._at(self.now + nanoseconds(length), f"timer {execution.workflow_id} {seq}", fire)
 
     def _send_child(self, execution: Execution, asked: StartChildWorkflowExecution) -> None:
         execution.open_children[asked.seq] = asked.workflow_id
@@ -442,8 +421,6 @@ class Server:
                 ),
             )
 
-    # --- signals -----------------------------------------------------------------------------------------------------
-
     def _send_signal(self, execution: Execution, seq: int, asked: SignalExternalWorkflowExecution) -> None:
         execution.signals.add(seq)
         target = asked.child_workflow_id or asked.workflow_execution.workflow_id
@@ -466,7 +443,3 @@ class Server:
             return False
         self._tell(execution, jobs.signalled(name, payloads))
         return True
-
-
-def _nanoseconds(length: timedelta) -> int:
-    return (length.days * 86_400 + length.seconds) * _NANOSECONDS + length.microseconds * 1_000
