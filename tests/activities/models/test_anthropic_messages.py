@@ -13,65 +13,31 @@ async def test_a_request_is_written_so() -> None:
     """The whole body of a turn in the middle of a subtask, and the headers that matter."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="toolu_1")
     call = a_call()
-    _, request = await second_request(
-        "anthropic", calling(use, text="Let me look."), "no such document", ok=False, tools=(READ,)
-    )
+    first = calling(use, text="Let me look.")
+    _, request = await second_request("anthropic", first, "no such document", ok=False, tools=(READ,))
 
+    cached = {"cache_control": {"type": "ephemeral"}}
+    asked = {"type": "tool_use", "id": "toolu_1", "name": "read_document", "input": {"name": "timetable.pdf"}}
+    told = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "no such document", "is_error": True, **cached}
+    tool = {"name": "read_document", "description": READ.description, "input_schema": READ.parameters, "strict": True}
+    schema = answer_schema(call.answer_type, call.agent_names)
     assert request.body == {
         "model": "claude-haiku-5-5",
         "max_tokens": 500,
-        "system": [{"type": "text", "text": "You are the reader.", "cache_control": {"type": "ephemeral"}}],
+        "system": [{"type": "text", "text": "You are the reader.", **cached}],
         "messages": [
             {"role": "user", "content": [{"type": "text", "text": "When does the ferry leave?"}]},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "text", "text": "Let me look."},
-                    {
-                        "type": "tool_use",
-                        "id": "toolu_1",
-                        "name": "read_document",
-                        "input": {"name": "timetable.pdf"},
-                    },
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": "toolu_1",
-                        "content": "no such document",
-                        "is_error": True,
-                        "cache_control": {"type": "ephemeral"},
-                    }
-                ],
-            },
+            {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, asked]},
+            {"role": "user", "content": [told]},
         ],
-        "tools": [
-            {
-                "name": "read_document",
-                "description": "Read a document.",
-                "input_schema": {
-                    "type": "object",
-                    "properties": {"name": {"type": "string"}},
-                    "required": ["name"],
-                    "additionalProperties": False,
-                },
-                "strict": True,
-            }
-        ],
+        "tools": [tool],
         "tool_choice": {"type": "auto"},
-        "output_config": {
-            "format": {"type": "json_schema", "schema": answer_schema(call.answer_type, call.agent_names)}
-        },
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
         "service_tier": "standard_only",
         "stream": True,
     }
-    assert KEY in {
-        request.headers.get("x-api-key", ""),
-        request.headers.get("authorization", "").removeprefix("Bearer "),
-    }
+    sent = (request.headers.get("x-api-key", ""), request.headers.get("authorization", "").removeprefix("Bearer "))
+    assert KEY in sent
     assert request.headers["x-stainless-retry-count"] == "0"
 
 
@@ -133,15 +99,14 @@ async def test_every_stop_reason_has_its_meaning() -> None:
 
 async def test_thoughts_go_back_sealed_and_silence_does_not() -> None:
     """Thinking blocks are given back untouched, signature and all; empty text, which the API refuses, is left out."""
-    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}
-    use = {
-        "type": "tool_use",
-        "id": "toolu_1",
-        "name": "read_document",
-        "input": {"name": "a"},
-        "caller": {"type": "direct"},
-    }
-    first = message([thought, {"type": "text", "text": ""}, use], "tool_use")
+    thoughts = [
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"},
+        {"type": "redacted_thinking", "data": "c2VhbGVk"},
+    ]
+    asked = {"name": "read_document", "input": {"name": "a"}, "caller": {"type": "direct"}}
+    use = {"type": "tool_use", "id": "toolu_1", **asked}
+    first = message([*thoughts, {"type": "text", "text": ""}, use], "tool_use")
+
     _, request = await second_request("anthropic", first, "At eight.")
 
-    assert request.body["messages"][1]["content"] == [thought, use]
+    assert request.body["messages"][1]["content"] == [*thoughts, use]

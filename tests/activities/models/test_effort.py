@@ -11,18 +11,16 @@ from activities.contracts.tool import tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
 from activities.models.abilities import Abilities, abilities_of
-from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
 from activities.models.registry import build_models
 from activities.models.streaming import Patience
 from activities.opening.activity import SessionActivities
-from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Effort, Limits, SessionRequest, Tier
 from chargehand.contracts.request import PROFILES, Profile
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import ScriptedTool, found
-from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error, raw
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
 from worker.settings import Settings
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
@@ -98,31 +96,6 @@ async def test_a_model_that_refuses_an_effort_is_called_without(wire: Wire) -> N
         with pytest.raises(ProviderError):
             await model.complete(call)
         assert len(server.requests) == 1
-
-
-async def test_thoughts_go_back_as_they_came() -> None:
-    """A signed thought before a tool call is part of the next request, unchanged and in its place."""
-    content = [
-        {"type": "thinking", "thinking": "Let me see …", "signature": "c2lnbmVk"},
-        {"type": "redacted_thinking", "data": "c2VhbGVk"},
-        {"type": "tool_use", "id": "toolu_1", "name": "read_document", "input": {"name": "timetable.pdf"}},
-    ]
-    usage = {"input_tokens": 10, "output_tokens": 5}
-    message = {"type": "message", "role": "assistant", "model": "m", "content": content, "usage": usage}
-    reply = raw({**message, "stop_reason": "tool_use"})
-    call = a_call("anthropic").model_copy(update={"model": THINKERS["anthropic"], "effort": "medium"})
-
-    async with a_provider("anthropic", lambda request: answer() if request.rounds else reply) as (server, model):
-        assert isinstance(model, AnthropicModel)
-        asked = await model.complete(call)
-        result = ToolText(call_id="toolu_1", text="At nine.")
-        rounds = (
-            Message(role="assistant", calls=asked.tool_calls, provider_items=asked.provider_items),
-            Message(role="tools", results=(result,)),
-        )
-        await model.complete(call.model_copy(update={"messages": (*call.messages, *rounds)}))
-
-    assert server.requests[1].body["messages"][1] == {"role": "assistant", "content": content}
 
 
 def test_models_of_gateways_are_known_by_their_own_name() -> None:

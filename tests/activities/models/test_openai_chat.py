@@ -16,51 +16,26 @@ async def test_a_request_is_written_so() -> None:
     """The whole body of a turn in the middle of a subtask: tools, and the answer's shape in words."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
     call = a_call("chat")
-    _, request = await second_request(
-        "chat", calling(use, text="Let me look."), "no such document", ok=False, tools=(READ,)
-    )
+    first = calling(use, text="Let me look.")
+    _, request = await second_request("chat", first, "no such document", ok=False, tools=(READ,))
 
-    schema = answer_schema(call.answer_type, call.agent_names)
+    schema = json.dumps(answer_schema(call.answer_type, call.agent_names), separators=(",", ":"))
+    shape = "The final answer is nothing but JSON of this schema:"
+    asked = {"name": "read_document", "arguments": '{"name": "timetable.pdf"}'}
+    calls = [{"id": "call_1", "type": "function", "function": asked}]
+    tool = {"name": "read_document", "description": READ.description, "parameters": READ.parameters}
     assert request.body == {
         "model": "house-model",
         "messages": [
-            {
-                "role": "system",
-                "content": "You are the reader.\n\nThe final answer is nothing but JSON of this schema:\n"
-                + json.dumps(schema, separators=(",", ":")),
-            },
+            {"role": "system", "content": f"You are the reader.\n\n{shape}\n{schema}"},
             {"role": "user", "content": "When does the ferry leave?"},
-            {
-                "role": "assistant",
-                "content": "Let me look.",
-                "tool_calls": [
-                    {
-                        "id": "call_1",
-                        "type": "function",
-                        "function": {"name": "read_document", "arguments": '{"name": "timetable.pdf"}'},
-                    }
-                ],
-            },
+            {"role": "assistant", "content": "Let me look.", "tool_calls": calls},
             {"role": "tool", "tool_call_id": "call_1", "content": "The tool failed.\nno such document"},
         ],
         "max_tokens": 500,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "tools": [
-            {
-                "type": "function",
-                "function": {
-                    "name": "read_document",
-                    "description": "Read a document.",
-                    "parameters": {
-                        "type": "object",
-                        "properties": {"name": {"type": "string"}},
-                        "required": ["name"],
-                        "additionalProperties": False,
-                    },
-                },
-            }
-        ],
+        "tools": [{"type": "function", "function": tool}],
     }
     assert request.headers["x-stainless-retry-count"] == "0"
 
@@ -132,26 +107,16 @@ async def test_a_call_under_a_plain_stop_is_still_a_call() -> None:
 
 async def test_fields_of_the_servers_own_go_back() -> None:
     """What a server adds to its message it finds there again; what no server reads is left out."""
-    message: dict[str, object] = {
-        "role": "assistant",
-        "content": None,
-        "refusal": None,
-        "annotations": [],
-        "reasoning_content": "Hm.",
-        "tool_calls": [
-            {
-                "id": "c",
-                "type": "function",
-                "function": {"name": "read_document", "arguments": '{"name": "a"}'},
-                "extra_content": {"signature": "sealed"},
-            }
-        ],
-    }
-    reply = await reply_to("chat", completion(message, "tool_calls"))
+    function = {"name": "read_document", "arguments": '{"name": "a"}'}
+    calls: list[dict[str, object]] = [
+        {"id": "c", "type": "function", "function": function, "extra_content": {"signature": "sealed"}}
+    ]
+    kept: dict[str, object] = {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": calls}
 
-    assert reply.provider_items == (
-        {"role": "assistant", "reasoning_content": "Hm.", "tool_calls": message["tool_calls"]},
-    )
+    unread: dict[str, object] = {"content": None, "refusal": None, "annotations": []}
+    reply = await reply_to("chat", completion(kept | unread, "tool_calls"))
+
+    assert reply.provider_items == (kept,)
 
 
 async def test_a_reply_without_an_answer_has_its_own_end() -> None:

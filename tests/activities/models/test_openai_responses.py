@@ -22,56 +22,26 @@ async def test_a_request_is_written_so() -> None:
     """The whole body of a turn in the middle of a subtask, and the headers that matter."""
     use = ToolUse("read_document", {"name": "timetable.pdf"}, id="call_1")
     call = a_call("responses")
-    _, request = await second_request(
-        "responses", calling(use, text="Let me look."), "no such document", ok=False, tools=(READ,)
-    )
+    first = calling(use, text="Let me look.")
+    _, request = await second_request("responses", first, "no such document", ok=False, tools=(READ,))
 
+    schema = answer_schema(call.answer_type, call.agent_names)
+    tool = {"name": "read_document", "description": READ.description, "parameters": READ.parameters, "strict": True}
+    text: dict[str, object] = {"type": "output_text", "text": "Let me look.", "annotations": [], "logprobs": []}
+    asked = {"call_id": "call_1", "name": "read_document", "arguments": '{"name": "timetable.pdf"}'}
     assert request.body == {
         "model": "gpt-6-luna",
         "instructions": "You are the reader.",
         "input": [
             {"role": "user", "content": "When does the ferry leave?"},
             {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "sealed-1"},
-            {
-                "type": "message",
-                "id": "msg_1",
-                "status": "completed",
-                "role": "assistant",
-                "content": [{"type": "output_text", "text": "Let me look.", "annotations": [], "logprobs": []}],
-            },
-            {
-                "type": "function_call",
-                "id": "fc_1_1",
-                "call_id": "call_1",
-                "name": "read_document",
-                "arguments": '{"name": "timetable.pdf"}',
-                "status": "completed",
-            },
+            {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [text]},
+            {"type": "function_call", "id": "fc_1_1", **asked, "status": "completed"},
             {"type": "function_call_output", "call_id": "call_1", "output": "The tool failed.\nno such document"},
         ],
         "max_output_tokens": 500,
-        "text": {
-            "format": {
-                "type": "json_schema",
-                "name": "WorkAnswer",
-                "schema": answer_schema(call.answer_type, call.agent_names),
-                "strict": True,
-            }
-        },
-        "tools": [
-            {
-                "type": "function",
-                "name": "read_document",
-                "description": "Read a document.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"name": {"type": "string"}},
-                    "required": ["name"],
-                    "additionalProperties": False,
-                },
-                "strict": True,
-            }
-        ],
+        "text": {"format": {"type": "json_schema", "name": "WorkAnswer", "schema": schema, "strict": True}},
+        "tools": [{"type": "function", **tool}],
         "tool_choice": "auto",
         "parallel_tool_calls": True,
         "store": False,
@@ -154,21 +124,13 @@ async def test_a_response_without_an_end_is_asked_for_again() -> None:
 
 async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
     """Without storage an unsealed item cannot be found again, nor can what names itself as following it."""
-    output: list[dict[str, object]] = [
-        {"type": "reasoning", "id": "rs_1", "summary": []},
-        {
-            "type": "function_call",
-            "id": "fc_1",
-            "call_id": "call_1",
-            "name": "read_document",
-            "arguments": '{"name":"a"}',
-        },
-    ]
-    reply = await reply_to("responses", response(output=output))
+    use = {"type": "function_call", "call_id": "call_1", "name": "read_document", "arguments": '{"name":"a"}'}
 
-    assert reply.provider_items == (
-        {"type": "function_call", "call_id": "call_1", "name": "read_document", "arguments": '{"name":"a"}'},
+    reply = await reply_to(
+        "responses", response(output=[{"type": "reasoning", "id": "rs_1", "summary": []}, {**use, "id": "fc_1"}])
     )
+
+    assert reply.provider_items == (use,)
 
 
 async def test_more_cached_than_sent_is_not_believed() -> None:
