@@ -20,6 +20,8 @@ def details(status: Status) -> str:
         f"- turns: {status.turns} of {status.max_turns}",
         f"- US dollars: {status.spent_usd:.4f} of {status.budget_usd:.2f} spent, {status.reserved_usd:.4f} reserved",
     ]
+    if any(record.state == "running" for record in status.subtasks):
+        lines.append("- not counted yet: what running subtasks spend")
     lines += [
         f"- **{question.subtask} ({question.agent}) asks:** {_plain(question.text, 400)}"
         for question in status.questions

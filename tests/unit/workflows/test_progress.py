@@ -114,7 +114,7 @@ def test_a_status_tells_the_ledger() -> None:
 
 
 def test_details_draw_the_plan() -> None:
-    """The Web UI shows state, use of the limits, and a line a subtask."""
+    """The Web UI shows state, use of the limits, that running subtasks are not counted in it, and a line a subtask."""
     failed = WAITING_1.model_copy(
         update={"state": "failure", "reason": "empty", "usage": Usage(turns=2, cost_usd=Decimal("0.01"))}
     )
@@ -129,7 +129,9 @@ def test_details_draw_the_plan() -> None:
         budget_usd=Decimal(2),
         subtasks=(failed, WAITING_2),
     )
+    running = status.model_copy(update={"subtasks": (WAITING_1.model_copy(update={"state": "running"}),)})
 
+    assert details(running).splitlines()[4] == "- not counted yet: what running subtasks spend"
     assert details(status).splitlines() == [
         "**executing**",
         "",
