@@ -86,6 +86,8 @@ class InMemoryTemporal:
         since_epoch = datetime.now(UTC) - at(0)
         self._began = int(since_epoch.total_seconds() * 1e9) - time.monotonic_ns()
         self._server = Server(self._activities, _MOST_EVENTS, now=self._now())
+        self._reasons: dict[str, str] = {}
+        """Why workflows were terminated."""
         self._changed = asyncio.Event()
         self._round = asyncio.get_running_loop().create_future()
         """Done once everything has happened that can happen now."""
@@ -183,8 +185,10 @@ class InMemoryTemporal:
     async def terminate_workflow_execution(
         self, asked: TerminateWorkflowExecutionRequest, **_: object
     ) -> TerminateWorkflowExecutionResponse:
+        workflow_id = self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id
+        self._reasons[workflow_id] = asked.reason or "terminated by user via frontend"
         with _no_loop_runs():
-            self._server.terminate(self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id)
+            self._server.terminate(workflow_id)
         self._changed.set()
         return TerminateWorkflowExecutionResponse()
 
@@ -205,7 +209,7 @@ class InMemoryTemporal:
         found = GetWorkflowExecutionHistoryResponse()
         if asked.history_event_filter_type == HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT:
             await self._until(lambda: not execution.is_open)
-            found.history.events.append(_end(execution))
+            found.history.events.append(_end(execution, self._reasons.get(execution.workflow_id, "")))
         elif asked.maximum_page_size == 1:
             started = HistoryEvent(event_id=1)
             started.workflow_execution_started_event_attributes.input.payloads.extend(execution.arguments)
@@ -307,7 +311,7 @@ def _no_loop_runs() -> Generator[None]:
         asyncio._set_running_loop(loop)
 
 
-def _end(execution: Execution) -> HistoryEvent:
+def _end(execution: Execution, reason: str) -> HistoryEvent:
     event = HistoryEvent(event_id=2)
     match execution.status:
         case "completed":
@@ -318,7 +322,7 @@ def _end(execution: Execution) -> HistoryEvent:
         case "cancelled":
             event.workflow_execution_canceled_event_attributes.SetInParent()
         case _:
-            event.workflow_execution_terminated_event_attributes.SetInParent()
+            event.workflow_execution_terminated_event_attributes.reason = reason
     return event
 
 
