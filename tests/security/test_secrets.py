@@ -21,6 +21,8 @@ from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, err
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ToolUse
 
+pytestmark = pytest.mark.slow
+
 CANARY: Final = "canary-7f3a"
 """Begins every secret: what a user, a model, a document, a provider or an operator's key says."""
 _KEYS: Final = {
@@ -126,7 +128,6 @@ async def _bad_input(harness: Harness) -> None:
         await asyncio.wait_for(harness.chargehand.session(handle.id).result(), 30)
 
 
-@pytest.mark.slow
 def test_what_was_provoked_did_happen(seen: Seen) -> None:
     """The worker met it all: retries, a refusal, a broken document, a refused search, and a report with the word."""
     [told] = [each for each in seen.reports if CANARY in each.answer]
@@ -182,7 +183,6 @@ async def test_names_on_the_server_hold_no_word_of_it(seen: Seen) -> None:
     assert [name for name in names if CANARY in name] == []
 
 
-@pytest.mark.slow
 async def test_doctor_tells_nothing_of_sessions(seen: Seen, tmp_path: Path) -> None:
     """What it prints can be passed on: ids, states and causes, and no word of a request."""
     where = ("--address", seen.harness.server.address, "--state-dir", str(tmp_path), "--task-queue", "chaos")
@@ -214,7 +214,6 @@ def test_a_crash_leaves_no_core(seen: Seen) -> None:
     assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
 
 
-@pytest.mark.slow
 def test_the_server_is_given_no_key(seen: Seen) -> None:
     """Keys are in the worker's process alone, although whoever starts the server has them all in the environment."""
     environment = Path(f"/proc/{seen.harness.server.process.pid}/environ").read_text()

@@ -37,7 +37,8 @@ async def happenings(opened: SessionEnvironment, held: Held) -> list[object]:
     told += [report.answer, report.stop_reason, report.usage, [record.state for record in report.subtasks]]
     again = await opened.chargehand.start(GOAL.model_copy(update={"goal": "Another."}), session_id="first")
     told += [(await again.result()).answer, (await session.status()).state, (await session.request()).goal]
-    told += [await refusal(session.tell(text="Too late.")), await refusal(opened.chargehand.session("unknown").status())]
+    told.append(await refusal(session.tell(text="Too late.")))
+    told.append(await refusal(opened.chargehand.session("unknown").status()))
     cancelled = await opened.chargehand.start(GOAL, session_id="second")
     await until_state(cancelled, "awaiting_approval")
     await cancelled.cancel()
