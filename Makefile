@@ -83,11 +83,12 @@ test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)brows
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
 	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m browser -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
-check: $(GROUP)dev ## Check format, lint, types and import direction
+check: $(GROUP)dev ## Check format, lint, types, import direction and sizes
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
+	@$(BIN)/python .ci/house.py
 
 docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link fails
 	@$(BIN)/typer chargehand_cli.main utils docs --name chargehand --title 'Command line' \

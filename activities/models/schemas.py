@@ -179,14 +179,7 @@ def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple
     if next(definitions.parts, None) is None:
         raise UnfitSchema(f"more than {_MOST_PARTS:,} parts, with its references written out; leave some out")
     if "$ref" in schema:
-        name = str(schema["$ref"]).removeprefix("#/$defs/")
-        if name not in definitions.named:
-            raise UnfitSchema(f"a reference at {_place(path)} that names none of its $defs")
-        if f"${name}" in path:
-            raise UnfitSchema(f"'{name}' contains itself at {_place(path)}; answer shapes have a fixed depth")
-        merged = {**definitions.named[name], "description": "", **schema}
-        del merged["$ref"]
-        return _translate(merged, definitions, (*path, f"${name}"))
+        return _follow(schema, definitions, path)
     written: Schema = {}
     if description := _description(schema):
         written["description"] = description
@@ -211,6 +204,18 @@ def _translate(schema: Mapping[str, Any], definitions: _Definitions, path: tuple
         case _:
             pass
     return written
+
+
+def _follow(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
+    """Translate what a schema refers to."""
+    name = str(schema["$ref"]).removeprefix("#/$defs/")
+    if name not in definitions.named:
+        raise UnfitSchema(f"a reference at {_place(path)} that names none of its $defs")
+    if f"${name}" in path:
+        raise UnfitSchema(f"'{name}' contains itself at {_place(path)}; answer shapes have a fixed depth")
+    merged = {**definitions.named[name], "description": "", **schema}
+    del merged["$ref"]
+    return _translate(merged, definitions, (*path, f"${name}"))
 
 
 def _object(schema: Mapping[str, Any], definitions: _Definitions, path: tuple[str, ...]) -> Schema:
