@@ -247,7 +247,7 @@ def test_small_amounts_are_said_in_words() -> None:
 
 
 def test_a_session_without_a_report_says_why() -> None:
-    """Its page has the plan as far as it came, the reason, and the command to go on with."""
+    """Its page has the plan as far as it came, the reason, and the command to go on with; limits if they are known."""
     cases: list[tuple[SessionState, str, tuple[str, ...]]] = [
         ("executing", "", ("There is no report yet: its subtasks are still running.", "chargehand watch s-1")),
         ("failed", "The model <refused>.", ("There is no report: The model <refused>.", "chargehand trace s-1")),
@@ -263,3 +263,5 @@ def test_a_session_without_a_report_says_why() -> None:
         words = " ".join("".join(page.words).split())
         assert [part for part in (*said, "How <safe>?", "3 of 20", "no_answer") if part not in words] == []
         assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]
+        unlimited = Page(unfinished_page(status.model_copy(update={"max_turns": 0})))
+        assert "Turns3Cost$0.00" in "".join(unlimited.words)

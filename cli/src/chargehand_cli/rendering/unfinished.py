@@ -50,4 +50,6 @@ def _facts(status: Status) -> Facts:
     if status.max_turns:
         facts.append(("Turns", f"{status.turns:,} of {status.max_turns:,}"))
         facts.append(("Cost", f"{cost(status.spent_usd)} of {cost(status.budget_usd)}"))
+    elif status.turns:  # read without a worker, which knows the limits
+        facts += [("Turns", f"{status.turns:,}"), ("Cost", cost(status.spent_usd))]
     return facts
