@@ -45,7 +45,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.report import write_report
     from workflows.steps.review import review
     from workflows.steps.route import route
-    from workflows.steps.steering import check_interruption, check_message, interrupt, tell
+    from workflows.steps.steering import check_steering, steer
     from workflows.steps.visibility import enter, publish
     from workflows.steps.waits import within_time
 
@@ -178,30 +178,30 @@ class SupervisorWorkflow:
         """Keep a message for the agents that it is for; those that run get it now."""
         await _next_task()
         with _refusals():
-            check_message(self._progress, message.text, message.subtask or "")
-            await tell(self._mailbox, self._progress, message.text, message.subtask or "")
+            check_steering(self._progress, message.text, message.subtask or "")
+            await steer(self._mailbox, self._progress, message.text, message.subtask or "")
             return self._progress.status()
 
     @tell.validator
     def _check_message(self, message: UserMessage) -> None:
         if not self._is_resuming:
             with _refusals():
-                check_message(self._progress, message.text, message.subtask or "")
+                check_steering(self._progress, message.text, message.subtask or "")
 
     @workflow.update(**handles(Messages.interrupt))
     async def interrupt(self, interruption: Interruption = _ALL) -> Status:
         """End the tools of the agents that run; they go on with their next turn."""
         await _next_task()
         with _refusals():
-            check_interruption(self._progress, interruption.subtask or "")
-            await interrupt(self._mailbox, self._progress, interruption.subtask or "")
+            check_steering(self._progress, "", interruption.subtask or "")
+            await steer(self._mailbox, self._progress, "", interruption.subtask or "")
             return self._progress.status()
 
     @interrupt.validator
     def _check_interruption(self, interruption: Interruption = _ALL) -> None:
         if not self._is_resuming:
             with _refusals():
-                check_interruption(self._progress, interruption.subtask or "")
+                check_steering(self._progress, "", interruption.subtask or "")
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:

@@ -126,8 +126,10 @@ async def test_limits_cannot_be_raised_by_nonsense(forgetful: OpenEnvironment, r
     assert result.usage.cost_usd < Decimal(2)
 
 
-@pytest.mark.parametrize("turns", [-1, 0, 7, 10**9])
-@pytest.mark.parametrize("child", ["", "nobody", "the parent", "a child"])
+@pytest.mark.parametrize(
+    ("child", "turns"),
+    [("", -1), ("a stranger", 7), ("the parent", 7), ("a child", 0), ("a child", 7), ("a child", 10**9)],
+)
 async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, child: str, turns: int) -> None:
     """A grant request in anyone's name and an unasked grant leave the books and the outcome as they are."""
     held = Held(answer("Known."))

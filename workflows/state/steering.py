@@ -97,19 +97,16 @@ class Steering:
         if characters > _MOST_CHARACTERS:
             raise Refused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
 
-    def tell(self, text: str, subtask: str = "", path: str = "") -> tuple[SteeringItem, tuple[Delivery, ...]]:
-        """Keep a message; returns it with the ways to the children that run and that it is for."""
-        item, ways = self.interrupt(subtask, path)
-        item = item.model_copy(update={"text": text})
-        running = tuple(dict.fromkeys(each.subtask for each in ways))
-        self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
-        return item, ways
-
-    def interrupt(self, subtask: str = "", path: str = "") -> tuple[SteeringItem, tuple[Delivery, ...]]:
-        """Return an interruption with the ways to the children that run and that it is for."""
+    def address(self, text: str, path: str) -> tuple[SteeringItem, tuple[Delivery, ...]]:
+        """Keep a message; no text interrupts. Returns what is sent, and the ways to the children that it is for."""
+        subtask, _, below = path.partition("/")
         self._numbered += 1
+        item = SteeringItem(number=self._numbered, text=text, path=below)
         ways = tuple(each for each in self._running if subtask in {"", each.subtask})
-        return SteeringItem(number=self._numbered, path=path), ways
+        if text:
+            running = tuple(dict.fromkeys(each.subtask for each in ways))
+            self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
+        return item, ways
 
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""
