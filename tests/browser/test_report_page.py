@@ -9,7 +9,7 @@ import pypdfium2
 import pytest
 
 from chargehand.contracts import Artifact, Claim, Report, Source, SubtaskRecord
-from chargehand_cli.enclosures import Enclosures, enclose_pictures
+from chargehand_cli.attachments import Attachments, attach_pictures
 from chargehand_cli.rendering.page import report_page
 from chargehand_plugins.report_formats.pdf import pdf
 from tests.browser.chromium import Tab
@@ -56,8 +56,8 @@ def _long_report() -> Report:
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     file = tmp_path / "report.html"
-    enclosures = Enclosures(enclose_pictures((_MADE,), lambda _: _PIXEL))
-    file.write_text(report_page(_long_report(), trace(), enclosures), encoding="utf-8")
+    attachments = Attachments(attach_pictures((_MADE,), lambda _: _PIXEL))
+    file.write_text(report_page(_long_report(), trace(), attachments), encoding="utf-8")
     return file
 
 

@@ -143,11 +143,7 @@ def find_location(
     worker = None
     if command := _worker_command(environment, project, has_package=has_package):
         worker = WorkerCommand(command, here, {k: v for k, v in settings.items() if v})
-    if not configured_by and worker is None:
-        raise NoWorkerProgram(
-            "run an embedded server with",
-            " Or name a Temporal server: --address HOST:PORT, TEMPORAL_ADDRESS or a profile in Temporal's settings.",
-        )
+    _require_one(configured_by, worker)
     return Location(
         configured_by=configured_by,
         address=options.address,
@@ -159,6 +155,15 @@ def find_location(
         ui_url=environment.get("CHARGEHAND_UI_URL"),
         storage=storage,
     )
+
+
+def _require_one(configured_by: str, worker: WorkerCommand | None) -> None:
+    """Check that there is a server, or a worker for an embedded one."""
+    if not configured_by and worker is None:
+        raise NoWorkerProgram(
+            "run an embedded server with",
+            " Or name a Temporal server: --address HOST:PORT, TEMPORAL_ADDRESS or a profile in Temporal's settings.",
+        )
 
 
 def find_own_location(options: LocationOptions) -> Location:

@@ -17,7 +17,7 @@ from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
 from chargehand_cli.verbs import GROUPS
-from chargehand_cli.worker_settings import WrongSettings
+from chargehand_cli.worker_program import WrongSettings
 
 
 def _put_version(wanted: bool) -> None:  # noqa: FBT001  # typer's own signature
@@ -86,7 +86,7 @@ def _surprise(error: BaseException) -> Exit:
         case KeyboardInterrupt():
             return Exit.INTERRUPTED
         case BrokenPipeError():
-            pass  # nobody reads the output any more
+            pass  # the reader of the output has gone
         case OSError():
             say(f"chargehand: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
         case _ if type(error).__module__.startswith("temporalio."):
@@ -98,7 +98,7 @@ def _surprise(error: BaseException) -> Exit:
 
 
 def _kept_details(error: BaseException) -> str:
-    """Write the traceback of an unexpected error to a file, for whoever mends it."""
+    """Write the traceback of an unexpected error to a file, for a report of the bug."""
     with suppress(OSError), tempfile.NamedTemporaryFile("w", prefix="chargehand-error-", delete=False) as file:
         traceback.print_exception(error, file=file)
         return f". Details: {file.name}"

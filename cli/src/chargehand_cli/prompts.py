@@ -12,8 +12,8 @@ from typing import Final
 
 from chargehand import ChargehandError, Plan, Question, Session, Status
 from chargehand_cli.live_tree import Progress
-from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand_cli.rendering.progress import plan_lines
 from chargehand_cli.request import BadRequest, read_model
 from chargehand_cli.terminal import prompt, read_line, say
 

@@ -130,30 +130,9 @@ def build_request(
     from chargehand import SessionRequest
 
     fields = read_json(options.input) if options.input else dict(taped or {})
-    typed = _without_none(
-        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
-        crew=options.crew,
-        tenant=options.tenant,
-        profile=options.profile,
-        criteria=options.criteria or None,
-        length_words=options.words,
-        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
-        approval="plan" if options.approve_plan else None,
-        review=options.review,
-        questions="allowed" if options.questions else None,
-        answer_within=options.answer_within,
-        urgency=options.urgency,
-    )
+    typed = _typed_fields(options)
     fields |= typed
-    limits = _raisable(options.turns, options.budget, options.deadline) | _without_none(
-        max_parallel=options.parallel,
-        max_depth=options.depth,
-        max_attempts=options.attempts,
-        max_rounds=options.rounds,
-        max_reviews=options.reviews,
-        subtask_deadline=options.subtask_deadline,
-        on_limit=options.on_limit,
-    )
+    limits = _typed_limits(options)
     if limits:
         before = fields.get("limits")
         fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
@@ -171,6 +150,35 @@ def build_request(
             f"the report; use {_LEAST_TURNS} or more"
         )
     return request
+
+
+def _typed_fields(options: RequestOptions) -> dict[str, Any]:
+    return _without_none(
+        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
+        crew=options.crew,
+        tenant=options.tenant,
+        profile=options.profile,
+        criteria=options.criteria or None,
+        length_words=options.words,
+        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
+        approval="plan" if options.approve_plan else None,
+        review=options.review,
+        questions="allowed" if options.questions else None,
+        answer_within=options.answer_within,
+        urgency=options.urgency,
+    )
+
+
+def _typed_limits(options: RequestOptions) -> dict[str, Any]:
+    return _raisable(options.turns, options.budget, options.deadline) | _without_none(
+        max_parallel=options.parallel,
+        max_depth=options.depth,
+        max_attempts=options.attempts,
+        max_rounds=options.rounds,
+        max_reviews=options.reviews,
+        subtask_deadline=options.subtask_deadline,
+        on_limit=options.on_limit,
+    )
 
 
 def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":

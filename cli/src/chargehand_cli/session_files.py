@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from chargehand import ChargehandError, NotReachable, Report, SessionNotFound, Trace
 from chargehand.payloads.settings import encryption_of
+from chargehand_cli.attachments import Attachments, artifact_reader, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
-from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
+from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_cli.report_screen import put_on_screen
 from chargehand_cli.terminal import Exit, put, put_json, put_markdown, say
 
 _MAX_NAME_LENGTH: Final = 120
@@ -43,7 +43,7 @@ def session_files(state: Path, session_id: str) -> SessionFiles:
     return SessionFiles(state / "sessions" / name)
 
 
-def keep(state: Path, report: Report, trace: Trace | None, enclosures: Enclosures | None = None) -> SessionFiles:
+def keep(state: Path, report: Report, trace: Trace | None, attachments: Attachments | None = None) -> SessionFiles:
     """Write a session's files, replacing earlier ones."""
     from chargehand_cli.rendering.page import report_page
 
@@ -52,7 +52,7 @@ def keep(state: Path, report: Report, trace: Trace | None, enclosures: Enclosure
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(files.report, report.model_dump_json(indent=2) + "\n")
     write_private(files.markdown, report_markdown(report))
-    write_private(files.page, report_page(report, trace, enclosures or Enclosures()))
+    write_private(files.page, report_page(report, trace, attachments or Attachments()))
     if trace:
         write_private(files.trace, trace.model_dump_json(indent=2) + "\n")
     return files
@@ -117,17 +117,17 @@ async def check_finished(connection: Connection, session_id: str) -> None:
         )
 
 
-async def find_enclosures(connection: Connection, report: Report) -> Enclosures:
+async def find_attachments(connection: Connection, report: Report) -> Attachments:
     """Read the pictures and passages of a report's page, as far as this machine can read the workers' files."""
     root = connection.location.artifacts
     quotes_lines = any("#L" in source.ref for source in report.sources)
     if root is None or not (report.artifacts or quotes_lines):
-        return Enclosures()
+        return Attachments()
     documents: tuple[str, ...] = ()
     if quotes_lines and connection.is_open:
         with suppress(ChargehandError):
             documents = await connection.session(report.session).documents()
-    return await asyncio.to_thread(enclose, report, documents, artifact_reader(root, encryption_of(os.environ)))
+    return await asyncio.to_thread(attach, report, documents, artifact_reader(root, encryption_of(os.environ)))
 
 
 async def put_report(
@@ -174,8 +174,8 @@ async def keep_report(connection: Connection, report: Report, remark: Callable[[
         except ChargehandError as error:
             remark(f"The trace could not be read: {error}")
         try:
-            enclosures = await find_enclosures(connection, report)
-            await asyncio.to_thread(keep, state, report, trace, enclosures)
+            attachments = await find_attachments(connection, report)
+            await asyncio.to_thread(keep, state, report, trace, attachments)
         except OSError as error:
             remark(f"The report could not be saved in {state}: {error.strerror}.")
 

@@ -104,7 +104,7 @@ async def _cancel_on_signal(work: Coroutine[object, object, Exit]) -> Exit:
 
 
 def can_ask() -> bool:
-    """Whether somebody at a terminal can be asked, who did not just tell this process to end."""
+    """Whether questions can be put at a terminal, and this process was not just told to end."""
     return sys.stdin.isatty() and sys.stderr.isatty() and signal.SIGTERM not in _received
 
 

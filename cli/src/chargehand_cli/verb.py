@@ -84,7 +84,7 @@ def _execute(work: Work, given: dict[str, object]) -> None:
     finally:
         try:
             departure = connection.leave()
-        except KeyboardInterrupt:  # by someone who does not want to wait; the keeper goes on without this process
+        except KeyboardInterrupt:  # a second Ctrl-C; the keeper goes on without this process
             raise typer.Exit(Exit.INTERRUPTED) from None
         if departure is Departure.STILL_ENDING:
             say("The embedded worker is waiting for in-flight calls; it and the server then shut down.")

@@ -1,7 +1,7 @@
 """The key of those who may change sessions, for Temporal servers that let everybody in.
 
 Who has the key signs each update: the session, the update, its id and its arguments. Workers with the key refuse all
-others. Whoever reads a history can send a signed update again, but only to another run, and with the same arguments.
+others. A reader of a history can send a signed update again, but only to another run, and with the same arguments.
 """
 
 import hmac

@@ -28,7 +28,7 @@ _received: Final[ContextVar[Mapping[str, str] | None]] = ContextVar("received_tr
 
 @contextmanager
 def received_trace(parent: str, state: str = "") -> Generator[None]:
-    """Have sessions that are started in the block belong to a trace that somebody else's request names.
+    """Have sessions that are started in the block belong to the trace that a caller's request names.
 
     Args:
         parent: W3C's `traceparent`; any other text changes nothing.

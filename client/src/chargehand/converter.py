@@ -168,7 +168,7 @@ class _JsonConverter(PydanticJSONPlainPayloadConverter):
 
 
 def _refuse_bad_json(data: bytes, model: type[BaseModel] | None) -> None:
-    """Measure what anyone can send, a value that nobody expects included; check closely what people write."""
+    """Measure what any client can send, unexpected values included; check closely what people write."""
     if model is None:
         refuse_excess(data, _UNTYPED_BYTES, _UNTYPED_VALUES)
     elif issubclass(model, Message):

@@ -188,7 +188,7 @@ class Registry:
         self._plugins.verbs.append(Extension(self.plugin, target, heading))
 
     def report_format(self, name: str, target: str) -> None:
-        """Add a format of `chargehand report`: a function of the page as HTML, the `Report` and its `Enclosures`.
+        """Add a format of `chargehand report`: a function of the page as HTML, the `Report` and its `Attachments`.
 
         It returns the file's bytes. For a session without a report, which has a page alone, it may return None.
         """

@@ -310,7 +310,7 @@ class Session(Messages):
     async def _answer(self, call: Awaitable[_T]) -> _T:
         """Wait for what a worker answers, as long as there is one."""
         answering = asyncio.ensure_future(call)
-        # Read, since nobody may wait for it any more.
+        # Read, since its waiter may be gone.
         answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
             with translated(self.id):

@@ -1,4 +1,4 @@
-"""The report's page: what it encloses, how it reads, and that everybody can read it."""
+"""The report's page: what it shows, how it reads, and that everybody can read it."""
 
 import base64
 import re
@@ -13,14 +13,14 @@ import pytest
 from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
 from chargehand.contracts import SessionState
 from chargehand.upload import store_documents
-from chargehand_cli.enclosures import (
+from chargehand_cli.attachments import (
     MOST_BYTES_OF_ALL_PICTURES,
     MOST_PICTURE_BYTES,
     MOST_PICTURES,
-    Enclosures,
+    Attachments,
     artifact_reader,
-    enclose_passages,
-    enclose_pictures,
+    attach_passages,
+    attach_pictures,
 )
 from chargehand_cli.rendering.figures import cost, period, title
 from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
@@ -61,8 +61,8 @@ def test_pictures_of_agents_are_inside_the_page() -> None:
     gone = _artifact("gone.png", _PNG, 99)
     read = _reader({each.uri: contents[each.name] for each in made})
 
-    pictures = enclose_pictures((*made, gone), read)
-    page = Page(report_page(report(artifacts=(*made, gone)), enclosures=Enclosures(pictures)))
+    pictures = attach_pictures((*made, gone), read)
+    page = Page(report_page(report(artifacts=(*made, gone)), attachments=Attachments(pictures)))
 
     shown = [found for tag, found in page.elements if tag == "img"]
     words = " ".join("".join(page.words).split())
@@ -82,9 +82,9 @@ def test_pictures_are_bounded_in_bytes_and_number() -> None:
     half = _PNG + b"\0" * (MOST_PICTURE_BYTES // 2)
     heavy = [_artifact(f"{number}.png", half, number) for number in range(2, 3 + MOST_PICTURES)]
 
-    assert enclose_pictures([liar], lambda _: large) == {}
-    assert len(enclose_pictures(many, lambda _: _PNG)) == MOST_PICTURES
-    assert len(enclose_pictures(heavy, lambda _: half)) == MOST_BYTES_OF_ALL_PICTURES // len(half)
+    assert attach_pictures([liar], lambda _: large) == {}
+    assert len(attach_pictures(many, lambda _: _PNG)) == MOST_PICTURES
+    assert len(attach_pictures(heavy, lambda _: half)) == MOST_BYTES_OF_ALL_PICTURES // len(half)
 
 
 def test_a_picture_in_the_answer_becomes_a_link_to_it() -> None:
@@ -109,8 +109,8 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     moved = Source(ref="boilers.md#L1", quote="words that are not there")
     claim = Claim(text="c", verification="quoted", sources=(source.ref,), quote="every six months")
 
-    passages = enclose_passages((source, moved), uris, artifact_reader(store, None))
-    page = report_page(report(sources=(source, moved), claims=(claim,)), enclosures=Enclosures({}, passages))
+    passages = attach_passages((source, moved), uris, artifact_reader(store, None))
+    page = report_page(report(sources=(source, moved), claims=(claim,)), attachments=Attachments({}, passages))
 
     assert set(passages) == {source.ref}
     assert (
@@ -140,7 +140,7 @@ def test_passages_come_from_uploaded_documents_alone() -> None:
     ]
     for documents in cases:
         source = Source(ref="boilers.md#L1", quote="root")
-        assert enclose_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
+        assert attach_passages((source,), documents, _reader({f"artifact:{'1' * 64}/folder/": b"[" * 9_000})) == {}
 
 
 def test_a_web_source_leads_to_the_quoted_words() -> None:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from chargehand import Plan, Question, Status, Subtask, SubtaskRecord
 from chargehand_cli import terminal
 from chargehand_cli.live_tree import Lines, now, session_tree
-from chargehand_cli.plan_text import plan_lines
+from chargehand_cli.rendering.progress import plan_lines
+from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_cli.report_screen import put_on_screen
 from tests.unit.cli.reports import at, report
 
 SOURCES = Path(terminal.__file__).parent

@@ -55,7 +55,7 @@ def server_command(binary: Path, *, port: int, ui: tuple[str, int], database: Pa
     command += ["--ui-ip", ui[0], "--ui-port", str(ui[1]), "--ui-disable-news-fetch"]
     command += ["--db-filename", str(database)]
     command += ["--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
-    # No setting turns the HTTP API off, and by default it takes any `Host`; nobody has a page of this name.
+    # No setting turns the HTTP API off, and by default it takes any `Host`; no web page has this name.
     for setting in (*DYNAMIC_CONFIG, f'frontend.httpAllowedHosts=["{secrets.token_hex(16)}.invalid"]'):
         command += ["--dynamic-config-value", setting]
     return [*command, *SEARCH_ATTRIBUTES]

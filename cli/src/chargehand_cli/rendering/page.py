@@ -15,7 +15,7 @@ from markupsafe import Markup
 from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
 from chargehand.contracts import Verification
 from chargehand.state_words import STOP_REASONS
-from chargehand_cli.enclosures import Enclosures, Passage
+from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
@@ -39,7 +39,7 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "unsupported": "state-failure",
     "unchecked": "state-failure",
 }
-_NOTHING: Final = Enclosures()
+_NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
 _SMALL_PLAN: Final = 12
@@ -49,28 +49,28 @@ Facts = list[tuple[str, str]]
 """Names and values."""
 
 
-def report_page(report: Report, trace: Trace | None = None, enclosures: Enclosures = _NOTHING) -> str:
+def report_page(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> str:
     """Render a report as a page of its own."""
-    return page(report.goal, report_body(report, trace, enclosures), session=report.session)
+    return page(report.goal, report_body(report, trace, attachments), session=report.session)
 
 
-def report_body(report: Report, trace: Trace | None = None, enclosures: Enclosures = _NOTHING) -> Markup:
+def report_body(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> Markup:
     """Render a report as an `article` of safe HTML for a page that has `report_style()`."""
-    shown = [artifact for artifact in report.artifacts if artifact.uri in enclosures.pictures]
+    shown = [artifact for artifact in report.artifacts if artifact.uri in attachments.pictures]
     files = {artifact.name: number for number, artifact in enumerate(shown, start=1)}
     return render(
         "report.html",
         report=report,
-        enclosures=enclosures,
+        attachments=attachments,
         ending=STOP_REASONS[report.stop_reason],
         header=_header(report),
         answer=safe_html(answer_below_notice(report), report.sources, files),
         edits=edit_words(report),
         output="" if report.output is None else json.dumps(report.output, indent=2, ensure_ascii=False),
-        others=[artifact for artifact in report.artifacts if artifact.uri not in enclosures.pictures],
+        others=[artifact for artifact in report.artifacts if artifact.uri not in attachments.pictures],
         download=f"chargehand artifacts {report.session} --to DIR",
         numbers={source.ref: number for number, source in enumerate(report.sources, start=1)},
-        sources=_sources(report, enclosures),
+        sources=_sources(report, attachments),
         limits=[(_limit(use), _used(use), _percent(use)) for use in report.limits],
         claims=claim_counts(report),
         verification_states=_VERIFICATION_STATES,
@@ -129,17 +129,17 @@ def _header(report: Report) -> Facts:
     ]
 
 
-def _sources(report: Report, enclosures: Enclosures) -> list[_ShownSource]:
+def _sources(report: Report, attachments: Attachments) -> list[_ShownSource]:
     quotes: dict[str, list[str]] = defaultdict(list)
     for claim in report.claims:
         for ref in claim.sources:
             quotes[ref] += [claim.quote] if claim.quote else []
-    return [_source(source, quotes[source.ref], enclosures) for source in report.sources]
+    return [_source(source, quotes[source.ref], attachments) for source in report.sources]
 
 
-def _source(source: Source, quotes: list[str], enclosures: Enclosures) -> _ShownSource:
+def _source(source: Source, quotes: list[str], attachments: Attachments) -> _ShownSource:
     about, more = (source.title, "") if len(source.title) <= _LONGEST_TITLE else ("", source.title)
-    passage = enclosures.passages.get(source.ref) or Passage("", source.quote, "")
+    passage = attachments.passages.get(source.ref) or Passage("", source.quote, "")
     words = quotes or ([source.quote] if passage.before or passage.after else [])
     url = source.url or ""
     return _ShownSource(

@@ -1,9 +1,10 @@
 """What people read of a session and its subtasks while it runs, on whichever screen."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
-from chargehand import Status, SubtaskRecord
-from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand import Plan, Status, SubtaskRecord
+from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.text import dollars, duration
 
@@ -31,3 +32,13 @@ def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
     if record.started_at and until:
         facts.append(duration(until - record.started_at))
     return ", ".join(facts)
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Describe a plan: who does what after what, and what is made of it."""
+    for subtask in plan.subtasks:
+        after = f" after {', '.join(map(one_safe_line, subtask.depends_on))}" if subtask.depends_on else ""
+        yield f"{one_safe_line(subtask.id)} {one_safe_line(subtask.agent)}{after}"
+        for line in safe_text(subtask.instruction).splitlines():
+            yield f"    {line}"
+    yield f"Then: {plan.strategy}. {one_safe_line(plan.final_instruction, 2_000)}".rstrip()

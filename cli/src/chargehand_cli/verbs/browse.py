@@ -57,7 +57,7 @@ async def _open_web_ui(connection: Connection, session: str) -> Exit:
 
 
 def _browse(url: str) -> None:
-    """Open a browser if somebody is there to look at it, and there is one."""
+    """Open a browser if this is a terminal with a display, and there is one."""
     if not sys.stdout.isatty():
         return
     import webbrowser

@@ -7,7 +7,6 @@ import typer
 
 from chargehand import AlreadyEnded
 from chargehand_cli.connection import Connection
-from chargehand_cli.plan_text import plan_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest, build_raised_limits, read_model
 from chargehand_cli.resumed_sessions import open_to_steer
@@ -60,6 +59,8 @@ async def plan(
     elif as_json:
         put_json(found.model_dump_json(indent=2))
     else:
+        from chargehand_cli.rendering.progress import plan_lines
+
         put("\n".join(plan_lines(found)))
 
 

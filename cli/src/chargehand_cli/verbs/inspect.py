@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `result`, `advise`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `result`, `artifacts` and `verify`."""
 
 import asyncio
 import json
@@ -51,21 +51,6 @@ async def result(connection: Connection, session: SessionId, *, as_json: AsJson 
     from chargehand_cli.session_files import open_report, put_report
 
     return await put_report(connection, await open_report(connection, session), as_json=as_json)
-
-
-@verb(app)
-async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
-    """Say whether a single agent would do for requests like a finished session's."""
-    from chargehand_cli.advice import advice_on
-    from chargehand_cli.session_files import open_report
-
-    advice = advice_on(await open_report(connection, session))
-    if as_json:
-        put_json(json.dumps({"single_agent": advice.single_agent, "reasons": advice.reasons}, indent=1))
-        return
-    put("A single agent would do." if advice.single_agent else "It gains from its crew.")
-    for reason in advice.reasons:
-        put(f"- {one_safe_line(reason, 400)}")
 
 
 @verb(app, location=FILES)

@@ -19,12 +19,12 @@ from chargehand_cli.verb import FILES, SessionId, verb
 
 if TYPE_CHECKING:
     from chargehand import Report, Status
-    from chargehand_cli.enclosures import Enclosures
+    from chargehand_cli.attachments import Attachments
 
 app = typer.Typer()
 
 
-Write = Callable[[str, "Report | None", "Enclosures"], bytes | None]
+Write = Callable[[str, "Report | None", "Attachments"], bytes | None]
 """Writes a page, and the report that it shows, in another format; None if it needs a report and there is none."""
 _OWN_FORMATS: Final = ("html", "md", "json")
 _EXTRAS: Final = ("docx", "pdf")
@@ -100,7 +100,7 @@ def _writer(form: str) -> Write | None:
 
 async def _write_report(connection: Connection, session_id: str, form: str, write: Write | None) -> tuple[bytes, Exit]:
     from chargehand_cli.rendering.text import report_markdown
-    from chargehand_cli.session_files import find_enclosures, open_report
+    from chargehand_cli.session_files import find_attachments, open_report
 
     found = await open_report(connection, session_id)
     if form == "json":
@@ -111,14 +111,14 @@ async def _write_report(connection: Connection, session_id: str, form: str, writ
         page = await _page_of(connection, found)
         content = page.encode()
         if write:
-            content = await asyncio.to_thread(write, page, found, await find_enclosures(connection, found))
+            content = await asyncio.to_thread(write, page, found, await find_attachments(connection, found))
             assert content is not None, "there is a report"
     return content, Exit.DONE if found.stop_reason == "completed" else Exit.PARTIAL
 
 
 async def _page_of(connection: Connection, found: "Report") -> str:
     from chargehand_cli.rendering.page import report_page
-    from chargehand_cli.session_files import find_enclosures, open_trace, session_files
+    from chargehand_cli.session_files import find_attachments, open_trace, session_files
 
     if not connection.is_open:  # the report was kept, and its page with it
         with suppress(OSError):
@@ -129,7 +129,7 @@ async def _page_of(connection: Connection, found: "Report") -> str:
         trace = await open_trace(connection, found.session)
     except ChargehandError as error:
         say(f"The trace could not be read: {error}")
-    return report_page(found, trace, await find_enclosures(connection, found))
+    return report_page(found, trace, await find_attachments(connection, found))
 
 
 async def _write_standing(
@@ -141,7 +141,7 @@ async def _write_standing(
         BadRequest: the format is for reports only.
     """
     from chargehand.state_words import state_words
-    from chargehand_cli.enclosures import Enclosures
+    from chargehand_cli.attachments import Attachments
     from chargehand_cli.live_session import user_action
     from chargehand_cli.rendering.unfinished import unfinished_page
 
@@ -150,7 +150,7 @@ async def _write_standing(
     if form not in ("json", "md"):
         trace = await connection.session(status.session).trace()
         page = unfinished_page(status, trace, problem=problem, action=user_action(status))
-        content = await asyncio.to_thread(write, page, None, Enclosures()) if write else page.encode()
+        content = await asyncio.to_thread(write, page, None, Attachments()) if write else page.encode()
     if content is None:
         reason = problem or f"{state_words(status.state)}."
         raise BadRequest(

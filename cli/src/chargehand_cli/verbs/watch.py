@@ -2,20 +2,28 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
 from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.resumed_sessions import resumed_lines
-from chargehand_cli.terminal import Exit, put_json, say
+from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
 app = typer.Typer()
 
 _LINGER_SECONDS: Final = 600
+_Choice = Literal["finish", "leave", "stop", "resume"]
+
+_CHOICES: Final[Mapping[str, _Choice]] = {"f": "finish", "l": "leave", "s": "stop", "": "resume"}
+_MENU: Final = (
+    "Interrupted: [f]inish now, with a report of the results so far · [l]eave it running · [s]top it · or leave empty "
+    "to go on. Ctrl-C again exits at once: "
+)
 
 
 @verb(app)
@@ -66,7 +74,6 @@ async def follow_to_report(
     connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
 ) -> Exit:
     """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
-    from chargehand_cli.interruption import choose, leave_running
     from chargehand_cli.live_session import cancel, follow
     from chargehand_cli.session_files import put_report
 
@@ -75,9 +82,9 @@ async def follow_to_report(
             report = await follow(connection, session_id, quiet=quiet)
             break
         except asyncio.CancelledError:
-            choice = await choose()
+            choice = await _choose()
         if choice == "leave":
-            leave_running(connection, session_id)
+            _leave_running(connection, session_id)
             return Exit.INTERRUPTED
         if choice == "stop":
             stopped = await cancel(connection, session_id)
@@ -93,7 +100,7 @@ async def follow_to_report(
 
 
 def put_web_ui(connection: Connection, session_id: str) -> None:
-    """Print the session's address in the Web UI, and keep the embedded one up for whoever is there to click on it."""
+    """Print the session's address in the Web UI, and keep the embedded one up for a while."""
     url = connection.session_url(session_id)
     if not url:
         return
@@ -102,3 +109,37 @@ def put_web_ui(connection: Connection, session_id: str) -> None:
         say(f"{'Web UI:':<12} {url} (for {_LINGER_SECONDS // 60} minutes)")
     elif connection.location.is_embedded:
         say(f"{'Web UI:':<12} `chargehand open {session_id} --web`")
+
+
+async def _choose() -> _Choice:
+    """Ask what to do with the session; without a terminal, leave it running."""
+    if not can_ask():
+        return "leave"
+    say("")
+    prompt(_MENU)
+    while (choice := _CHOICES.get((await read_line())[:1].lower())) is None:
+        prompt("f, l, s or nothing: ")
+    if choice in ("finish", "resume"):
+        resume_after_interrupt()
+    return choice
+
+
+def _leave_running(connection: Connection, session_id: str) -> None:
+    """Leave a session, and say what becomes of it."""
+    follow = f"Follow it: `chargehand watch {session_id}`; stop it: `chargehand cancel {session_id}`"
+    if not connection.location.is_embedded:
+        say(f"The session was left running. {follow}")
+    elif can_ask():
+        connection.hand_over(_background_watch(connection, session_id))
+        say(f"The session goes on in the background. {follow}")
+    else:
+        say(
+            "The session was left unfinished. It goes on while another command runs the embedded worker; to resume it: "
+            f"`chargehand watch {session_id}`"
+        )
+
+
+def _background_watch(connection: Connection, session_id: str) -> tuple[str, ...]:
+    location = connection.location
+    where = ("--state-dir", str(location.state), "--task-queue", location.task_queue)
+    return (sys.executable, "-P", "-m", "chargehand_cli.main", "watch", "--quiet", *where, "--", session_id)

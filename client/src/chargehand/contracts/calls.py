@@ -24,7 +24,7 @@ class PendingCall(Contract):
     arguments: dict[str, JsonValue]
     """The arguments, exactly as the tool will get them."""
     is_doubtful: bool = False
-    """Whether the call was made, and nobody knows if it was applied: `approve` makes it again; of a `reject`, the agent
+    """Whether the call was made with an unknown outcome: `approve` makes it again; of a `reject`, the agent
     is told the reason."""
     workflow_id: str
     """Id of the workflow that waits; in a nested session, its plan has the subtask."""

@@ -46,7 +46,7 @@ def _clean(folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleani
     limit = before.timestamp()
     files = size = kept = 0
     for path in (path for folder in folders for path in _files(folder)):
-        with suppress(FileNotFoundError):  # somebody else cleans too
+        with suppress(FileNotFoundError):  # another process cleans too
             found = path.stat()
             if found.st_mtime >= limit or (delete and not _delete(path, limit)):
                 kept += 1

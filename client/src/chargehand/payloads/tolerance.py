@@ -20,7 +20,7 @@ UNREADABLE: Final = b"chargehand/unreadable"
 
 _NO_STORAGE: Final = "TMPRL1105"
 _is_strict: Final = ContextVar("_is_strict", default=False)
-"""Whether a client or an activity decodes: errors reach whoever wants the value."""
+"""Whether a client or an activity decodes: errors reach the caller."""
 
 _Decode = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 

@@ -15,9 +15,9 @@ from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import MESSAGES, Row
-from chargehand_plugins.console.listing import SPEND_NOTE, Spend, spend_rows
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
+from chargehand_plugins.console.session_rows import SPEND_NOTE, Spend, spend_rows
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 

@@ -19,13 +19,16 @@ from starlette.routing import Route
 from chargehand import ChargehandError, Report, SessionRequest, Trace
 from chargehand.listing import STATES
 from chargehand.messages import UPDATES
-from chargehand_cli.enclosures import Enclosures, artifact_reader, enclose
+from chargehand_cli.attachments import Attachments, artifact_reader, attach
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import read_content, text_of
-from chargehand_plugins.console.listing import (
+from chargehand_plugins.console.live import stream_views
+from chargehand_plugins.console.operations import Call, session_id_of, validate
+from chargehand_plugins.console.problems import Problem, problem_of
+from chargehand_plugins.console.session_rows import (
     MOST_SEARCHED,
     SPEND_DAYS,
     SPEND_NOTE,
@@ -34,9 +37,6 @@ from chargehand_plugins.console.listing import (
     search_rows,
     spend_rows,
 )
-from chargehand_plugins.console.live import stream_views
-from chargehand_plugins.console.operations import Call, session_id_of, validate
-from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
@@ -264,8 +264,8 @@ async def act(request: Request, form: FormData) -> Response:
 
 async def report(request: Request) -> Response:
     """Show the report."""
-    found, trace, enclosures = await _read_report(request)
-    body = await asyncio.to_thread(report_body, found, trace, enclosures)
+    found, trace, attachments = await _read_report(request)
+    body = await asyncio.to_thread(report_body, found, trace, attachments)
     base = Page(found.session, "").base
     response = _page(request, "report.html", body=body, base=base, goal=found.goal, artifacts=found.artifacts)
     response.headers["Content-Security-Policy"] = _REPORT_POLICY
@@ -278,7 +278,7 @@ async def report_file(request: Request) -> Response:
     return HTMLResponse(html, headers={"Content-Disposition": 'attachment; filename="report.html"'})
 
 
-async def _read_report(request: Request) -> tuple[Report, Trace | None, Enclosures]:
+async def _read_report(request: Request) -> tuple[Report, Trace | None, Attachments]:
     backend = _backend(request)
     found = await api.finished(Call(request, backend, request.app.state.settings))
     session = await backend.session(session_id_of(request))
@@ -287,9 +287,9 @@ async def _read_report(request: Request) -> tuple[Report, Trace | None, Enclosur
         documents = (await session.request()).documents
         trace = await session.trace()
     if backend.artifacts is None:
-        return found, trace, Enclosures()
+        return found, trace, Attachments()
     read = artifact_reader(backend.artifacts, backend.encryption)
-    return found, trace, await asyncio.to_thread(enclose, found, documents, read)
+    return found, trace, await asyncio.to_thread(attach, found, documents, read)
 
 
 async def report_css(_: Request) -> Response:

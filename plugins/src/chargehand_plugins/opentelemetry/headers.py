@@ -1,6 +1,6 @@
 """The header by which traces travel: one that cannot be read is dropped, before Temporal's plugin reads it.
 
-Anybody who may write to the namespace can send one. An error while a message is applied would fail the workflow's
+Any client that may write to the namespace can send one. An error while a message is applied would fail the workflow's
 tasks for ever.
 """
 

@@ -10,7 +10,7 @@ import docx as word
 from markdown_it.token import Token
 
 from chargehand import Artifact, Report
-from chargehand_cli.enclosures import Enclosures
+from chargehand_cli.attachments import Attachments
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.figures import moment
 from chargehand_cli.rendering.markdown import parse_markdown
@@ -25,7 +25,7 @@ _DEEPEST_LIST: Final = 3
 _INCHES: Final = 6
 
 
-def docx(_: str, report: Report | None, enclosures: Enclosures) -> bytes | None:
+def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | None:
     """Write the answer, its gaps, sources and pictures as a Word document; None without a report."""
     if report is None:
         return None
@@ -39,7 +39,7 @@ def docx(_: str, report: Report | None, enclosures: Enclosures) -> bytes | None:
     _Markdown(document).add(parse_markdown(answer_below_notice(report)))
     if report.disclaimer:
         document.add_paragraph().add_run(safe_text(report.disclaimer)).italic = True
-    _add_pictures(document, report.artifacts, enclosures.pictures)
+    _add_pictures(document, report.artifacts, attachments.pictures)
     _add_list(document, "Not found or not done", report.gaps)
     _add_list(
         document,

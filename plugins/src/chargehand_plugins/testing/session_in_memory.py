@@ -130,7 +130,7 @@ class _WatchedTool:
 
 @dataclass
 class _Person:
-    """Decides about the tool calls that wait for somebody."""
+    """Decides about the tool calls that wait for a person."""
 
     approve: Callable[[PendingCall], bool] | None
     _decided: set[str] = field(default_factory=set[str])

@@ -230,7 +230,7 @@ class StandInChargehand(Chargehand):
     ) -> StandInSession:
         """Start a session; with the id of one that exists, give that one back.
 
-        `uploads` has the documents, which are read by nobody.
+        `uploads` has the documents, which are not read.
         """
         number = len(self._runs)
         asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request

@@ -18,7 +18,7 @@ function replace(id, html) {
   localTimes(target);
 }
 
-// What somebody is typing stays, with the cursor in it.
+// What is being typed stays, with the cursor in it.
 function replaceActions(key, html) {
   const target = document.getElementById("actions");
   const initial = (each) => each.defaultValue ?? each.options[0]?.value;

@@ -6,7 +6,7 @@ from base64 import b64decode, b64encode
 from docx import Document
 
 from chargehand import Artifact
-from chargehand_cli.enclosures import Enclosures
+from chargehand_cli.attachments import Attachments
 from chargehand_plugins.report_formats.docx import docx
 from tests.security.hostile_reports import HOSTILE, hostile_report
 from tests.unit.cli.reports import report
@@ -40,7 +40,7 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
     made = Artifact(uri="artifact:1/c.png", name="c.png", media_type="image/png", bytes=70, title="Chart")
     pictures = {made.uri: f"data:image/png;base64,{b64encode(_PIXEL).decode()}"}
 
-    written = docx("", report(answer=_ANSWER, artifacts=(made,)), Enclosures(pictures))
+    written = docx("", report(answer=_ANSWER, artifacts=(made,)), Attachments(pictures))
     assert written
     read = Document(io.BytesIO(written))
 
@@ -71,7 +71,7 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
 
 def test_hostile_text_is_text_in_a_document() -> None:
     """Whatever strangers wrote, nothing in the document leads or loads from elsewhere."""
-    written = docx("", hostile_report("\n\n".join(HOSTILE)), Enclosures())
+    written = docx("", hostile_report("\n\n".join(HOSTILE)), Attachments())
     assert written
 
     read = Document(io.BytesIO(written))

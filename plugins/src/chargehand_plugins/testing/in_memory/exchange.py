@@ -44,7 +44,7 @@ class Backends(Protocol):
         ...
 
     def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Learn that nobody waits for an activity any more."""
+        """Learn that an activity's result is no longer awaited."""
         ...
 
     def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:

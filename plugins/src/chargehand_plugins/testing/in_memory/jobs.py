@@ -148,7 +148,7 @@ def cancel_resolved(seq: int, failure: Failure | None = None) -> Job:
     return job
 
 
-def nobody_there() -> Failure:
+def no_such_execution() -> Failure:
     failure = Failure(message="Unable to signal external workflow because it was not found")
     failure.application_failure_info.type = "ExternalWorkflowExecutionNotFound"
     return failure

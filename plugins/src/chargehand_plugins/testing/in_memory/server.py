@@ -256,7 +256,7 @@ class Server:
             target = self.executions.get(workflow_id)
             is_there = target is not None and target.is_open
             self._deliver_cancel(workflow_id, "Parent workflow requested cancel")
-            failure = None if is_there else jobs.nobody_there()
+            failure = None if is_there else jobs.no_such_execution()
             self._later(
                 f"cancel resolved {execution.workflow_id} {asked.seq}",
                 lambda: self._tell(execution, jobs.cancel_resolved(asked.seq, failure)),
@@ -429,7 +429,7 @@ class Server:
         def arrive() -> None:
             is_there = self._deliver_signal(target, asked.signal_name, payloads)
             self.sent_signals.append((target, asked.signal_name, payloads))
-            failure = None if is_there else jobs.nobody_there()
+            failure = None if is_there else jobs.no_such_execution()
             self._later(
                 f"signal resolved {execution.workflow_id} {seq}",
                 lambda: self._tell(execution, jobs.signal_resolved(seq, failure)),

@@ -1,4 +1,4 @@
-"""What a report's page encloses besides the report: pictures that agents made, and the text around quotations.
+"""What is attached to a report on its page: pictures that agents made, and the text around quotations.
 
 Both come from the artifact store, and both are bounded, so that a page stays a file that can be mailed.
 """
@@ -46,7 +46,7 @@ class Passage(NamedTuple):
     after: str
 
 
-class Enclosures(NamedTuple):
+class Attachments(NamedTuple):
     """What is shown on the page; whatever is missing is named there instead."""
 
     pictures: Mapping[str, str] = {}
@@ -60,12 +60,12 @@ def artifact_reader(artifact_root: Path | str, encryption: Encryption | None) ->
     return lambda uri: read_artifact(uri, artifact_root, encryption)
 
 
-def enclose(report: Report, documents: Iterable[str], read: ReadArtifact) -> Enclosures:
+def attach(report: Report, documents: Iterable[str], read: ReadArtifact) -> Attachments:
     """Read what the page of a report shows; `documents` are the URIs of the session's request."""
-    return Enclosures(enclose_pictures(report.artifacts, read), enclose_passages(report.sources, documents, read))
+    return Attachments(attach_pictures(report.artifacts, read), attach_passages(report.sources, documents, read))
 
 
-def enclose_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[str, str]:
+def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[str, str]:
     """Make `data:` URIs of PNG, JPEG, GIF and WebP pictures, whatever their names and media types claim.
 
     SVG is left out: it is a program's language as much as a picture.
@@ -90,7 +90,7 @@ def raster_type(content: bytes) -> str | None:
     return next((name for name, start in _RASTER.items() if start.match(content)), None)
 
 
-def enclose_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
+def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:
     """Find the lines that sources name in the uploaded text documents, with the lines around them.
 
     Documents that are not plain text have no lines; their sources keep the quotation alone.

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from chargehand import Report, SpendLine, SubtaskRecord, Timing, Usage
-from chargehand_cli.advice import advice_on
+from chargehand_plugins.advice.advise import advice_on
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 

@@ -1,10 +1,21 @@
-"""Whether a session needed its crew, or a single agent would have done. Pure."""
+"""The verb `advise`: did a session need its crew, or would a single agent have done."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from chargehand import Report
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import put, put_json
+from chargehand_cli.verb import AsJson, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import Report
+
+app = typer.Typer()
 
 _WORK: Final = frozenset({"work", "compact", "tools", "lost"})
 """Purposes of what agents themselves spend."""
@@ -13,9 +24,21 @@ _SIDE_BY_SIDE: Final = 1.2
 _NOTICEABLE: Final = 1.05
 _FEW_TURNS: Final = 10
 """As many rounds as one agent has by default."""
-
-
 _INSTANT: Final = timedelta(microseconds=1)
+
+
+@verb(app)
+async def advise(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
+    """Say whether a single agent would do for requests like a finished session's."""
+    from chargehand_cli.session_files import open_report
+
+    advice = advice_on(await open_report(connection, session))
+    if as_json:
+        put_json(json.dumps({"single_agent": advice.single_agent, "reasons": advice.reasons}, indent=1))
+        return
+    put("A single agent would do." if advice.single_agent else "It gains from its crew.")
+    for reason in advice.reasons:
+        put(f"- {one_safe_line(reason, 400)}")
 
 
 @dataclass(frozen=True)
@@ -27,7 +50,7 @@ class Advice:
     reasons: tuple[str, ...]
 
 
-def advice_on(report: Report) -> Advice:
+def advice_on(report: "Report") -> Advice:
     """Judge a session by who worked, what ran side by side, and what coordination cost."""
     worked = [record for record in report.subtasks if record.attempts]
     agents = sorted({record.agent for record in worked})

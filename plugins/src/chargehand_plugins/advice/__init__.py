@@ -1,0 +1,8 @@
+"""Advice on whether a request needs a crew."""
+
+from chargehand.plugins import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the verb `advise`."""
+    registry.verbs("Read", f"{__name__}.advise:app")
