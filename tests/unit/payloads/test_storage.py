@@ -13,7 +13,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from chargehand.bucket import artifact_key, bucket_location
+from chargehand.bucket import Directory, artifact_key, bucket_location
 from chargehand.buckets import open_bucket
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
@@ -29,6 +29,16 @@ STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture(params=["directory", "s3", "gs"], scope="module")
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A directory, and the addresses of a bucket of an S3 and of a Google Cloud Storage on loopback."""
+    if request.param == "directory":
+        yield str(tmp_path_factory.mktemp("payloads"))
+        return
+    with serve_s3() if request.param == "s3" else serve_google():
+        yield f"{request.param}://{BUCKET}/team"
 
 
 async def test_what_is_stored_comes_back(tmp_path: Path) -> None:
@@ -59,31 +69,26 @@ async def test_the_same_payload_is_stored_once(tmp_path: Path) -> None:
     assert file.stat().st_mtime > 1
 
 
-async def test_a_damaged_payload_is_refused_and_can_be_stored_anew(tmp_path: Path) -> None:
-    """A changed file is never read as if it were right; storing the same payload again mends it."""
-    directory = PayloadDirectory(tmp_path, "default")
-    claims = await directory.store(STORING, [LARGE])
-    [file] = _files(tmp_path)
-    content = bytearray(file.read_bytes())
-    content[-20] ^= 1
-    file.write_bytes(content)
+async def test_a_damaged_payload_is_refused_and_can_be_stored_anew(place: str) -> None:
+    """Other content is never read as if it were right; storing the same payload again mends it."""
+    driver = storage_from_text(place, "default").driver
+    claims = await driver.store(STORING, [LARGE])
+    location = bucket_location(f"{place}/default")
+    files = open_bucket(location) if location else Directory(Path(place) / "default")
+    files.put(artifact_key(claims[0].claim_data["sha256"]), b"\0changed")
 
     with pytest.raises(StoredPayloadDamaged, match="is damaged"):
-        await directory.retrieve(FETCHING, claims)
-    await directory.store(STORING, [LARGE])
+        await driver.retrieve(FETCHING, claims)
+    await driver.store(STORING, [LARGE])
+    assert await driver.retrieve(FETCHING, claims) == [LARGE]
 
-    assert await directory.retrieve(FETCHING, claims) == [LARGE]
 
-
-async def test_a_missing_payload_is_named(tmp_path: Path) -> None:
+async def test_a_missing_payload_is_named(place: str) -> None:
     """A payload that is gone is an error that says which and where it was looked for."""
-    directory = PayloadDirectory(tmp_path, "default")
-    [claim] = await directory.store(STORING, [LARGE])
-    [file] = _files(tmp_path)
-    file.unlink()
+    gone = StorageDriverClaim(claim_data={"sha256": "0" * 64})
 
-    with pytest.raises(StoredPayloadMissing, match=rf"{claim.claim_data['sha256']} is not in {tmp_path}/default"):
-        await directory.retrieve(FETCHING, [claim])
+    with pytest.raises(StoredPayloadMissing, match=f"0000 is not in {place}/default"):
+        await storage_from_text(place, "default").driver.retrieve(FETCHING, [gone])
 
 
 async def test_a_reference_leads_nowhere_else(tmp_path: Path) -> None:
@@ -149,46 +154,6 @@ def test_settings_of_clients_are_checked(name: str) -> None:
         protection_from({name: "-many"}, "default")
 
 
-@pytest.fixture(params=["s3", "gs"], scope="module")
-def bucket(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of a bucket of an S3, and of a Google Cloud Storage, on loopback."""
-    with serve_s3() if request.param == "s3" else serve_google():
-        yield f"{request.param}://{BUCKET}/team"
-
-
-async def test_payloads_go_to_a_bucket_and_back(bucket: str) -> None:
-    """The same holds in a bucket: payloads come back in order, and storing one twice is harmless."""
-    driver = storage_from_text(bucket, "default").driver
-    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
-
-    claims = await driver.store(STORING, [LARGE, small, LARGE])
-
-    assert await driver.retrieve(FETCHING, claims) == [LARGE, small, LARGE]
-
-
-async def test_what_is_not_in_a_bucket_is_named(bucket: str) -> None:
-    """A reference to an object that is not there is an error of the same type as in a directory."""
-    gone = StorageDriverClaim(claim_data={"sha256": "0" * 64})
-
-    with pytest.raises(StoredPayloadMissing, match=f"0000 is not in {bucket}/default/"):
-        await storage_from_text(bucket, "default").driver.retrieve(FETCHING, [gone])
-
-
-async def test_what_is_damaged_in_a_bucket_is_refused(bucket: str) -> None:
-    """An object with another content is never read as if it were right; storing the payload again mends it."""
-    driver = storage_from_text(bucket, "default").driver
-    claims = await driver.store(STORING, [LARGE])
-    location = bucket_location(f"{bucket}/default")
-    assert location
-    open_bucket(location).put(artifact_key(claims[0].claim_data["sha256"]), b"\0changed")
-
-    with pytest.raises(StoredPayloadDamaged, match="is damaged"):
-        await driver.retrieve(FETCHING, claims)
-    await driver.store(STORING, [LARGE])
-
-    assert await driver.retrieve(FETCHING, claims) == [LARGE]
-
-
 @pytest.mark.parametrize(
     ("place", "adapter", "library"),
     [("s3://payloads", "s3_bucket", "boto3"), ("gs://payloads", "gcs_bucket", "google.cloud")],
@@ -200,3 +165,13 @@ def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, a
 
     with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
         storage_from_text(place, "default")
+
+
+async def test_payloads_come_back_from_every_place(place: str) -> None:
+    """In order, and storing one twice is harmless."""
+    driver = storage_from_text(place, "default").driver
+    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
+
+    claims = await driver.store(STORING, [LARGE, small, LARGE])
+
+    assert await driver.retrieve(FETCHING, claims) == [LARGE, small, LARGE]

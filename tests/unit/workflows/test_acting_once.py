@@ -52,21 +52,15 @@ async def _settle(crews: Path, refund: Tool[..., str], *replies: Reply, again: t
 
 
 async def test_another_attempt_does_not_repeat_what_was_applied(crews: Path) -> None:
-    """It is told that the call was applied, by whichever attempt."""
-    refund, calls = refunds()
+    """It is told that the call was applied, by whichever attempt; a `ToolError` says that nothing was changed, and then
+    the next attempt makes the call, with the same key."""
+    attempt = use("refund", order="A-17")
     failed = answer("", status="no_answer", message="I am lost.")
-
-    run = await _settle(
-        crews,
-        refund,
-        use("refund", order="A-17"),
-        failed,
-        again=(use("refund", order="A-17"), answer("It is settled.")),
-    )
-
-    assert len(calls) == 1
-    assert run.report.answer == "It is settled."
-    assert "This call was made and applied before" in run.turns[-1].prompt
+    for fails, made in (([], 1), ([ToolError], 2)):
+        refund, calls = refunds(*fails)
+        run = await _settle(crews, refund, attempt, failed, again=(attempt, answer("It is settled.")))
+        assert (len(calls), len(set(calls)), run.report.answer) == (made, 1, "It is settled.")
+        assert ("This call was made and applied before" in run.turns[-1].prompt) is (made == 1)
 
 
 async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
@@ -79,23 +73,6 @@ async def test_the_same_call_twice_in_a_round_is_made_once(crews: Path) -> None:
     assert len(calls) == 1
     assert "You already made this call (round 1)" in run.turns[-1].prompt
     assert run.report.gaps == ()
-
-
-async def test_a_call_that_changed_nothing_may_be_made_again(crews: Path) -> None:
-    """A `ToolError` says that nothing was changed; the next attempt makes the call, with the same key."""
-    refund, calls = refunds(ToolError)
-    failed = answer("", status="no_answer", message="I am lost.")
-
-    await _settle(
-        crews,
-        refund,
-        use("refund", order="A-17"),
-        failed,
-        again=(use("refund", order="A-17"), answer("It is settled.")),
-    )
-
-    assert len(calls) == 2
-    assert len(set(calls)) == 1
 
 
 async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
