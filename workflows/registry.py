@@ -150,7 +150,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         return await super().execute_workflow(input)
 
     async def handle_query(self, input: HandleQueryInput) -> Any:  # noqa: A002  # as above
-        """Render the details of a session only when somebody looks: to render them at every change is quadratic."""
+        """Render the details of a session only on request: to render them at every change is quadratic."""
         answer = await super().handle_query(input)
         session = workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(session, SupervisorWorkflow):

@@ -142,7 +142,7 @@ class SubtaskWorkflow:
         )
 
     def _unfinished(self, reason: FailureReason, message: str) -> Outcome:
-        return self._agent.unfinished(reason, message, workflow.now())
+        return self._agent.unfinished_outcome(reason, message, workflow.now())
 
 
 def _require_parent() -> None:

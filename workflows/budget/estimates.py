@@ -123,7 +123,7 @@ def output_range(purpose: Purpose, caps: OutputCaps, model: ModelCard) -> Output
     return OutputRange(min(purpose.least_output, most), most)
 
 
-def doubled(cap: int, model: ModelCard) -> OutputRange:
+def double_range(cap: int, model: ModelCard) -> OutputRange:
     """Return how much a turn may write that repeats one which was cut off at a cap."""
     return OutputRange(cap, max(cap, _within(2 * cap, model)))
 

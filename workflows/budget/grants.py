@@ -44,7 +44,7 @@ class Grants:
             not_started: among how many subtasks the rest has to be shared, this one included.
         """
         fair = self._ledger.unspent.share(not_started)
-        share = usual.capped(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
+        share = usual.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
         return self._ledger.reserve(share) or self._ledger.reserve(least)
 
     def open(self, child: str, reservation: Reservation) -> bool:
@@ -63,7 +63,7 @@ class Grants:
         left = self._ledger.unspent
         if grant is None or not left.covers(asked):
             return Amount()
-        more = asked + grant.amount.capped((left - asked).share(max(sharers, 1)))
+        more = asked + grant.amount.at_most((left - asked).share(max(sharers, 1)))
         extended = self._ledger.extend(grant, more)
         if extended is None:
             return Amount()
@@ -75,7 +75,7 @@ class Grants:
         grant = self._open.pop(child)
         unknown = _SPEND_UNKNOWN | {"cancelled"} if agent == SUPERVISOR else _SPEND_UNKNOWN
         if isinstance(outcome, Failure) and outcome.reason in unknown and not outcome.spend:
-            outcome = outcome.model_copy(update={"spend": (_charged_in_full(agent, grant.amount),)})
+            outcome = outcome.model_copy(update={"spend": (_full_charge(agent, grant.amount),)})
         usage = usage_of(outcome.spend)
         self._ledger.settle(grant, Amount(usage.turns, usage.cost_usd))
         self.closed += 1
@@ -89,7 +89,7 @@ class Grants:
         """Charge the grants of children that did not end, in full; return their dollars."""
         charged = sum((grant.amount.usd for grant in self._open.values()), Decimal(0))
         for child, grant in self._open.items():
-            self.lost_spend.append(_charged_in_full(child.split("/")[-2], grant.amount))
+            self.lost_spend.append(_full_charge(child.split("/")[-2], grant.amount))
             self._ledger.settle(grant, grant.amount)
         self._open.clear()
         return charged
@@ -107,7 +107,7 @@ class Grants:
         return child not in self._open or (self.all_wait and self._waiting[-1] == child)
 
 
-def _charged_in_full(agent: str, grant: Amount) -> SpendLine:
+def _full_charge(agent: str, grant: Amount) -> SpendLine:
     usage = Usage(
         turns=grant.turns,
         cost_usd=grant.usd,

@@ -43,7 +43,7 @@ class Amount:
         usd = (self.usd / sharers).quantize(Decimal("0.000001"), rounding=ROUND_DOWN)
         return Amount(self.turns // sharers, usd)
 
-    def capped(self, most: "Amount") -> "Amount":
+    def at_most(self, most: "Amount") -> "Amount":
         """Return the lesser of the two, in turns and in dollars."""
         return Amount(min(self.turns, most.turns), min(self.usd, most.usd))
 
@@ -154,9 +154,9 @@ class ReportReserve:
         """Reserve more, as far as the ledger covers it and up to a third of what was granted."""
         if self._reservation is None:
             return
-        wanted = needed.capped(self._ledger.granted.share(_LARGEST_SHARE))
+        wanted = needed.at_most(self._ledger.granted.share(_LARGEST_SHARE))
         missing = wanted.beyond(self._reservation.amount)
-        affordable = missing.capped(self._ledger.unspent)
+        affordable = missing.at_most(self._ledger.unspent)
         self._reservation = self._ledger.extend(self._reservation, affordable) or self._reservation
 
     def release(self) -> None:

@@ -22,7 +22,7 @@ from workflows import options
 from workflows.budget.estimates import (
     OUTPUT_SHARE,
     OutputRange,
-    doubled,
+    double_range,
     doubtful_cost,
     likely_input,
     lower,
@@ -270,7 +270,7 @@ class ModelCalls:
 
     def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
         """Book what a run before the reset paid at this step, as far as the ledger covers it."""
-        paid = Amount(discarded.turns, discarded.cost_usd).capped(self.ledger.unspent)
+        paid = Amount(discarded.turns, discarded.cost_usd).at_most(self.ledger.unspent)
         reservation = self.ledger.reserve(paid)
         if reservation is not None:
             turn.count(paid.turns)
@@ -320,7 +320,7 @@ class _Turn:
     def prepare_repetition(self) -> bool:
         """Make the next call repeat one that was cut off; False if it would only be cut off again."""
         cap, effort = self.request.max_output_tokens, self.request.effort
-        self.outputs, self.uncounted = doubled(cap, self.model), 1
+        self.outputs, self.uncounted = double_range(cap, self.model), 1
         self.change(effort=lower(effort), provider_failures=0)
         return self.outputs.most > cap or self.request.effort != effort
 

@@ -8,7 +8,7 @@ from activities.contracts.model import ModelCard
 from chargehand.contracts import SpendLine, Usage
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.contracts import SpendingState
-from workflows.rules.report_content import merged_spend
+from workflows.rules.report_content import merge_spend
 
 
 class Mark(NamedTuple):
@@ -38,7 +38,7 @@ class Spending:
             granted_usd=self.ledger.granted.usd,
             spent_turns=self.ledger.spent.turns,
             spent_usd=self.ledger.spent.usd,
-            spend=merged_spend(self.lines),
+            spend=merge_spend(self.lines),
             wasted=self.wasted,
             overcharges=self.overcharges,
             turns=self._turns,

@@ -1,7 +1,7 @@
 """Authority: what the agents of a session may do, and how it shrinks on the way down.
 
 A nested session gets the authority of its parent, and an agent that takes over a subtask acts with no tool that the
-planned agent had not. What bound the parent, or the planned agent, binds whoever continues its work.
+planned agent had not. What bound the parent, or the planned agent, binds the agent that continues its work.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def authority_of(crew: CrewCard, inherited: Authority | None) -> Authority:
     )
 
 
-def narrowed(crew: CrewCard, authority: Authority) -> CrewCard:
+def narrow_crew(crew: CrewCard, authority: Authority) -> CrewCard:
     """Reduce a crew to what its parent session may do: without agents that could do more, nor tools that act more."""
     cards = {
         card.name: _bound(_without(card, {tool for tool in card.acting if tool not in authority.acting}), authority)
@@ -56,7 +56,7 @@ def in_place_of(card: AgentCard, planned: AgentCard | None) -> AgentCard:
     return _bound(_without(card, gained), Authority(approvals=planned.approvals, policy=planned.policy))
 
 
-def delegated(authority: Authority, planned: AgentCard | None, *, is_approved: bool) -> Authority:
+def delegate_authority(authority: Authority, planned: AgentCard | None, *, is_approved: bool) -> Authority:
     """Name what a nested session may do; one that takes over an agent's subtask acts with that agent's tools only.
 
     Where a person has approved the plan, it reaches out only if that agent does.

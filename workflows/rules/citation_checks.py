@@ -130,7 +130,7 @@ def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
         if len(claims) == _MOST_CLAIMS:
             claims.append(Claim(text="The statements after these."))
             break
-        checked, finding = _checked(statement, evidence), found.get(said)
+        checked, finding = _check(statement, evidence), found.get(said)
         is_same = finding is not None and (not checked.sources or not set(checked.sources).isdisjoint(finding.sources))
         claims.append(_of_finding(finding) if finding and is_same else checked)
     return tuple(claims)
@@ -145,7 +145,7 @@ def weakest(claims: Iterable[Claim]) -> Verification:
     return "unchecked"
 
 
-def uncited(text: str, evidence: Evidence) -> list[str]:
+def list_uncited(text: str, evidence: Evidence) -> list[str]:
     """List the paragraphs, list items and rows that state something without any citation."""
     return [said[:_CLAIM_CHARACTERS] for said, _ in _uncited(text, evidence)]
 
@@ -169,7 +169,7 @@ def _uncited(text: str, evidence: Evidence) -> Iterator[tuple[str, _Block]]:
             yield block.plain, block
 
 
-def by_words_quoted(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
+def assign_by_words(problems: Iterable[str], texts: Sequence[str]) -> list[list[str]]:
     """Assign each problem to the texts whose words it quotes, and one that quotes no text's words to all of them."""
     runs = [_runs(text) for text in texts]
     assigned: list[list[str]] = [[] for _ in texts]
@@ -254,7 +254,7 @@ def _of_finding(finding: Finding) -> Claim:
     )
 
 
-def _checked(statement: _Statement, evidence: Evidence) -> Claim:
+def _check(statement: _Statement, evidence: Evidence) -> Claim:
     sources = [evidence.sources[number - 1] for number in statement.numbers if number <= len(evidence.sources)]
     refs = tuple(source.ref for source in sources)
     quotes = [*_cited_quotes(statement, evidence), *_inline_quotes(statement, sources, evidence)]

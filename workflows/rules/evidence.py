@@ -111,10 +111,10 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
     claim, quote = draft.claim[:CLAIM_CHARACTERS], draft.quote[:QUOTE_CHARACTERS]
     is_quoted = bool(refs) and stands_in(quote, read[refs[0]].quote)
     sources = [read[ref] for ref in refs]
-    return _checked(claim, sources, quote if is_quoted else "", percentage(draft.confidence))
+    return _check(claim, sources, quote if is_quoted else "", percentage(draft.confidence))
 
 
-def _checked(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
+def _check(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
     """Build a finding; its quote stands in the first of its sources."""
     return Finding(
         claim=claim,
@@ -129,10 +129,10 @@ def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
     """Keep of a source what is quoted from it; all of it, up to a limit, if nothing is or if it is a result."""
     if is_computed(source):
         return source.model_copy(update={"quote": source.quote[:_SOURCE_CHARACTERS]})
-    return source.model_copy(update={"quote": _quoted(source, findings) or source.quote[:QUOTE_CHARACTERS]})
+    return source.model_copy(update={"quote": _quote(source, findings) or source.quote[:QUOTE_CHARACTERS]})
 
 
-def _quoted(source: Source, findings: Iterable[Finding]) -> str:
+def _quote(source: Source, findings: Iterable[Finding]) -> str:
     """Join what findings quote from a source."""
     quotes = dict.fromkeys(each.quote for each in findings if each.quote and each.sources[:1] == (source.ref,))
     return PASSAGE_GAP.join(quotes)[:_SOURCE_CHARACTERS]
@@ -141,7 +141,7 @@ def _quoted(source: Source, findings: Iterable[Finding]) -> str:
 def without_quotes(outcome: Outcome) -> Outcome:
     """Leave out what is kept of a source where the findings repeat it: a history holds each outcome twice."""
     sources = (
-        each.model_copy(update={"quote": ""}) if each.quote == _quoted(each, outcome.findings) else each
+        each.model_copy(update={"quote": ""}) if each.quote == _quote(each, outcome.findings) else each
         for each in outcome.sources
     )
     return outcome.model_copy(update={"sources": tuple(sources)})
@@ -150,7 +150,7 @@ def without_quotes(outcome: Outcome) -> Outcome:
 def with_quotes(outcome: Outcome) -> Outcome:
     """Put back what `without_quotes` has left out."""
     sources = (
-        each if each.quote else each.model_copy(update={"quote": _quoted(each, outcome.findings)})
+        each if each.quote else each.model_copy(update={"quote": _quote(each, outcome.findings)})
         for each in outcome.sources
     )
     return outcome.model_copy(update={"sources": tuple(sources)})
@@ -168,7 +168,7 @@ def without_data(outcome: Outcome, problems: str) -> Failure:
     return Failure(reason="invalid_output", message=message, **kept)
 
 
-def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -> Partial | None:
+def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -> Partial | None:
     """Build an outcome from what a subtask had noted and read when it had to stop; None if that is nothing."""
     if not notes and not read:
         return None
@@ -180,11 +180,11 @@ def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
             *(
-                _checked(note.claim, [note.source] if note.source else [], note.source.quote if note.source else "", 50)
+                _check(note.claim, [note.source] if note.source else [], note.source.quote if note.source else "", 50)
                 for note in notes
             ),
             *(
-                _checked(source.quote[:QUOTE_CHARACTERS], [source], source.quote[:QUOTE_CHARACTERS], 30)
+                _check(source.quote[:QUOTE_CHARACTERS], [source], source.quote[:QUOTE_CHARACTERS], 30)
                 for source in others
             ),
         ),
@@ -197,7 +197,7 @@ def unfinished(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -
 
 def out_of_time(notes: Sequence[Note], read: Mapping[str, Source]) -> Outcome:
     """Build an outcome from what an attempt had when its time was up: its supervisor may split the work."""
-    partial = unfinished(notes, read, "timeout") or Partial()
+    partial = unfinished_outcome(notes, read, "timeout") or Partial()
     return Escalation(
         reason="timeout",
         message="The time for this subtask was used up before it had an answer.",

@@ -11,7 +11,7 @@ _LONGEST_BASE: Final = 16
 """Characters of a template's id that the ids of its items begin with; theirs have 20 at most."""
 
 
-def expanded(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan:
+def expand_template(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan:
     """Replace a template by one subtask for each instruction, not yet checked.
 
     What depends on the template depends on all that it becomes. Where it is required, a single subtask still is; of
@@ -25,7 +25,7 @@ def expanded(plan: Plan, template: Subtask, instructions: Sequence[str]) -> Plan
     required = ids if len(ids) == 1 else ()
     subtasks: list[Subtask] = []
     for subtask in plan.subtasks:
-        subtasks += items if subtask.id == template.id else (_repointed(subtask, template.id, ids, required),)
+        subtasks += items if subtask.id == template.id else (_repoint(subtask, template.id, ids, required),)
     return plan.model_copy(update={"subtasks": tuple(subtasks)})
 
 
@@ -41,16 +41,16 @@ def _item_ids(template: str, count: int, taken: Collection[str]) -> tuple[str, .
     return tuple(free[:count])
 
 
-def _repointed(subtask: Subtask, template: str, ids: Sequence[str], required: Sequence[str]) -> Subtask:
+def _repoint(subtask: Subtask, template: str, ids: Sequence[str], required: Sequence[str]) -> Subtask:
     if template not in subtask.depends_on:
         return subtask
     return subtask.model_copy(
         update={
-            "depends_on": _replaced(subtask.depends_on, template, ids),
-            "required": _replaced(subtask.required, template, required),
+            "depends_on": _replace(subtask.depends_on, template, ids),
+            "required": _replace(subtask.required, template, required),
         }
     )
 
 
-def _replaced(ids: Sequence[str], old: str, new: Sequence[str]) -> tuple[str, ...]:
+def _replace(ids: Sequence[str], old: str, new: Sequence[str]) -> tuple[str, ...]:
     return tuple(each for id_ in ids for each in (new if id_ == old else (id_,)))

@@ -100,17 +100,17 @@ def with_outcomes(task: _CitingTask, outcomes: Sequence[InputOutcome], numbering
     return task.model_copy(update=read)
 
 
-def fitted_task(
+def fit_task(
     task: _CitingTask,
     outcomes: Sequence[InputOutcome],
     numbering: Numbering,
     can_be_paid: Callable[[_CitingTask], bool] = lambda _: True,
 ) -> _CitingTask:
     """Have a task that cites by numbers read outcomes."""
-    return fitted(outcomes, lambda read: with_outcomes(task, read, numbering), WRITER_TOKENS, can_be_paid)
+    return fit(outcomes, lambda read: with_outcomes(task, read, numbering), WRITER_TOKENS, can_be_paid)
 
 
-def fitted(
+def fit(
     outcomes: Sequence[InputOutcome],
     reading: Callable[[tuple[InputOutcome, ...]], _Task],
     most_tokens: int,
@@ -135,11 +135,11 @@ def fitted(
     return least
 
 
-def known_already(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
+def prior_knowledge(earlier: Sequence[InputOutcome]) -> tuple[InputOutcome, ...]:
     """Shorten what an earlier session found to what every plan and every agent of this one may read of it."""
     if not earlier:
         return ()
-    return fitted(earlier, lambda read: WorkTask(goal="", instruction="", inputs=read), EARLIER_TOKENS).inputs
+    return fit(earlier, lambda read: WorkTask(goal="", instruction="", inputs=read), EARLIER_TOKENS).inputs
 
 
 def _json_bytes(task: TurnTask) -> int:
@@ -158,28 +158,28 @@ def numbered_outcomes(outcomes: Sequence[InputOutcome], numbering: Numbering) ->
         return finding.model_copy(update={"sources": tuple(labels), "quote": ""})
 
     return tuple(
-        given.model_copy(
+        entry.model_copy(
             update={
-                "outcome": given.outcome.model_copy(
+                "outcome": entry.outcome.model_copy(
                     update={
-                        "content": number_refs(given.outcome.content, numbers),
-                        "findings": tuple(map(numbered, given.outcome.findings)),
+                        "content": number_refs(entry.outcome.content, numbers),
+                        "findings": tuple(map(numbered, entry.outcome.findings)),
                         "sources": (),
                     }
                 )
             }
         )
-        for given in outcomes
+        for entry in outcomes
     )
 
 
 def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tuple[CitedSource, ...]:
     """List the sources of outcomes, with the quotations that these outcomes rest on."""
-    refs = {source.ref for given in outcomes for source in given.outcome.sources}
+    refs = {source.ref for entry in outcomes for source in entry.outcome.sources}
     quoted = {
         (finding.sources[0], finding.quote)
-        for given in outcomes
-        for finding in given.outcome.findings
+        for entry in outcomes
+        for finding in entry.outcome.findings
         if finding.sources and finding.quote
     }
     with_quotes = {ref for ref, _ in quoted}
@@ -202,21 +202,21 @@ def cited_sources(outcomes: Sequence[InputOutcome], numbering: Numbering) -> tup
 def _versions(outcomes: Sequence[InputOutcome], most_tokens: int) -> Iterator[Callable[[], tuple[InputOutcome, ...]]]:
     """List versions of outcomes, each made when it is tried: evenly shortened, without those that cannot fit."""
     most_characters = most_tokens * 2 * _CHARACTERS_PER_TOKEN
-    if sum(len(given.outcome.content) for given in outcomes) <= most_characters:
+    if sum(len(entry.outcome.content) for entry in outcomes) <= most_characters:
         yield partial(tuple[InputOutcome, ...], outcomes)
     for step in _STEPS:
-        if sum(min(len(given.outcome.content), step[0]) for given in outcomes) <= most_characters:
-            yield partial(_shortened, outcomes, *step)
+        if sum(min(len(entry.outcome.content), step[0]) for entry in outcomes) <= most_characters:
+            yield partial(_shorten, outcomes, *step)
 
 
-def _shortened(
+def _shorten(
     outcomes: Sequence[InputOutcome], characters: int, of_source: int, findings: int | None
 ) -> tuple[InputOutcome, ...]:
-    return tuple(_cut(given, characters, of_source, findings) for given in outcomes)
+    return tuple(_cut(entry, characters, of_source, findings) for entry in outcomes)
 
 
-def _cut(given: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
-    outcome = given.outcome
+def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
+    outcome = entry.outcome
     kept = outcome.findings if findings is None else outcome.findings[:findings]
     named = {ref for finding in kept for ref in finding.sources}
     sources = tuple(
@@ -230,5 +230,5 @@ def _cut(given: InputOutcome, characters: int, of_source: int, findings: int | N
     if findings is not None:
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
         changes["issues"] = outcome.issues[:findings]
-    instruction = given.instruction[: max(characters, _GAP_CHARACTERS)]
-    return given.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})
+    instruction = entry.instruction[: max(characters, _GAP_CHARACTERS)]
+    return entry.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})

@@ -22,7 +22,7 @@ _BEFORE_CHARACTERS: Final = 200
 """Of what was there; the report names every edit."""
 
 
-def edited(
+def apply_edits(
     plan: Plan, edits: Sequence[PlanChange], begun: Collection[str], at: datetime
 ) -> tuple[Plan, tuple[EditRecord, ...]]:
     """Apply edits in their order; the result is still to be checked as a plan.

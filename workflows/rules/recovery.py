@@ -241,7 +241,7 @@ def question_of(outcome: Outcome) -> str:
     return question or "The instruction can be understood in several ways; which one is meant?"
 
 
-def accepted(outcome: Outcome) -> Outcome:
+def accept(outcome: Outcome) -> Outcome:
     """Turn an accepted outcome into one that others can use: an escalation's answer becomes partial."""
     if not isinstance(outcome, Escalation) or not has_answer(outcome):
         return outcome
@@ -264,7 +264,7 @@ def best_of(outcomes: Sequence[Outcome]) -> Outcome:
     if not answers:
         return outcomes[-1]
     surest = max(reversed(answers), key=lambda outcome: (outcome.kind in USABLE, outcome.confidence))
-    return accepted(surest)
+    return accept(surest)
 
 
 def _why(outcome: Outcome, attempts: Attempts, means: Means) -> str:

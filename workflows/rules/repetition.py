@@ -51,7 +51,7 @@ def is_repetitive(rounds: Sequence[Round], at_once: int | None = None) -> bool:
     return repetitions >= _MOST_REPETITIONS
 
 
-def executed(calls: Sequence[ToolCall], at_once: int | None) -> frozenset[int]:
+def positions_to_make(calls: Sequence[ToolCall], at_once: int | None) -> frozenset[int]:
     """Name the positions of the calls of a round that are executed: all notes, and at most so many others."""
     notes = [position for position, call in enumerate(calls) if call.tool == NOTE.name]
     others = [position for position, call in enumerate(calls) if call.tool != NOTE.name]
@@ -59,7 +59,7 @@ def executed(calls: Sequence[ToolCall], at_once: int | None) -> frozenset[int]:
 
 
 def _made_in(past: Round, at_once: int | None) -> list[ToolCall]:
-    return [past.calls[position] for position in sorted(executed(past.calls, at_once))]
+    return [past.calls[position] for position in sorted(positions_to_make(past.calls, at_once))]
 
 
 class _Calls:
@@ -90,16 +90,16 @@ def _exactly(call: ToolCall) -> str:
 
 
 def _loosely(call: ToolCall) -> str:
-    return json.dumps([call.tool, call.malformed, _normalised(call.arguments)], sort_keys=True)
+    return json.dumps([call.tool, call.malformed, _normalise(call.arguments)], sort_keys=True)
 
 
-def _normalised(value: JsonValue) -> JsonValue:
+def _normalise(value: JsonValue) -> JsonValue:
     match value:
         case str():
             return value if _EXACT_TEXT.search(value) else " ".join(value.casefold().split())
         case list():
-            return [_normalised(item) for item in value]
+            return [_normalise(item) for item in value]
         case dict():
-            return {name: _normalised(item) for name, item in value.items()}
+            return {name: _normalise(item) for name, item in value.items()}
         case _:
             return value

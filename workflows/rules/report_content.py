@@ -56,14 +56,14 @@ def sections_for(words: int) -> int:
 
 def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
     """List every source once, in the order of the plan: the first is cited as `[S1]`."""
-    return tuple({source.ref: source for given in outcomes for source in given.outcome.sources}.values())
+    return tuple({source.ref: source for entry in outcomes for source in entry.outcome.sources}.values())
 
 
 def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]]:
     """List the words that stand in each source, by its `ref`: what agents quoted, or else the passage they read."""
     quotes: dict[str, dict[str, None]] = {}
     passages: dict[str, str] = {}
-    for outcome in (given.outcome for given in outcomes):
+    for outcome in (entry.outcome for entry in outcomes):
         passages |= {source.ref: source.quote for source in outcome.sources if source.quote}
         for finding in outcome.findings:
             if finding.quote and finding.sources:
@@ -76,7 +76,7 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
 
     A source that is known from the earlier session only keeps them.
     """
-    own = {source.ref for given in outcomes for source in given.outcome.sources if not source.session}
+    own = {source.ref for entry in outcomes for source in entry.outcome.sources if not source.session}
     if not own:
         return earlier
 
@@ -96,16 +96,16 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
 
 def evidence_of(outcomes: Sequence[InputOutcome], sources: Sequence[Source], gaps: Iterable[str]) -> Evidence:
     """Collect what the statements of a report may rest on."""
-    findings = tuple(finding for given in outcomes for finding in given.outcome.findings)
+    findings = tuple(finding for entry in outcomes for finding in entry.outcome.findings)
     return Evidence(sources, quotations_of(outcomes), findings, tuple(gaps))
 
 
-def checked_citations(text: str, sources: Sequence[Source]) -> str:
+def check_citations(text: str, sources: Sequence[Source]) -> str:
     """Remove citations of sources that no agent returned."""
     return number_more_refs(text, {source.ref: number for number, source in enumerate(sources, start=1)})
 
 
-def only_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
+def keep_cited(text: str, sources: Sequence[Source]) -> tuple[str, tuple[Source, ...]]:
     """Keep the sources that a text cites, renumbered in the order in which it cites them."""
     order = cited_numbers(text)
     renumbered = {old: new for new, old in enumerate(order, start=1)}
@@ -130,16 +130,16 @@ def draft_without_writer(outcomes: Sequence[InputOutcome], sources: Sequence[Sou
     """Set out the finished work unedited, when no model can write the report."""
     numbers = {source.ref: number for number, source in enumerate(sources, start=1)}
     parts = [f"*{notice}*"]
-    for given in outcomes:
-        if given.outcome.content:
-            parts.append(f"## {given.id} · {given.agent}\n\n{number_refs(given.outcome.content, numbers)}")
-            cited = " ".join(f"[S{numbers[source.ref]}]" for source in given.outcome.sources)
+    for entry in outcomes:
+        if entry.outcome.content:
+            parts.append(f"## {entry.id} · {entry.agent}\n\n{number_refs(entry.outcome.content, numbers)}")
+            cited = " ".join(f"[S{numbers[source.ref]}]" for source in entry.outcome.sources)
             parts += [f"*Sources: {cited}*"] if cited else []
-    usable = [given.outcome.confidence for given in outcomes if given.outcome.content]
+    usable = [entry.outcome.confidence for entry in outcomes if entry.outcome.content]
     return SynthesisAnswer(answer="\n\n".join(parts), gaps=[], contradictions=[], confidence=min(usable, default=0))
 
 
-def bounded(report: Report) -> Report:
+def bound_report(report: Report) -> Report:
     """Shorten the longest texts and lists of a report until Temporal takes it as a result."""
     for longest, most in _REPORT_STEPS:
         if len(report.model_dump_json().encode()) <= _REPORT_BYTES:
@@ -166,11 +166,11 @@ def _cut(value: object, longest: int, most: int) -> object:
 def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str, ...]:
     """List what is missing: what the writer named, what agents named, and every subtask that failed."""
     lost = (
-        f"{given.id} ({given.agent}) failed: {outcome.message or outcome.reason}"
-        for given in outcomes
-        if isinstance(outcome := given.outcome, Failure | Escalation)
+        f"{entry.id} ({entry.agent}) failed: {outcome.message or outcome.reason}"
+        for entry in outcomes
+        if isinstance(outcome := entry.outcome, Failure | Escalation)
     )
-    own = (gap for given in outcomes for gap in given.outcome.gaps)
+    own = (gap for entry in outcomes for gap in entry.outcome.gaps)
     return tuple(dict.fromkeys([*named, *own, *lost]))
 
 
@@ -189,7 +189,7 @@ def usage_of(spend: Iterable[SpendLine]) -> Usage:
     return sum((line.usage for line in spend), Usage())
 
 
-def merged_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
+def merge_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
     """Add up the lines of each agent, model and purpose."""
     merged: dict[tuple[str, str, str], Usage] = {}
     for line in spend:
@@ -240,7 +240,7 @@ def brain_of(spend: Iterable[SpendLine]) -> str:
     return ", ".join(models) if models else "No model was called."
 
 
-def wasted_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
+def waste_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usage:
     """Add up attempts that were not used, and grants of children that did not report what they spent."""
     return sum((record.wasted for record in records), usage_of(lost))
 
@@ -272,7 +272,7 @@ def nested_goal(
 ) -> str:
     """Write the goal of a nested session: the instruction, what the user has written since, and what is known."""
     noted = [f"Noted in an attempt that did not end:\n{note_lines(notes)}"[:_NOTES_CHARACTERS]] if notes else []
-    known = [f"Known already, from {given.id}:\n{given.outcome.content}" for given in inputs if given.outcome.content]
+    known = [f"Known already, from {entry.id}:\n{entry.outcome.content}" for entry in inputs if entry.outcome.content]
     data = [] if subtask.input is None else [f"Input: {to_json(subtask.input).decode()}"]
     return without_control_characters("\n\n".join([subtask.instruction, *told, *data, *noted, *known]))[
         :_GOAL_CHARACTERS

@@ -21,9 +21,9 @@ from workflows.budget.ledger import Amount
 from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
 from workflows.mailbox.mailbox import Mailbox
-from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished, without_data, without_quotes
+from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished_outcome, without_data, without_quotes
 from workflows.rules.repetition import is_repetitive
-from workflows.rules.report_content import merged_spend
+from workflows.rules.report_content import merge_spend
 from workflows.state.conversation import Conversation
 from workflows.state.inbox import Inbox
 
@@ -162,7 +162,7 @@ class AgentWork:
         self.conversation.add(Round(correction=complaint(result)))
         return True
 
-    def unfinished(self, reason: FailureReason, message: str, now: datetime) -> Outcome:
+    def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:
         """Return what there is of an outcome when the work ends without an answer."""
         if self._answered is not None:
             self.inbox.withdraw(self._answered_after)
@@ -172,15 +172,15 @@ class AgentWork:
         notes, read = self.conversation.notes.kept, self.conversation.read
         if self.left(now) <= timedelta(0) and reason != "cancelled":
             return out_of_time(notes, read)
-        return unfinished(notes, read, reason) or Failure(reason=reason, message=message)
+        return unfinished_outcome(notes, read, reason) or Failure(reason=reason, message=message)
 
     @property
     def _spend(self) -> Sequence[SpendLine]:
         calls = self.conversation.tool_calls
         if not calls:
-            return merged_spend(self.spending.lines)
+            return merge_spend(self.spending.lines)
         tools = SpendLine(agent=self.request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=calls))
-        return merged_spend([*self.spending.lines, tools])
+        return merge_spend([*self.spending.lines, tools])
 
 
 def complaint(result: TurnResult) -> str:

@@ -51,7 +51,7 @@ class Conversation:
         self.tool_calls = before.tool_calls
         """Calls that reached a tool."""
         self.doubts = before.doubts
-        """A gap for each call that acts and of which nobody knows whether it was applied."""
+        """A gap for each call that acts and may or may not have been applied."""
         self._sources = before.sources
         """What was read in earlier conversations."""
         self._artifacts = before.artifacts
@@ -108,9 +108,9 @@ class Conversation:
     @property
     def citable(self) -> Mapping[str, Source]:
         """What a claim may rest on, by `ref`: what was read, and what came with the inputs or with notes."""
-        given = (source for each in self._request.inputs for source in each.outcome.sources)
+        entry = (source for each in self._request.inputs for source in each.outcome.sources)
         noted = (note.source for note in self.notes.kept if note.source is not None)
-        return sources_read(self.rounds, (*given, *self._sources, *noted))
+        return sources_read(self.rounds, (*entry, *self._sources, *noted))
 
     def task(self) -> WorkTask:
         """Build the task of the next turn."""
@@ -143,7 +143,7 @@ class Conversation:
         self.tool_calls += 1
 
     def doubt(self, call: ToolCall) -> None:
-        """Note that nobody knows whether a call was applied."""
+        """Note that a call may or may not have been applied."""
         self.doubts += (_doubt(call),)
 
     def settle(self, call: ToolCall) -> None:

@@ -23,14 +23,14 @@ class Memo:
         self._questions: tuple[Question, ...] = ()
         self._calls: tuple[Pending, ...] = ()
 
-    def changed(self, progress: Progress) -> dict[str, Any]:
+    def changes(self, progress: Progress) -> dict[str, Any]:
         """Return the fields of the memo that have changed since the last call."""
         fields: dict[str, Any] = {}
         if progress.state != self._state:
             fields["state"] = self._state = progress.state
         if progress.plan is not None and progress.plan is not self._plan:
             self._plan = progress.plan
-            fields["plan"] = [_planned(subtask) for subtask in progress.plan.subtasks]
+            fields["plan"] = [_plan_entry(subtask) for subtask in progress.plan.subtasks]
         questions = tuple(progress.questions.values())
         if questions != self._questions:
             self._questions = questions
@@ -42,7 +42,7 @@ class Memo:
         return fields
 
 
-def _planned(subtask: Subtask) -> dict[str, Any]:
+def _plan_entry(subtask: Subtask) -> dict[str, Any]:
     return PlannedSubtask(
         id=subtask.id,
         agent=subtask.agent,

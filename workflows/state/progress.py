@@ -157,7 +157,7 @@ class Progress:
     @property
     def outcome_bytes(self) -> int:
         """Size of the outcomes, as the writer of a report reads them."""
-        outcomes = [given.outcome for given in self.inputs()]
+        outcomes = [entry.outcome for entry in self.inputs()]
         findings = [finding for outcome in outcomes for finding in outcome.findings]
         texts = (outcome.content for outcome in outcomes)
         claims = (finding.claim + finding.quote for finding in findings)
@@ -202,7 +202,7 @@ class Progress:
         self.adopt(plan)
         self.edits.extend(edits)
 
-    def planned(self, subtask: Subtask) -> Subtask:
+    def planned_version(self, subtask: Subtask) -> Subtask:
         """Find the plan's version of a subtask whose agent or instruction was changed since."""
         return next((planned for planned in self.subtasks if planned.id == subtask.id), subtask)
 

@@ -111,7 +111,7 @@ class Steering:
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""
         if item.text:
-            self._lost.append(f"A message to {item.path or 'the agents'} was not read: {_quoted(item.text)}")
+            self._lost.append(f"A message to {item.path or 'the agents'} was not read: {_quote(item.text)}")
 
     def gaps(self) -> tuple[str, ...]:
         """Name the messages that agents have not read which they were for."""
@@ -125,9 +125,9 @@ def _gap(told: ToldMessage) -> str:
     if not missing and (wanted or told.read):
         return ""
     to = ", ".join(missing)
-    return f"A message to {to or 'the agents'} was not read: {_quoted(told.item.text)}"
+    return f"A message to {to or 'the agents'} was not read: {_quote(told.item.text)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     line = " ".join(text.split())
     return f"“{line if len(line) <= _QUOTED_CHARACTERS else f'{line[: _QUOTED_CHARACTERS - 1]}…'}”"

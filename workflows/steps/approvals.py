@@ -51,7 +51,7 @@ def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bo
 
 
 async def _decision(session: Session, pending: Pending, left: timedelta) -> CallReply:
-    """Wait for a person; nobody waits any more once the session stops its work."""
+    """Wait for a person, until the session stops its work."""
 
     def is_over() -> bool:
         return pending.reply is not None or session.progress.work_is_over

@@ -21,7 +21,7 @@ from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fitted, known_already
+from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
     Accept,
@@ -35,7 +35,7 @@ from workflows.rules.recovery import (
     Split,
     UseFallback,
     UseStronger,
-    accepted,
+    accept,
     best_of,
     has_answer,
     lacks_budget,
@@ -133,8 +133,8 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     publish(session)
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
-        inputs = fitted(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
-    inputs = (*known_already(session.earlier), *inputs)
+        inputs = fit(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+    inputs = (*prior_knowledge(session.earlier), *inputs)
     own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
     if notes:
         reads |= session.provenance.of_attempts(subtask.id)
@@ -173,7 +173,7 @@ async def _run(
     agent = session.agent(subtask.agent)
     if agent is None:
         return await run_nested_session(session, subtask, inputs, notes=notes, reads=reads, grant=grant, way=way)
-    agent = in_place_of(agent, session.agent(session.progress.planned(subtask).agent))
+    agent = in_place_of(agent, session.agent(session.progress.planned_version(subtask).agent))
     agent = session.card_for(subtask, agent)
     agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
     return await run_subtask(session, subtask, agent, inputs, notes=notes, grant=grant, way=way)
@@ -205,7 +205,7 @@ async def _apply(session: Session, action: Action, tried: _Tried, made: int) -> 
     step: _Try | Outcome | None = None
     match action:
         case Accept():
-            step = accepted(ended.outcome)
+            step = accept(ended.outcome)
         case Refine():
             refined = await _refine(session, latest.subtask, ended.outcome, made)
             step = latest.change(instruction=refined) if refined else None
@@ -226,13 +226,13 @@ async def _apply(session: Session, action: Action, tried: _Tried, made: int) -> 
 
 
 def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
-    return session.provenance.of_inputs(subtask, session.progress.planned(subtask))
+    return session.provenance.of_inputs(subtask, session.progress.planned_version(subtask))
 
 
 def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
     """Give a subtask to another agent; as it was planned, if its new instruction could leak private text."""
     if is_leak(capabilities_of(agent, session.facts.crew), _input_reads(session, subtask)):
-        subtask = session.progress.planned(subtask)
+        subtask = session.progress.planned_version(subtask)
     return _Try(subtask).change(agent=agent)
 
 
@@ -244,7 +244,7 @@ def _needed(session: Session, subtask: Subtask) -> Amount:
 def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
     agent = session.agent(subtask.agent)
     fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
-    planned = session.progress.planned(subtask)
+    planned = session.progress.planned_version(subtask)
     if fallback:
         able = capabilities_of(fallback, session.facts.crew)
         # Without documents, an agent that reads nothing else could only find nothing.
@@ -266,17 +266,17 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
     problem = outcome.message if isinstance(outcome, Failure | Escalation) else ""
 
     def reading(outcomes: tuple[InputOutcome, ...]) -> RefineTask:
-        [given] = outcomes
+        [entry] = outcomes
         return RefineTask(
             goal=session.request.goal,
             agent=subtask.agent,
             instruction=subtask.instruction,
             problem=problem or outcome.kind,
-            outcome=given.outcome,
+            outcome=entry.outcome,
             attempts=attempts,
         )
 
-    task = fitted([input_for(subtask, outcome)], reading, DECISION_TOKENS)
+    task = fit([input_for(subtask, outcome)], reading, DECISION_TOKENS)
     draft = await try_turn(session, task, RefineAnswer)
     if draft is None or not draft.worthwhile or draft.instruction.strip() == subtask.instruction:
         return None
@@ -284,7 +284,7 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
-    """Ask a person, and rewrite the instruction with the answer; None if nobody answers in time."""
+    """Ask a person, and rewrite the instruction with the answer; None without an answer in time."""
     now = workflow.now()
     left = min(session.request.answer_within, session.clock.report_starts_at - now)
     if left <= timedelta(0):
@@ -325,7 +325,7 @@ async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:
     decision = await judge(session, tried[0][0].subtask.instruction, candidates)
     if decision is None:
         return best_of([ended.outcome for _, ended in tried])
-    return next(accepted(candidate.outcome) for candidate in candidates if candidate.id == decision.chosen)
+    return next(accept(candidate.outcome) for candidate in candidates if candidate.id == decision.chosen)
 
 
 def _settle(session: Session, subtask: Subtask, chosen: Outcome | None, tried: _Tried) -> Outcome:

@@ -40,7 +40,7 @@ from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import SubtaskRequest, SubtaskResult
-from workflows.rules.authority import delegated
+from workflows.rules.authority import delegate_authority
 from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
 from workflows.rules.plan_validation import SUPERVISOR
@@ -91,7 +91,7 @@ async def run_subtask(
     way: Delivery,
 ) -> Ended:
     """Run a subtask by an agent as a child workflow, the end of `way`; `notes` are those of earlier attempts."""
-    limits, planned, plan = session.request.limits, session.progress.planned(subtask), session.progress.plan
+    limits, planned, plan = session.request.limits, session.progress.planned_version(subtask), session.progress.plan
     is_final = plan is not None and (
         plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
     )
@@ -151,10 +151,10 @@ def _recallable(session: Session, subtask: Subtask) -> tuple[InputOutcome, ...]:
         nearest = [each for needed in nearest for each in needs.get(needed, ()) if each not in known]
     chosen: list[InputOutcome] = []
     room = _RECALLABLE_BYTES
-    for given in session.progress.inputs(known):
-        room -= len(given.model_dump_json().encode())
+    for entry in session.progress.inputs(known):
+        room -= len(entry.model_dump_json().encode())
         if room >= 0:
-            chosen.append(given)
+            chosen.append(entry)
     return tuple(chosen)
 
 
@@ -175,7 +175,7 @@ async def run_nested_session(
     way: Delivery,
 ) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
-    ends_at, planned = session.clock.report_starts_at, session.progress.planned(subtask)
+    ends_at, planned = session.clock.report_starts_at, session.progress.planned_version(subtask)
     delegation = Delegation(
         session=session.root,
         run=session.run,
@@ -183,7 +183,7 @@ async def run_nested_session(
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
-        authority=delegated(
+        authority=delegate_authority(
             session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
         ),
         crew_changes=session.facts.crew.nested is not None,
@@ -222,7 +222,7 @@ async def run_nested_session(
 
 def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:
     """Return what the outcome of a subtask has as data, though it was split into a session."""
-    planned = session.agent(session.progress.planned(subtask).agent)
+    planned = session.agent(session.progress.planned_version(subtask).agent)
     return planned.output if planned else None
 
 

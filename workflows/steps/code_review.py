@@ -25,12 +25,12 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Co
     rules = session.facts.crew.code_review
     if rules is None:
         return None
-    looked = [given.outcome for given in outcomes if given.agent == rules.checker and given.outcome.kind in USABLE]
+    looked = [entry.outcome for entry in outcomes if entry.agent == rules.checker and entry.outcome.kind in USABLE]
     found = [
-        FoundIssue(agent=given.agent, issue=issue)
-        for given in outcomes
-        if given.agent != rules.checker
-        for issue in given.outcome.issues
+        FoundIssue(agent=entry.agent, issue=issue)
+        for entry in outcomes
+        if entry.agent != rules.checker
+        for issue in entry.outcome.issues
     ]
     try:
         return await workflow.execute_activity_method(
@@ -56,6 +56,6 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Co
 
 def draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
     """Hand a review out as it is."""
-    usable = [given.outcome.confidence for given in outcomes if given.outcome.kind in USABLE]
+    usable = [entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE]
     text = SynthesisAnswer(answer=review.answer, gaps=[], contradictions=[], confidence=min(usable, default=0))
     return Draft(text, is_delivered=True, is_computed=True)

@@ -39,7 +39,7 @@ async def design_agents(session: Session) -> None:
             continue
         if not answer.agents:
             return
-        added = await _added(session, answer.agents)
+        added = await _add(session, answer.agents)
         if added.crew is not None:
             session.use_crew(added.crew)
             return
@@ -48,7 +48,7 @@ async def design_agents(session: Session) -> None:
     session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
 
 
-async def _added(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
+async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
     asked = AddAgentsRequest(
         session=workflow.info().workflow_id,
         request=session.original.model_copy(update={"documents": ()}),

@@ -10,10 +10,10 @@ from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.expansion import MOST_ITEMS, expanded, item_ids
+from workflows.rules.expansion import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import DECISION_TOKENS, fitted
+from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import validate
@@ -48,7 +48,7 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
         if isinstance(answer, RejectedPlan):
             rejected.append(answer)
         elif not answer.instructions:
-            refusal = _skipped(f"Its list, {template.for_each}, names no item.")
+            refusal = _skip(f"Its list, {template.for_each}, names no item.")
         elif not (room := await _paid(session, template, len(answer.instructions))):
             refusal = Failure(reason="out_of_budget", message=_NO_ROOM)
         elif errors := _adopt(session, template, answer, room):
@@ -60,14 +60,14 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
 
 
 def _refusal(session: Session, template: Subtask) -> Failure | None:
-    """Refuse a template whose list was lost, or would let private text out in instructions that nobody approved."""
+    """Refuse a template whose list was lost, or would let private text out in instructions without approval."""
     items = session.progress.outcomes[template.for_each or ""]
     if items.kind not in USABLE:
-        return _skipped(f"Its list, {template.for_each}, was lost.")
+        return _skip(f"Its list, {template.for_each}, was lost.")
     reads = session.provenance.of_inputs(template, template)
     able = capabilities_of(template.agent, session.facts.crew)
     if session.request.approval == "none" and is_leak(able, reads):
-        return _skipped(f"It reaches out, and its list, {template.for_each}, rests on private text.")
+        return _skip(f"It reaches out, and its list, {template.for_each}, rests on private text.")
     return None
 
 
@@ -96,7 +96,7 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
         )
 
     found = session.progress.inputs([template.for_each or ""])
-    result = await take_turn(session, fitted(found, reading, DECISION_TOKENS))
+    result = await take_turn(session, fit(found, reading, DECISION_TOKENS))
     answer = result.answer_as(ExpandAnswer)
     return answer or RejectedPlan(plan=result.text, errors=(result.problem or f"the reply was {result.stop}",))
 
@@ -115,7 +115,7 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     plan = session.progress.plan
     if plan is None:
         raise AssertionError("a template is part of a plan")
-    draft = expanded(plan, template, answer.instructions[:room])
+    draft = expand_template(plan, template, answer.instructions[:room])
     try:
         # The limits are checked before, for the subtasks that have not started.
         larger = validate(session, draft, begun={each.id for each in draft.subtasks})
@@ -130,5 +130,5 @@ def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int)
     return ()
 
 
-def _skipped(message: str) -> Failure:
+def _skip(message: str) -> Failure:
     return Failure(reason="skipped", message=message)

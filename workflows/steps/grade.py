@@ -6,7 +6,7 @@ from typing import Final
 from activities.turn_kinds.grade import GradeAnswer, GradeTask
 from chargehand.contracts import Grade, Source
 from workflows.rules.inputs import DECISION_TOKENS, beginning
-from workflows.rules.report_content import checked_citations, only_cited
+from workflows.rules.report_content import check_citations, keep_cited
 from workflows.state.session import Session
 from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material
@@ -45,14 +45,14 @@ async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> 
     """Have a model grade a draft as its reader would see it; None if no model can."""
     if session.clock.was_interrupted:
         return None
-    answer, cited = only_cited(checked_citations(draft.text.answer, sources), sources)
+    answer, cited = keep_cited(check_citations(draft.text.answer, sources), sources)
     criteria = session.request.criteria
     task = GradeTask(
         goal=session.request.goal,
         criteria=criteria,
         answer=answer,
         gaps=tuple(draft.text.gaps),
-        sources=_shortened(cited),
+        sources=_shorten_sources(cited),
     )
     found = await try_turn(session, task, GradeAnswer, until=session.clock.deadline_at)
     by_number = {each.criterion: each for each in found.grades} if found else {}
@@ -70,7 +70,7 @@ def _unmet(grades: Sequence[Grade]) -> list[Grade]:
     return [each for each in grades if not each.met]
 
 
-def _shortened(sources: Sequence[Source]) -> tuple[Source, ...]:
+def _shorten_sources(sources: Sequence[Source]) -> tuple[Source, ...]:
     """Cut quotations evenly to what a grader reads."""
     most = DECISION_TOKENS // max(len(sources), 1)
     return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

@@ -21,7 +21,7 @@ from workflows.budget.model_calls import was_reset
 from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState, SupervisorRequest, SupervisorState
 from workflows.mailbox.mailbox import Mailbox
-from workflows.rules.authority import narrowed
+from workflows.rules.authority import narrow_crew
 from workflows.state.clock import Clock
 from workflows.state.progress import Progress
 from workflows.state.session import Session
@@ -93,7 +93,7 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
     """
     if delegation is None:
         return facts
-    crew = narrowed(facts.crew, delegation.authority)
+    crew = narrow_crew(facts.crew, delegation.authority)
     if not crew.agents:
         problem = f"each agent of '{crew.name}' may do something that no agent of the parent session may"
         raise invalid_input("SessionRequest", [f"crew: {problem}; nest a crew that may do less"])

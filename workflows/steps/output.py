@@ -11,7 +11,7 @@ from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutpu
 from workflows import options
 from workflows.budget.estimates import OUTPUT, fixed_bytes, input_bound, likely_input, worst_case
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.inputs import DECISION_TOKENS, fitted
+from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.state.session import Session
 from workflows.steps.turns import take_turn
 from workflows.steps.writer import Material
@@ -54,7 +54,7 @@ async def fill_output(
         )
 
     while len(rejected) < _ATTEMPTS:
-        task = fitted(material.outcomes, reading, DECISION_TOKENS)
+        task = fit(material.outcomes, reading, DECISION_TOKENS)
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
             result = await take_turn(session, _payable(session, task), until=until)

@@ -18,7 +18,7 @@ from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.inputs import known_already
+from workflows.rules.inputs import prior_knowledge
 from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
 from workflows.state.session import Session
 from workflows.steps.turns import take_turn
@@ -50,19 +50,19 @@ async def make_plan(session: Session) -> Plan:
         except (CannotPay, TurnLost) as error:
             if rejected:
                 break
-            raise _unplanned(error) from error
+            raise _planning_error(error) from error
         if isinstance(draft, RejectedPlan):
             rejected.append(draft)
             continue
         await ask_parent(session, _least(session, draft))
         try:
             plan = session.progress.adopt(validate(session, draft))
-            session.progress.add_gaps(_omitted(session, draft))
+            session.progress.add_gaps(_gaps_of_omissions(session, draft))
             return plan
         except InvalidPlan as error:
             session.spending.waste_last()
             rejected.append(RejectedPlan(plan=draft.model_dump_json(exclude={"kind"}), errors=error.errors))
-    return session.progress.adopt(_undivided(session, rejected[-1].errors))
+    return session.progress.adopt(_plan_undivided(session, rejected[-1].errors))
 
 
 def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[str] = ()) -> Plan:
@@ -114,7 +114,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
     task = PlanTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
-        earlier=known_already(session.earlier),
+        earlier=prior_knowledge(session.earlier),
         thread=session.facts.earlier.thread[:-1] if session.facts.earlier else (),
         max_subtasks=most_subtasks(turns),
         allowance=Allowance(
@@ -146,14 +146,14 @@ def _least(session: Session, draft: PlanAnswer) -> Amount:
     return needed if needed.turns > _turns_for(session, draft) else Amount()
 
 
-def _omitted(session: Session, draft: PlanAnswer) -> list[str]:
+def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
     """Word what a planner left out as gaps, with the profile that would have room for it."""
     larger = _LARGER.get(session.facts.terms.profile)
     advice = f" The profile '{larger}' has room for more." if larger and session.request.delegation is None else ""
     return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
 
 
-def _unplanned(error: CannotPay | TurnLost) -> ApplicationError:
+def _planning_error(error: CannotPay | TurnLost) -> ApplicationError:
     if isinstance(error, TurnLost):
         return ApplicationError(error.message, type=error.error_type, non_retryable=True)
     return ApplicationError(
@@ -163,7 +163,7 @@ def _unplanned(error: CannotPay | TurnLost) -> ApplicationError:
     )
 
 
-def _undivided(session: Session, errors: tuple[str, ...]) -> Plan:
+def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
     """Give the whole request to the first agent of the crew that may have it, since no valid plan divides it.
 
     A nested session fails instead: its parent can recover in other ways.

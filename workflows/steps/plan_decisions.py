@@ -8,7 +8,7 @@ from temporalio.exceptions import ApplicationError
 from chargehand.contracts import EditRecord, Plan, PlanDecision, PlanEdit
 from chargehand.wire import ErrorType
 from workflows.metrics import count_refusal
-from workflows.rules.plan_edits import edited
+from workflows.rules.plan_edits import apply_edits
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import invalid_plan, validate
@@ -65,7 +65,7 @@ def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord
         raise InvalidPlan(["edits: there is no plan yet"])
     if len(progress.edits) + len(edit.edits) > _MOST_EDITS:
         raise InvalidPlan([f"edits: a session takes {_MOST_EDITS} at most, and has taken {len(progress.edits)}"])
-    draft, records = edited(progress.plan, edit.edits, progress.begun, workflow.now())
+    draft, records = apply_edits(progress.plan, edit.edits, progress.begun, workflow.now())
     if len(draft.subtasks) > 1 and not session.report_reserve.is_payable:
         raise InvalidPlan(["edits: the limits cannot pay for a report on several subtasks; raise them first"])
     return validate(session, draft, begun=progress.begun), records

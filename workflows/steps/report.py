@@ -12,29 +12,29 @@ from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Re
 from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
-from workflows.rules.inputs import fitted_task
+from workflows.rules.inputs import fit_task
 from workflows.rules.report_content import (
     artifacts_of,
-    bounded,
+    bound_report,
     brain_of,
-    checked_citations,
+    check_citations,
     draft_from,
     draft_without_writer,
     evidence_of,
     gaps_of,
     issues_of,
-    merged_spend,
-    only_cited,
+    keep_cited,
+    merge_spend,
     stop_reason_of,
     timing_of,
     usage_of,
-    wasted_of,
+    waste_of,
 )
 from workflows.state.session import Session
 from workflows.steps.code_review import draft_of, write_review
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
-from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, stated
+from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, state_contradiction
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.turns import try_turn
@@ -58,11 +58,11 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     session.report_reserve.release()
     gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session), *progress.steering.gaps()])
     # The findings of a review were checked against the change itself: they cite no sources.
-    answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _checked(draft, material, gaps)
+    answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _check(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
     lost_spend = session.grants.lost_spend
     own_and_lost = [*session.spending.lines, *lost_spend]
-    spend = merged_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
+    spend = merge_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
     ended_at = workflow.now()
     report = Report(
         session=workflow.info().workflow_id,
@@ -88,7 +88,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         usage=usage_of(spend),
         spend=spend,
         reserved_usd=ledger.reserved.usd,
-        wasted=wasted_of(progress.records, lost_spend) + session.spending.wasted,
+        wasted=waste_of(progress.records, lost_spend) + session.spending.wasted,
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
@@ -97,7 +97,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         issues=reviewed.issues if reviewed else issues_of(progress.outcomes.values()),
         artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
     )
-    return bounded(report)
+    return bound_report(report)
 
 
 def with_late_messages(session: Session, report: Report) -> Report:
@@ -124,15 +124,13 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
     return "partial" if gaps else "completed"
 
 
-def _checked(
-    draft: Draft, material: Material, gaps: Sequence[str]
-) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
+def _check(draft: Draft, material: Material, gaps: Sequence[str]) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
     """Check every citation of a draft: its text with what has no source marked, the sources it cites, its claims."""
     evidence = evidence_of(material.known, material.sources, gaps)
-    text = checked_citations(draft.text.answer, material.sources)
+    text = check_citations(draft.text.answer, material.sources)
     claims = claims_of(text, evidence)
     is_marked = material.sources and draft.has_to_cite
-    return *only_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
+    return *keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
 
 
 def _not_started(session: Session) -> list[str]:
@@ -149,7 +147,7 @@ async def _draft(session: Session, material: Material) -> Draft:
     if len(outcomes) == 1 and outcomes[0].outcome.content:
         by_section = await write_by_section(session, material, outcomes)
         draft = by_section or Draft(draft_from(outcomes[0].outcome, material.sources))
-    elif plan is None or not any(given.outcome.kind in USABLE for given in outcomes):
+    elif plan is None or not any(entry.outcome.kind in USABLE for entry in outcomes):
         return _unwritten(material, "No subtask produced a usable outcome.")
     else:
         draft = await STRATEGIES[plan.strategy](session, material)
@@ -160,7 +158,7 @@ async def _draft(session: Session, material: Material) -> Draft:
 
 
 def _unwritten(material: Material, why: str) -> Draft:
-    has_content = any(given.outcome.content for given in material.outcomes)
+    has_content = any(entry.outcome.content for entry in material.outcomes)
     rest = " What the agents finished is set out below as they wrote it." if has_content else ""
     return Draft(draft_without_writer(material.outcomes, material.sources, f"{why}{rest}"), f"{why}{rest}")
 
@@ -169,7 +167,7 @@ async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
     """Have contradictions decided and a critic read the draft; what is wrong or uncited is sent back once."""
     progress, outcomes, text = session.progress, material.outcomes, draft.text
     if session.clock.was_interrupted:
-        progress.add_contradictions(stated(found, outcomes) for found in text.contradictions)
+        progress.add_contradictions(state_contradiction(found, outcomes) for found in text.contradictions)
         return draft
     known = {found.about for found in progress.contradictions}
     new = [found for found in text.contradictions if found.about not in known]
@@ -200,7 +198,7 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
         draft=draft,
         outcomes=(),
     )
-    task = fitted_task(task, material.outcomes, material.numbering)
+    task = fit_task(task, material.outcomes, material.numbering)
     critique = await try_turn(session, task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
 

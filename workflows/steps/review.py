@@ -13,7 +13,7 @@ from chargehand.contracts import Contradiction, Outcome, Plan, Success
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
-from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fitted, known_already
+from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import most_subtasks, validate
@@ -39,8 +39,8 @@ async def review(session: Session) -> Plan | None:
     def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
         return ReviewTask(goal=goal, outcomes=outcomes, max_subtasks=most, may_nest=may_nest)
 
-    read = (*known_already(session.earlier), *outcomes)
-    found = await try_turn(session, fitted(read, reading, REVIEW_TOKENS), ReviewAnswer)
+    read = (*prior_knowledge(session.earlier), *outcomes)
+    found = await try_turn(session, fit(read, reading, REVIEW_TOKENS), ReviewAnswer)
     if found is None:
         return None
     progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
@@ -61,7 +61,7 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
-    task = fitted(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
+    task = fit(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
     decision = await try_turn(session, task, JudgeAnswer, until=session.clock.deadline_at)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
@@ -72,13 +72,13 @@ async def settle_contradictions(
     """Have a judge decide what agents disagree on; what it cannot decide is stated with the confidence of each side."""
     settled: list[Contradiction] = []
     for draft in drafts:
-        found = stated(draft, outcomes)
+        found = state_contradiction(draft, outcomes)
         is_within_limit = len(session.progress.contradictions) + len(settled) < _MOST_DECISIONS
         settled.append(found if found.resolution or not is_within_limit else await _decide(session, found, outcomes))
     return settled
 
 
-def stated(draft: ContradictionDraft, outcomes: Sequence[InputOutcome]) -> Contradiction:
+def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutcome]) -> Contradiction:
     """State a contradiction as it was found, each position with the confidence of the agents that it names."""
     positions = tuple(_with_confidence(position, outcomes) for position in draft.positions)
     return Contradiction(about=draft.about, positions=positions, resolution=draft.resolution)
@@ -110,7 +110,7 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
         larger = validate(session, draft, begun=session.progress.begun)
     except InvalidPlan:
         return None
-    # The reviewer has read every outcome, and nobody has approved the subtasks that it adds.
+    # The reviewer has read every outcome, and the subtasks that it adds are not approved.
     reads = session.provenance.everything
     if leaks(found.subtasks, session.facts.crew, reads):
         return None
@@ -119,8 +119,8 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
 
 
 async def _decide(session: Session, found: Contradiction, outcomes: Sequence[InputOutcome]) -> Contradiction:
-    sides = [given for given in outcomes if any(_names(position, given) for position in found.positions)]
-    candidates = sides if len(sides) > 1 else [given for given in outcomes if given.outcome.kind in USABLE]
+    sides = [entry for entry in outcomes if any(_names(position, entry) for position in found.positions)]
+    candidates = sides if len(sides) > 1 else [entry for entry in outcomes if entry.outcome.kind in USABLE]
     if len(candidates) < 2:
         return found
     positions = "\n".join(f"- {position}" for position in found.positions)
@@ -136,11 +136,11 @@ async def _decide(session: Session, found: Contradiction, outcomes: Sequence[Inp
 
 
 def _with_confidence(position: str, outcomes: Sequence[InputOutcome]) -> str:
-    named = [f"{given.id}: {given.outcome.confidence}" for given in outcomes if _names(position, given)]
+    named = [f"{entry.id}: {entry.outcome.confidence}" for entry in outcomes if _names(position, entry)]
     return f"{position} (confidence {', '.join(named)})" if named else position
 
 
-def _names(position: str, given: InputOutcome) -> bool:
-    if re.search(rf"\b{re.escape(given.id)}\b", position):
+def _names(position: str, entry: InputOutcome) -> bool:
+    if re.search(rf"\b{re.escape(entry.id)}\b", position):
         return True
-    return any(f"[{source.ref}]" in position for source in given.outcome.sources)
+    return any(f"[{source.ref}]" in position for source in entry.outcome.sources)

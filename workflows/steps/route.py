@@ -66,7 +66,7 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
         add_route(session, Route(by="load", subtask=subtask.id, agent=agent.name, reason=reason))
         return subtask, slow.tier
     backup = slow.agent or ""
-    planned, able = session.progress.planned(subtask), capabilities_of(backup, session.facts.crew)
+    planned, able = session.progress.planned_version(subtask), capabilities_of(backup, session.facts.crew)
     against = ""
     if is_leak(able, session.provenance.of_inputs(subtask, planned)):
         against = "its inputs are private"
@@ -78,7 +78,7 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
 
 
 def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
-    """Whether a person has approved a plan in which the agent of this subtask reaches nobody, and another would."""
+    """Whether a person has approved a plan in which the agent of this subtask does not reach out, and another would."""
     approved = capabilities_of(planned.agent, session.facts.crew)
     return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 

@@ -8,8 +8,8 @@ from typing import Final
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
-from workflows.rules.citation_checks import by_words_quoted
-from workflows.rules.inputs import fitted_task
+from workflows.rules.citation_checks import assign_by_words
+from workflows.rules.inputs import fit_task
 from workflows.rules.report_content import sections_for
 from workflows.state.session import Session
 from workflows.steps.turns import try_turn
@@ -17,7 +17,7 @@ from workflows.steps.writer import (
     Draft,
     Material,
     final_instruction,
-    named,
+    name_sources,
     write,
 )
 
@@ -58,9 +58,9 @@ class _SectionedDraft(Draft):
             )
             return replace(part, text=text) if text else part
 
-        assigned = by_words_quoted(problems, [part.text.answer for part in self.parts])
+        assigned = assign_by_words(problems, [part.text.answer for part in self.parts])
         parts = tuple(await asyncio.gather(*map(again, self.parts, assigned)))
-        return None if parts == self.parts else _joined(self.outline, parts)
+        return None if parts == self.parts else _join(self.outline, parts)
 
 
 async def write_by_section(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> Draft | None:
@@ -95,8 +95,8 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
         return None
     lost = [heading for heading, text in zip(headings, texts, strict=True) if text is None]
     gaps = [*(f"The section '{heading}' could not be written." for heading in lost), *outline.gaps]
-    found = named(outline.contradictions, material)
-    return _joined(outline.model_copy(update={"gaps": gaps, "contradictions": found}), tuple(parts))
+    found = name_sources(outline.contradictions, material)
+    return _join(outline.model_copy(update={"gaps": gaps, "contradictions": found}), tuple(parts))
 
 
 async def _outline(
@@ -109,11 +109,11 @@ async def _outline(
         most_sections=most,
         outcomes=(),
     )
-    task = fitted_task(task, outcomes, material.numbering)
+    task = fit_task(task, outcomes, material.numbering)
     return await try_turn(session, task, OutlineAnswer, until=session.clock.deadline_at)
 
 
-def _joined(outline: OutlineAnswer, parts: tuple[_Part, ...]) -> Draft:
+def _join(outline: OutlineAnswer, parts: tuple[_Part, ...]) -> Draft:
     texts = [part.text for part in parts]
     found = [*outline.contradictions, *(each for text in texts for each in text.contradictions)]
     whole = SynthesisAnswer(

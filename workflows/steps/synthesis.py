@@ -14,7 +14,7 @@ from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citations import name_refs, number_more_refs, number_refs
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
-from workflows.rules.inputs import WRITER_TOKENS, fitted_task, rendered_tokens, tokens_of, with_outcomes
+from workflows.rules.inputs import WRITER_TOKENS, fit_task, rendered_tokens, tokens_of, with_outcomes
 from workflows.rules.report_content import draft_from, numbered_sources
 from workflows.state.session import Session
 from workflows.steps.review import judge
@@ -61,7 +61,7 @@ async def reduce(session: Session, material: Material) -> Draft | None:
 
 async def select(session: Session, material: Material) -> Draft | None:
     """Have a judge choose between candidates for the same answer; they are merged if it does not decide."""
-    candidates = [given for given in material.outcomes if given.outcome.kind in USABLE]
+    candidates = [entry for entry in material.outcomes if entry.outcome.kind in USABLE]
     decision = None
     if len(candidates) > 1:
         plan = session.progress.plan
@@ -81,13 +81,13 @@ async def select(session: Session, material: Material) -> Draft | None:
 async def deliver(session: Session, material: Material) -> Draft | None:
     """Hand out the text of one subtask as it is; all outcomes are merged if it has none."""
     plan = session.progress.plan
-    for given in material.outcomes:
-        if plan and given.id == plan.deliver and given.outcome.kind in USABLE and given.outcome.content:
+    for entry in material.outcomes:
+        if plan and entry.id == plan.deliver and entry.outcome.kind in USABLE and entry.outcome.content:
             text = SynthesisAnswer(
-                answer=number_refs(given.outcome.content, material.numbering.numbers),
+                answer=number_refs(entry.outcome.content, material.numbering.numbers),
                 gaps=[],
                 contradictions=[],
-                confidence=given.outcome.confidence,
+                confidence=entry.outcome.confidence,
             )
             return Draft(text, is_delivered=True)
     session.progress.add_gaps(["The text that was to be delivered is missing; the report is written from the rest."])
@@ -96,7 +96,7 @@ async def deliver(session: Session, material: Material) -> Draft | None:
 
 def is_too_long(session: Session, material: Material, outcomes: Sequence[InputOutcome]) -> bool:
     """Whether one writer cannot read outcomes whole."""
-    if sum(len(given.outcome.content) for given in outcomes) > WRITER_TOKENS * 6:
+    if sum(len(entry.outcome.content) for entry in outcomes) > WRITER_TOKENS * 6:
         return True
     task = SynthesisTask(goal=session.request.goal, outcomes=())
     return rendered_tokens(with_outcomes(task, outcomes, material.numbering)) > WRITER_TOKENS
@@ -112,27 +112,27 @@ async def _write(session: Session, material: Material, outcomes: Sequence[InputO
 
 async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -> Sequence[InputOutcome]:
     """Shorten the prose of the longest outcomes, as few as needed; their findings and sources stay as they are."""
-    lengths = {given.id: tokens_of(given.outcome.content) for given in outcomes}
+    lengths = {entry.id: tokens_of(entry.outcome.content) for entry in outcomes}
     excess = sum(lengths.values()) - WRITER_TOKENS
     chosen: list[InputOutcome] = []
-    for given in sorted(outcomes, key=lambda given: -lengths[given.id]):
-        if lengths[given.id] <= _LONG_TOKENS:
+    for entry in sorted(outcomes, key=lambda entry: -lengths[entry.id]):
+        if lengths[entry.id] <= _LONG_TOKENS:
             break
-        chosen.append(given)
-        excess -= lengths[given.id] - _SHORT_TOKENS
+        chosen.append(entry)
+        excess -= lengths[entry.id] - _SHORT_TOKENS
         if excess <= -_SPARE_TOKENS:
             break
-    shorter = dict(await asyncio.gather(*(_shorten(session, given) for given in chosen)))
-    return [shorter.get(given.id, given) for given in outcomes]
+    shorter = dict(await asyncio.gather(*(_shorten(session, entry) for entry in chosen)))
+    return [shorter.get(entry.id, entry) for entry in outcomes]
 
 
-async def _shorten(session: Session, given: InputOutcome) -> tuple[str, InputOutcome]:
-    task = CompressTask(instruction=given.instruction, content=given.outcome.content, most_words=_SHORT_WORDS)
+async def _shorten(session: Session, entry: InputOutcome) -> tuple[str, InputOutcome]:
+    task = CompressTask(instruction=entry.instruction, content=entry.outcome.content, most_words=_SHORT_WORDS)
     draft = await try_turn(session, task, CompressAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
     shorter = draft.content.strip() if draft else ""
-    if not shorter or len(shorter) >= len(given.outcome.content):
-        return given.id, given
-    return given.id, given.model_copy(update={"outcome": given.outcome.model_copy(update={"content": shorter})})
+    if not shorter or len(shorter) >= len(entry.outcome.content):
+        return entry.id, entry
+    return entry.id, entry.model_copy(update={"outcome": entry.outcome.model_copy(update={"content": shorter})})
 
 
 async def _summarise(session: Session, material: Material, group: Sequence[InputOutcome]) -> InputOutcome | None:
@@ -140,7 +140,7 @@ async def _summarise(session: Session, material: Material, group: Sequence[Input
     if len(group) == 1:
         return group[0]
     task = SynthesisTask(goal=session.request.goal, final_instruction=_PART, is_part=True, outcomes=())
-    task = fitted_task(task, group, material.numbering)
+    task = fit_task(task, group, material.numbering)
     draft = await try_turn(session, task, SynthesisAnswer, until=session.clock.deadline_at)
     if draft is None:
         return None
@@ -149,14 +149,14 @@ async def _summarise(session: Session, material: Material, group: Sequence[Input
     return InputOutcome(
         id=f"{group[0].id}..{group[-1].id}",
         agent="supervisor",
-        instruction=f"Summary of {', '.join(given.id for given in group)}",
+        instruction=f"Summary of {', '.join(entry.id for entry in group)}",
         outcome=Partial(
             content=content,
-            findings=tuple(finding for given in group for finding in given.outcome.findings),
+            findings=tuple(finding for entry in group for finding in entry.outcome.findings),
             sources=numbered_sources(group),
             confidence=percentage(draft.confidence),
-            gaps=tuple(dict.fromkeys([*draft.gaps, *(gap for given in group for gap in given.outcome.gaps)])),
-            issues=tuple(issue for given in group for issue in given.outcome.issues),
+            gaps=tuple(dict.fromkeys([*draft.gaps, *(gap for entry in group for gap in entry.outcome.gaps)])),
+            issues=tuple(issue for entry in group for issue in entry.outcome.issues),
             reason="summarised",
         ),
     )

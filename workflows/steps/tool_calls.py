@@ -21,7 +21,7 @@ from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, Verdict
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
-from workflows.rules.repetition import executed, refuse_repetition
+from workflows.rules.repetition import positions_to_make, refuse_repetition
 from workflows.state.agent import AgentWork
 from workflows.state.approvals import ALLOWED
 from workflows.state.conversation import Conversation
@@ -41,20 +41,20 @@ _INTERRUPTED: Final = "Interrupted by the user."
 async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
     """Make the calls that the model asks for in a round, side by side, and add the round to the conversation."""
     request, conversation, calls = agent.request, agent.conversation, result.tool_calls
-    chosen = executed(calls, MOST_CALLS)
+    chosen = positions_to_make(calls, MOST_CALLS)
     used = {each.position: each.result for each in result.used}
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
 
     async def answer(position: int, call: ToolCall) -> ToolResult:
         if position not in chosen:
-            return _refused(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
+            return _refuse(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
         if refusal := _refusal(request, conversation, call, calls[:position]):
             return refusal
         if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
-            return _interrupted(call, acts=False) if agent.inbox.is_interrupted else used[position]
+            return _interruption(call, acts=False) if agent.inbox.is_interrupted else used[position]
         if agent.inbox.is_interrupted:
             return _not_made(call)
         return await _make(agent, call, f"turn-{number}.{position + 1}")
@@ -87,7 +87,7 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         if decision is None:
             return result
         if decision.verdict not in ALLOWED:
-            return _refused(call, f"A person has looked into whether this call was applied. {decision.reason}")
+            return _refuse(call, f"A person has looked into whether this call was applied. {decision.reason}")
         reply, call = decision, _as_decided(call, decision)
         result = await _use_unless_interrupted(agent, call, f"{step}.again", reply)
     if result.is_unknown:
@@ -125,14 +125,14 @@ async def _use_tool(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     except (asyncio.CancelledError, ActivityError) as error:
         if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
             if workflow.cancellation_reason() is None and inbox.is_interrupted:
-                return _interrupted(call, acts=acts)
+                return _interruption(call, acts=acts)
             if acts:
                 conversation.doubt(call)
             raise
         if acts:
-            return _refused(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
+            return _refuse(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
-        return _refused(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
+        return _refuse(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
@@ -144,7 +144,7 @@ def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
         agent=request.agent.name,
         subtask=request.subtask.id if call.tool in request.agent.acting else "",
         call=call,
-        **_recalled(request, call),
+        **_recall_of(request, call),
         private=_private_texts(request),
         public=_public_texts(request, agent.conversation),
         documents=request.documents,
@@ -173,7 +173,7 @@ def _refusal(
     """Refuse a call that is not to be made; `before` are those that stand before it in its round."""
     if call.tool not in request.agent.tools:
         count_refusal("permission")
-        return _refused(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
+        return _refuse(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
     if repetition is not None:
         count_refusal("loop_guard")
@@ -185,7 +185,7 @@ def _refusal(
             # The first of them may turn out not to be made.
             return repetition.model_copy(update={"may_be_repeated": True})
     if call.malformed:
-        return _refused(call, f"The arguments could not be read: {call.malformed}. Send them again.")
+        return _refuse(call, f"The arguments could not be read: {call.malformed}. Send them again.")
     return None
 
 
@@ -194,18 +194,18 @@ def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
     count_refusal(_REFUSALS.get(reply.verdict, "policy"))
     match reply.verdict:
         case "too_early":
-            refused = _refused(call, f"Not yet: {reply.reason}. Then make this call again.")
+            refused = _refuse(call, f"Not yet: {reply.reason}. Then make this call again.")
             return refused.model_copy(update={"may_be_repeated": True})
         case "rejected":
-            return _refused(call, f"A person rejected this call. {reply.reason}".strip())
+            return _refuse(call, f"A person rejected this call. {reply.reason}".strip())
         case "applied_before":
-            return _refused(call, "This call was made and applied before, for this task. Take it as done.")
+            return _refuse(call, "This call was made and applied before, for this task. Take it as done.")
         case "unknown_before":
-            return _refused(call, f"This call was made before, for this task. {UNKNOWN_OUTCOME}")
+            return _refuse(call, f"This call was made before, for this task. {UNKNOWN_OUTCOME}")
         case "expired":
-            return _refused(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
+            return _refuse(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
         case _:
-            return _refused(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
+            return _refuse(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
 
 
 def _with_arguments(answered: ToolResult, reply: CallReply) -> ToolResult:
@@ -218,11 +218,11 @@ class _Recalled(TypedDict, total=False):
     known: tuple[str, ...]
 
 
-def _recalled(request: SubtaskRequest, call: ToolCall) -> _Recalled:
+def _recall_of(request: SubtaskRequest, call: ToolCall) -> _Recalled:
     """Choose the outcome that a call recalls, of those that the subtask rests on."""
     if call.tool != RECALL:
         return {}
-    known = {given.id: given for given in request.recallable}
+    known = {entry.id: entry for entry in request.recallable}
     return {"outcome": known.get(str(call.arguments.get("id"))), "known": tuple(known)}
 
 
@@ -248,16 +248,16 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     return (*goal, *approved, *found)
 
 
-def _refused(call: ToolCall, error: str) -> ToolResult:
+def _refuse(call: ToolCall, error: str) -> ToolResult:
     return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
 
 
 def _not_made(call: ToolCall) -> ToolResult:
-    return _refused(call, f"{_INTERRUPTED} It was not made.").model_copy(update={"may_be_repeated": True})
+    return _refuse(call, f"{_INTERRUPTED} It was not made.").model_copy(update={"may_be_repeated": True})
 
 
-def _interrupted(call: ToolCall, *, acts: bool) -> ToolResult:
-    """Answer a call that was ended while it was made; of one that acts nobody knows whether it was applied."""
+def _interruption(call: ToolCall, *, acts: bool) -> ToolResult:
+    """Answer a call that was ended while it was made; of one that acts it is unknown whether it was applied."""
     if acts:
-        return _refused(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").model_copy(update={"is_unknown": True})
-    return _refused(call, _INTERRUPTED).model_copy(update={"may_be_repeated": True})
+        return _refuse(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").model_copy(update={"is_unknown": True})
+    return _refuse(call, _INTERRUPTED).model_copy(update={"may_be_repeated": True})

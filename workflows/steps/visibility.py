@@ -33,7 +33,7 @@ def publish(session: Session, *, always: bool = False) -> None:
     progress = session.progress
     if progress.state not in _IN_THE_MEMO:
         return
-    changed = session.memo.changed(progress)
+    changed = session.memo.changes(progress)
     if always:
         changed["state"] = progress.state
     if changed:

@@ -12,9 +12,9 @@ from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisT
 from chargehand.contracts import Source, StopReason
 from workflows import options
 from workflows.budget.estimates import REPORT, fixed_bytes, input_bound, likely_input, worst_case
-from workflows.rules.citation_checks import uncited
+from workflows.rules.citation_checks import list_uncited
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
-from workflows.rules.inputs import Numbering, fitted_task
+from workflows.rules.inputs import Numbering, fit_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.state.session import Session
 from workflows.steps.turns import try_turn
@@ -75,7 +75,7 @@ def material_of(
     outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome] = ()
 ) -> Material:
     """Collect what a report is made of."""
-    earlier = [read_again(given, outcomes) for given in earlier]
+    earlier = [read_again(entry, outcomes) for entry in earlier]
     known = (*earlier, *outcomes)
     return Material(outcomes, stop_reason, Numbering(numbered_sources(known), quotations_of(known)), earlier)
 
@@ -117,10 +117,10 @@ async def write(
     if draft is None:
         return None
     answer = number_more_refs(draft.answer, material.numbering.numbers)
-    return draft.model_copy(update={"answer": answer, "contradictions": named(draft.contradictions, material)})
+    return draft.model_copy(update={"answer": answer, "contradictions": name_sources(draft.contradictions, material)})
 
 
-def named(contradictions: Sequence[ContradictionDraft], material: Material) -> list[ContradictionDraft]:
+def name_sources(contradictions: Sequence[ContradictionDraft], material: Material) -> list[ContradictionDraft]:
     """Name the sources of contradictions instead of citing them by number."""
     refs = [source.ref for source in material.sources]
     return [
@@ -145,11 +145,11 @@ def payable_task(
         worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
         return session.ledger.unspent.covers(worst)
 
-    return fitted_task(task, outcomes, material.numbering, can_be_paid)
+    return fit_task(task, outcomes, material.numbering, can_be_paid)
 
 
 def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:
     """Word what a text leaves without a citation, for its writer; nothing if there is nothing to cite."""
     if not material.sources:
         return []
-    return [f"{_UNCITED}: {said}" for said in uncited(text, evidence_of(material.known, material.sources, gaps))]
+    return [f"{_UNCITED}: {said}" for said in list_uncited(text, evidence_of(material.known, material.sources, gaps))]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
 from chargehand.contracts import Authority, Capability, Obligation, Tier, ToolRule, Watched
-from workflows.rules.authority import authority_of, delegated, in_place_of, narrowed
+from workflows.rules.authority import authority_of, delegate_authority, in_place_of, narrow_crew
 
 _TOOLS = tuple(f"tool{number}" for number in range(4))
 _ACTING = frozenset(_TOOLS[:2])
@@ -76,12 +76,12 @@ def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) ->
             return
         split = random.choice([None, *crew.agents])
         is_approved = random.random() < 0.5
-        given_down = delegated(authority, split, is_approved=is_approved)
+        given_down = delegate_authority(authority, split, is_approved=is_approved)
         if is_approved and split and "reaches_out" not in split.capabilities:
             assert "reaches_out" not in given_down.capabilities
         above.append(given_down)
         replaced += [split] if split else []
-        crew = narrowed(random.choice([crew, _crew(random, f"crew{depth}")]), given_down)
+        crew = narrow_crew(random.choice([crew, _crew(random, f"crew{depth}")]), given_down)
         authority = authority_of(crew, given_down)
         assert all(not [*_takeover(card, each)] for card in crew.agents for each in replaced)
         assert set(authority.acting) <= set(given_down.acting)

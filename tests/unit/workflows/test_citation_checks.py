@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Finding, Source
-from workflows.rules.citation_checks import Evidence, claims_of, mark_uncited, uncited, verification_of, weakest
+from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, verification_of, weakest
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
 ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")
@@ -139,7 +139,7 @@ def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
 
     marked = mark_uncited(text, EVIDENCE)
 
-    assert uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
+    assert list_uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
     assert marked == text.replace("end.", "end. *(no source)*").replace("Drake |", "Drake *(no source)* |")
     assert [claim.sources for claim in claims_of(marked, EVIDENCE)] == [(LEASE.ref,), (), ()]
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chargehand.contracts import Source
 from workflows.rules.citations import cited_numbers, number_refs
-from workflows.rules.report_content import checked_citations, only_cited
+from workflows.rules.report_content import check_citations, keep_cited
 
 SOURCES = tuple(Source(ref=ref) for ref in ("a.md#L1", "b.pdf#page=2", "https://c.example/[x]"))
 PIECES = st.sampled_from(
@@ -36,12 +36,12 @@ def test_a_citation_of_nothing_is_removed() -> None:
         ("It is so [S٣].", "It is so [S٣]."),
     ]
     for text, checked in cases:
-        assert checked_citations(text, SOURCES) == checked
+        assert check_citations(text, SOURCES) == checked
 
 
 def test_sources_are_numbered_as_the_text_cites_them() -> None:
     """Only cited sources are listed, and the first cited is number one."""
-    text, sources = only_cited("Late [S3], early [S1], late again [S3].", SOURCES)
+    text, sources = keep_cited("Late [S3], early [S1], late again [S3].", SOURCES)
 
     assert text == "Late [S1], early [S2], late again [S1]."
     assert sources == (SOURCES[2], SOURCES[0])
@@ -50,7 +50,7 @@ def test_sources_are_numbered_as_the_text_cites_them() -> None:
 @given(text=TEXTS)
 def test_every_citation_of_a_report_has_its_source(text: str) -> None:
     """After the check, the numbers in a text are exactly 1 to n in order, and n is the number of sources."""
-    answer, sources = only_cited(checked_citations(text, SOURCES), SOURCES)
+    answer, sources = keep_cited(check_citations(text, SOURCES), SOURCES)
 
     assert cited_numbers(answer) == list(range(1, len(sources) + 1))
 
@@ -58,9 +58,9 @@ def test_every_citation_of_a_report_has_its_source(text: str) -> None:
 @given(text=TEXTS)
 def test_renumbering_keeps_what_is_cited_where(text: str) -> None:
     """Each citation names the same source before and after, in the same place."""
-    checked = checked_citations(text, SOURCES)
+    checked = check_citations(text, SOURCES)
 
-    answer, sources = only_cited(checked, SOURCES)
+    answer, sources = keep_cited(checked, SOURCES)
 
     before = [SOURCES[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", checked)]
     after = [sources[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", answer)]

@@ -24,7 +24,7 @@ from workflows.rules.evidence import (
     ground,
     nested_outcome,
     sources_read,
-    unfinished,
+    unfinished_outcome,
     with_quotes,
     without_quotes,
 )
@@ -180,7 +180,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     noted = HANDBOOK.model_copy(update={"quote": "three months"})
     notes = [Note(claim="Notice is three months.", source=noted), Note(claim="Costs are open.")]
 
-    outcome = unfinished(notes, READ, "out_of_turns")
+    outcome = unfinished_outcome(notes, READ, "out_of_turns")
 
     assert outcome == Partial(
         content="The findings list what was noted and read before the subtask had to stop.",

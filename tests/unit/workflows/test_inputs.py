@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.judge import JudgeTask
 from chargehand.contracts import Finding, Outcome, Source, Success
-from workflows.rules.inputs import beginning, fitted, rendered_tokens, tokens_of
+from workflows.rules.inputs import beginning, fit, rendered_tokens, tokens_of
 
 OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
     Success,
@@ -31,7 +31,7 @@ def test_outcomes_are_shortened_until_they_fit(outcomes: list[Outcome], most: in
     inputs = [_given(outcome, number) for number, outcome in enumerate(outcomes)]
     bare = _reading(tuple(_given(Success(), number) for number in range(len(outcomes))))
 
-    task = fitted(inputs, _reading, most)
+    task = fit(inputs, _reading, most)
 
     assert rendered_tokens(task) <= rendered_tokens(bare) + most
     assert len(task.model_dump_json().encode()) <= len(bare.model_dump_json().encode()) + 6 * most
@@ -42,7 +42,7 @@ def test_what_fits_is_not_shortened_whatever_stands_beside_it() -> None:
     """Outcomes within the allowance are read whole; a long question takes nothing from them."""
     inputs = (_given(Success(content="word " * 2_000, gaps=("g",), sources=(Source(ref="a"),))),)
 
-    task = fitted(inputs, lambda read: JudgeTask(question="字" * 20_000, candidates=read), 5_000)
+    task = fit(inputs, lambda read: JudgeTask(question="字" * 20_000, candidates=read), 5_000)
 
     assert task.candidates == inputs
 

@@ -16,7 +16,7 @@ from workflows.budget.estimates import (
     REPORT,
     WORK,
     OutputRange,
-    doubled,
+    double_range,
     output_range,
     purpose_of,
     worst_case,
@@ -76,5 +76,5 @@ def test_a_cap_never_exceeds_what_the_model_can_write() -> None:
     assert output_range(WORK, OutputCaps(), small) == OutputRange(3_000, 3_000)
     assert output_range(WORK, OutputCaps(work=1_000), _model()) == OutputRange(1_000, 1_000)
     assert output_range(REPORT, OutputCaps(), _model()) == OutputRange(6_000, 24_000)
-    assert doubled(12_000, _model()) == OutputRange(12_000, 24_000)
-    assert doubled(3_000, small) == OutputRange(3_000, 3_000)
+    assert double_range(12_000, _model()) == OutputRange(12_000, 24_000)
+    assert double_range(3_000, small) == OutputRange(3_000, 3_000)

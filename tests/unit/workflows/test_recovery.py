@@ -39,7 +39,7 @@ from workflows.rules.recovery import (
     Split,
     UseFallback,
     UseStronger,
-    accepted,
+    accept,
     best_of,
     has_answer,
     next_action,
@@ -244,7 +244,7 @@ def test_an_accepted_doubt_can_be_built_on() -> None:
         spend=SPEND,
     )
 
-    assert accepted(escalation) == Partial(
+    assert accept(escalation) == Partial(
         reason="confidence_too_low",
         content="Perhaps three months.",
         findings=(FINDING,),
@@ -258,7 +258,7 @@ def test_an_accepted_doubt_can_be_built_on() -> None:
 def test_what_holds_no_doubtful_answer_is_accepted_as_it_is() -> None:
     """Good ends stay what they are, and nothing is made of a question back or of nothing."""
     for outcome in (Success(content="So."), Partial(), NO_ANSWER, AMBIGUOUS, CLUELESS):
-        assert accepted(outcome) == outcome
+        assert accept(outcome) == outcome
 
 
 def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
@@ -266,8 +266,8 @@ def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
     first = Escalation(reason="confidence_too_low", content="Two.", confidence=30)
     second = Escalation(reason="too_big", content="Three.", confidence=30)
 
-    assert best_of([first, NO_ANSWER]) == accepted(first)
-    assert best_of([first, second, NO_ANSWER]) == accepted(second)
+    assert best_of([first, NO_ANSWER]) == accept(first)
+    assert best_of([first, second, NO_ANSWER]) == accept(second)
     assert best_of([UNSURE, Partial(content="Four.", confidence=10)]) == Partial(content="Four.", confidence=10)
 
 

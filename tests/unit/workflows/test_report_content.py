@@ -25,13 +25,13 @@ from chargehand.contracts import (
     Usage,
 )
 from workflows.rules.report_content import (
-    bounded,
+    bound_report,
     brain_of,
     draft_from,
     draft_without_writer,
     gaps_of,
     input_for,
-    merged_spend,
+    merge_spend,
     nested_goal,
     numbered_sources,
     stop_reason_of,
@@ -130,7 +130,7 @@ LINES = st.lists(
 @given(lines=LINES)
 def test_merging_spend_loses_no_cent(lines: list[SpendLine]) -> None:
     """There is one line for each agent, model and purpose, and they add up to the same usage."""
-    merged = merged_spend(lines)
+    merged = merge_spend(lines)
 
     keys = [(line.agent, line.model, line.purpose) for line in merged]
     assert len(set(keys)) == len(keys)
@@ -268,7 +268,7 @@ def test_a_report_always_fits_into_a_result() -> None:
             timing=timing,
         )
 
-        fitting = bounded(given)
+        fitting = bound_report(given)
 
         assert len(fitting.model_dump_json().encode()) < 2_000_000
         assert (fitting == given) is (texts == 10)
