@@ -104,7 +104,7 @@ class Outside:
     """What an MCP server reads to those who ask."""
 
 
-def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -> None:  # noqa: C901, PLR0912  # one for each carrier
+def _add(scene: Scene, part: int, attacks: Sequence[Attack], outside: Outside) -> None:  # noqa: PLR0912  # one for each carrier
     web, engine, folder = outside.web, outside.engine, scene.folder
     texts = [_UNPRINTABLE.sub(" ", attack.text) for attack in attacks]
     lines = [" ".join(text.split()) for text in texts]
