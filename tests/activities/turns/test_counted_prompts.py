@@ -18,55 +18,22 @@ _RESERVED = 1_000
 """Fewer tokens than the prompt has bytes."""
 
 
-@pytest.mark.parametrize("wire", ["anthropic", "responses"])
-async def test_a_prompt_that_fits_by_its_providers_count_is_sent(client: Client, tmp_path: Path, wire: Wire) -> None:
-    """The count is of the very prompt that is sent afterwards, and one that fits with its margin passes."""
-    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
-        server.count = lambda _: 900
-        result = await harness.take(a_turn(max_input_tokens=_RESERVED))
-
-    counted, sent = server.counted, server.requests
-    assert result.stop == "answer"
-    assert [(request.text, request.tools) for request in counted] == [(request.text, request.tools) for request in sent]
-
-
-@pytest.mark.parametrize("wire", ["anthropic", "responses"])
-async def test_a_prompt_that_is_too_long_by_its_providers_count_is_not_paid(
-    client: Client, tmp_path: Path, wire: Wire
-) -> None:
-    """The refusal names what the prompt may have at most, so that so much can be reserved."""
-    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
-        server.count = lambda _: 990
-        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
-
-    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
-    assert 990 < refusal.details[0] < 1_100
-    assert server.charges == 0
-
-
 async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
-    """A provider that counts no prompts is not asked, and no prompt is sent that could be longer."""
-    async with open_harness(client, tmp_path, "chat", lambda _: answer("At eight.")) as (server, harness):
-        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
-
-    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
-    assert refusal.details[0] > 6_000
-    assert (server.charges, server.counted) == (0, [])
-
-
-async def test_a_count_that_fails_costs_only_the_count(client: Client, tmp_path: Path) -> None:
-    """A gateway that does not know how to count leaves the bound by bytes."""
+    """A provider that counts no prompts is not asked, one that fails to costs only the count; no prompt is sent that
+    could be longer than what is reserved."""
 
     def fail(_: object) -> int:
         raise LookupError("no such path")
 
-    async with open_harness(client, tmp_path, "anthropic", lambda _: answer("At eight.")) as (server, harness):
-        server.count = fail
-        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
-        server.script_errors.clear()
-
-    assert refusal.type == ErrorType.RESERVE_TOO_SMALL
-    assert refusal.details[0] > 6_000
+    wires: tuple[Wire, ...] = ("chat", "anthropic")
+    for wire in wires:
+        async with open_harness(client, tmp_path / wire, wire, lambda _: answer("At eight.")) as (server, harness):
+            server.count = fail
+            refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+            server.script_errors.clear()
+        assert refusal.type == ErrorType.RESERVE_TOO_SMALL
+        assert refusal.details[0] > 6_000
+        assert (server.charges, bool(server.counted)) == (0, wire == "anthropic")
 
 
 async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(client: Client, tmp_path: Path) -> None:
@@ -89,3 +56,22 @@ async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(c
     assert refusal.details[0] > 6_000
     assert result.counted is not None
     assert result.counted.model == MODELS["chat"]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_a_prompt_is_counted_by_its_provider_before_it_is_sent(
+    client: Client, tmp_path: Path, wire: Wire
+) -> None:
+    """The count is of the very prompt that is sent. One that is too long is not paid, and the refusal names what it may
+    have at most, so that so much can be reserved; one that fits with its margin passes."""
+    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
+        server.count = lambda _: 990
+        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+        charges = server.charges
+        server.count = lambda _: 900
+        result = await harness.take(a_turn(max_input_tokens=_RESERVED))
+
+    counted, sent = ([(each.text, each.tools) for each in requests] for requests in (server.counted, server.requests))
+    assert (refusal.type, charges) == (ErrorType.RESERVE_TOO_SMALL, 0)
+    assert 990 < refusal.details[0] < 1_100
+    assert (result.stop, counted) == ("answer", sent * 2)

@@ -34,44 +34,25 @@ def test_a_session_can_be_asked_before_anything_is_known() -> None:
 
 
 def test_a_subtask_runs_and_ends() -> None:
-    """A record follows its subtask: when it started and ended, how, and what it cost."""
+    """A record follows its subtask: when it first started and ended, how, its attempts and its cost; a skipped subtask
+    has a reason but no times."""
     progress = _planned()
     usage = Usage(turns=2, cost_usd=Decimal("0.01"))
+    spend = (SpendLine(agent="reader", model="m", purpose="work", usage=usage),)
 
     progress.start("T1", "s/reader/1", _at(1))
+    progress.start("T1", "s/reader/2", _at(2))
     running = progress.records[0]
-    progress.end(
-        "T1", Success(confidence=80, spend=(SpendLine(agent="reader", model="m", purpose="work", usage=usage),)), _at(3)
-    )
+    progress.end("T1", Success(confidence=80, spend=spend), _at(3))
+    progress.end("T2", Failure(reason="skipped", message="It requires T1."), _at(9))
 
     assert running == WAITING_1.model_copy(
-        update={"state": "running", "workflow_id": "s/reader/1", "attempts": 1, "started_at": _at(1)}
+        update={"state": "running", "workflow_id": "s/reader/2", "attempts": 2, "started_at": _at(1)}
     )
     assert progress.records == (
         running.model_copy(update={"state": "success", "ended_at": _at(3), "confidence": 80, "usage": usage}),
-        WAITING_2,
+        WAITING_2.model_copy(update={"state": "skipped", "reason": "skipped"}),
     )
-
-
-def test_another_attempt_keeps_the_first_start() -> None:
-    """A subtask that is tried again counts its attempts, and its time from the first."""
-    progress = _planned()
-
-    progress.start("T1", "s/reader/1", _at(1))
-    progress.start("T1", "s/reader/2", _at(5))
-
-    assert progress.records[0] == WAITING_1.model_copy(
-        update={"state": "running", "workflow_id": "s/reader/2", "attempts": 2, "started_at": _at(1)}
-    )
-
-
-def test_what_never_started_never_ended() -> None:
-    """A skipped subtask has a reason but no times."""
-    progress = _planned()
-
-    progress.end("T2", Failure(reason="skipped", message="It requires T1."), _at(9))
-
-    assert progress.records[1] == WAITING_2.model_copy(update={"state": "skipped", "reason": "skipped"})
 
 
 def test_a_changed_plan_keeps_what_has_happened() -> None:
