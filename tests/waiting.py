@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
+
+from temporalio.client import Client, WorkflowExecution
 
 from chargehand.contracts import SessionState
 from chargehand.session import Session
@@ -27,6 +29,18 @@ async def until_state(session: Session, state: SessionState) -> None:
         return (await session.status()).state == state
 
     await until(is_in_state)
+
+
+async def runs_of(client: Client, workflow_id: str, least: int = 1) -> Sequence[WorkflowExecution]:
+    """List the runs of a workflow, the latest first, once the server lists so many."""
+    runs: list[WorkflowExecution] = []
+
+    async def are_listed() -> bool:
+        runs[:] = [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
+        return len(runs) >= least
+
+    await until(are_listed)
+    return runs
 
 
 def hold_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

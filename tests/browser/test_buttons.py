@@ -16,7 +16,7 @@ from chargehand_cli.embedded.web_ui_guard import WebUiGuard
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import SessionPage
 from tests.scripted_provider import Exchange, ScriptedReply, ScriptedRequest
-from tests.waiting import until
+from tests.waiting import runs_of, until
 
 pytestmark = pytest.mark.browser
 
@@ -127,13 +127,9 @@ async def test_a_reset_pays_nothing_again(harness: Harness, tab: Tab) -> None:
     await running.page.press("Reset")
     await running.page.choose("workflow-reset-event-id-select", "WorkflowTask")
     await running.page.confirm("Confirm")
-    await until(lambda: _has_runs(harness, running.session.id, 2))
+    await runs_of(harness.chargehand.client, running.session.id, 2)
 
     await _ends_as_usual(harness, running)
-
-
-async def _has_runs(harness: Harness, workflow_id: str, count: int) -> bool:
-    return (await harness.chargehand.client.count_workflows(f"WorkflowId = '{workflow_id}'")).count == count
 
 
 async def test_a_paused_session_waits_and_goes_on(harness: Harness, tab: Tab) -> None:

@@ -18,9 +18,8 @@ from chargehand.errors import ChargehandError, SessionFailed
 from chargehand.session import Session
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Held, Script, answer, report, subtask, use, work_task
-from tests.waiting import until
+from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_long_subtasks import runs_of
 from workflows import continue_as_new
 from workflows.rules.report_content import read_again
 

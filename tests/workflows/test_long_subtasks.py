@@ -1,16 +1,14 @@
 """Hour-long work: a subtask continues as new between two rounds, and nobody notices but its histories."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
-from temporalio.client import Client, WorkflowExecution
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.history.tree import read_trace
 from tests.scripted_model import COST, Held, Script, Turn, answer, subtask, use
-from tests.waiting import until
+from tests.waiting import runs_of
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_note_taking import QUOTED, READ, note
 from workflows import continue_as_new
@@ -32,11 +30,6 @@ def many_rounds(*last: Turn) -> Script:
     return Script().plan(subtask("T1")).work("", *first, *reading, *last)
 
 
-async def runs_of(client: Client, workflow_id: str) -> Sequence[WorkflowExecution]:
-    """List the runs of a workflow, the latest first."""
-    return [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
-
-
 @pytest.mark.real_server
 async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnvironment) -> None:
     """Conversation, notes, ledger, rounds and the parent's link go on in the next run; turns and dollars add up, larger
@@ -46,13 +39,11 @@ async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnv
         client = opened.chargehand.client
         result = await opened.run(GOAL)
         child = result.subtasks[0].workflow_id or ""
-        await until(lambda: _has_runs(client, child, 3))
-        runs = await runs_of(client, child)
+        runs = await runs_of(client, child, 3)
         trace = await read_trace(client, result.session)
 
     tasks = opened.model.tasks(WorkTask)
     assert [len(task.rounds) for task in tasks] == list(range(ROUNDS + 1))
-    assert len(runs) >= 3
     assert {run.parent_id for run in runs} == {result.session}
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
     assert result.sources == (QUOTED,)
@@ -64,10 +55,6 @@ async def test_a_subtask_continues_as_new_and_loses_nothing(environment: OpenEnv
     assert (whole.state, whole.kind, whole.name) == ("completed", "subtask", f"T1 reader: {tasks[0].instruction}")
     turns = [step for step in trace.steps if step.kind == "turn" and step.parent == child]
     assert len({step.id for step in turns}) == len(turns) == ROUNDS + 1
-
-
-async def _has_runs(client: Client, workflow_id: str, least: int) -> bool:
-    return len(await runs_of(client, workflow_id)) >= least
 
 
 async def test_a_later_run_can_be_stopped(environment: OpenEnvironment) -> None:

@@ -17,9 +17,8 @@ from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, refined, refuse, request_tool, request_tools, subtask, use
-from tests.waiting import until
+from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_long_subtasks import runs_of
 from tests.workflows.test_tool_approval import DESK, pending
 from workflows import continue_as_new
 
@@ -70,7 +69,7 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
         first.released.set()
         result = await asyncio.wait_for(session.result(), 60)
         child = result.subtasks[0].workflow_id or ""
-        await until(lambda: _has_runs(opened.chargehand.client, child, 2 if most_events < count * 2 else 1))
+        await runs_of(opened.chargehand.client, child, 2 if most_events < count * 2 else 1)
 
     assert [heard(task) for task in turns_of(opened, "T1")] == [[], texts, texts]
     assert (result.answer, result.gaps) == ("Done.", ())
@@ -112,7 +111,7 @@ async def test_an_earlier_answer_counts_in_a_later_run_too(
         await session.tell(text="Write in French.", subtask="T1")
         last.released.set()
         result = await asyncio.wait_for(session.result(), 60)
-        await until(lambda: _has_runs(opened.chargehand.client, result.subtasks[0].workflow_id or "", 2))
+        await runs_of(opened.chargehand.client, result.subtasks[0].workflow_id or "", 2)
 
     assert result.answer == "In English."
     assert any("A message to T1 was not read" in gap for gap in result.gaps)
@@ -162,7 +161,7 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
         await session.edit_plan(edits=(RerouteSubtask(subtask="T4", agent="analyst"),))
         first.released.set()
         result = await asyncio.wait_for(session.result(), 60)
-        await until(lambda: _has_runs(opened.chargehand.client, session.id, 2))
+        await runs_of(opened.chargehand.client, session.id, 2)
 
     assert [heard(task) for task in turns_of(opened, "topic T4")] == [["In metres."]]
     assert result.subtasks[-1].agent == "analyst"
@@ -292,10 +291,6 @@ async def test_a_message_survives_the_worker_that_accepted_it(client: Client, tm
 
     assert [heard(task) for task in turns_of(opened, "T1")] == [["In metres."]]
     assert result.gaps == ()
-
-
-async def _has_runs(client: Client, workflow_id: str, least: int) -> bool:
-    return len(await runs_of(client, workflow_id)) >= least
 
 
 async def _has_turns(opened: SessionEnvironment, words: str, count: int) -> bool:
