@@ -77,9 +77,7 @@ async def test_a_customers_case_ends_the_same_four_times(client: Client, tmp_pat
 
 
 @pytest.mark.parametrize("name", sorted(_crews()))
-async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(
-    client: Client, tmp_path: Path, name: str
-) -> None:
+async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(tmp_path: Path, name: str) -> None:
     """Each agent that is planned or routed to gets a subtask and answers; the report carries the crew's disclaimer."""
     crew = _crews()[name]
     script = Script().plan(*(subtask(f"T{number}", agent.name) for number, agent in enumerate(crew.agents, start=1)))
@@ -89,7 +87,7 @@ async def test_every_crew_works_with_a_model_that_plans_for_all_its_agents(
     routed = crew.agents[:2] if crew.routing.otherwise == "model" else crew.agents
     drafts = [RouteDraft(agent=agent.name, instruction="Find what there is to know.", reason="so") for agent in routed]
     script = script.on("route", RouteAnswer(routes=drafts, confidence=90))
-    async with open_environment(client, tmp_path, script) as opened:
+    async with open_environment(None, tmp_path, script) as opened:
         report = await opened.run(SessionRequest(goal="What is there to know?", crew=name))
 
     assert {record.agent for record in report.subtasks} == {agent.name for agent in routed}

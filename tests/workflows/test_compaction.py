@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from temporalio.client import Client
-
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import Note
 from activities.models.protocol import ModelCall, ModelReply
@@ -38,7 +36,7 @@ def reading_for_long(call: ModelCall, rounds_before: list[int]) -> ModelReply:
     return measured(call, use("search_documents", about=f"{number} {'x' * 7_000}"))
 
 
-async def run(client: Client, folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, list[int]]:
+async def run(folder: Path, compaction: Turn) -> tuple[Report, ScriptedModel, list[int]]:
     rounds_before: list[int] = []
     script = (
         Script()
@@ -46,17 +44,17 @@ async def run(client: Client, folder: Path, compaction: Turn) -> tuple[Report, S
         .work("", lambda call: reading_for_long(call, rounds_before))
         .on("compact", compaction)
     )
-    async with open_environment(client, folder, script, cards=CARDS) as opened:
+    async with open_environment(None, folder, script, cards=CARDS) as opened:
         return await opened.run(GOAL), opened.model, rounds_before
 
 
-async def test_a_long_conversation_begins_anew(client: Client, tmp_path: Path) -> None:
+async def test_a_long_conversation_begins_anew(tmp_path: Path) -> None:
     """Before a turn would fill three fifths of the window, the agent sums up; the next turn sees the summary and the
     notes and none of the rounds, and may cite what it read before."""
     noted = NoteDraft(claim="It says so.", ref=READ.ref, quote=QUOTED.quote)
     invented = NoteDraft(claim="It says more.", ref="nowhere.md", quote="more")
 
-    result, model, rounds = await run(client, tmp_path, compacted("So far: so.", noted, invented))
+    result, model, rounds = await run(tmp_path, compacted("So far: so.", noted, invented))
 
     summaries = model.tasks(CompactTask)
     begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
@@ -84,9 +82,9 @@ def assert_continues_the_conversation(model: ScriptedModel) -> None:
     assert "Answer with JSON:\n- summary:" in summing_up.messages[-1].text
 
 
-async def test_without_a_summary_the_agent_goes_on_from_what_it_read(client: Client, tmp_path: Path) -> None:
+async def test_without_a_summary_the_agent_goes_on_from_what_it_read(tmp_path: Path) -> None:
     """A model that does not sum up costs its turn; the next conversation begins with a list of the sources."""
-    result, model, _ = await run(client, tmp_path, answer("Not a summary."))
+    result, model, _ = await run(tmp_path, answer("Not a summary."))
 
     begun_anew = [task for task in model.tasks(WorkTask) if task.summary and not task.rounds]
     assert all(f"- [{READ.ref}] {READ.title}: {READ.quote}" in task.summary for task in begun_anew)

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.work import WorkTask
@@ -51,14 +50,14 @@ async def test_every_turn_sees_the_whole_conversation_and_sends_what_is_new(envi
     assert max(sent[2:]) < 2 * len(_READ)
 
 
-async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(client: Client, tmp_path: Path) -> None:
+async def test_a_worker_that_lacks_a_conversation_is_sent_all_of_it(tmp_path: Path) -> None:
     """What was kept can vanish between any two turns: nothing is lost, and nothing is paid twice."""
 
     def forgetful(call: ModelCall) -> Turn:
         shutil.rmtree(tmp_path / "conversations", ignore_errors=True)
         return _READING(call)
 
-    async with open_environment(client, tmp_path, forgetful) as opened:
+    async with open_environment(None, tmp_path, forgetful) as opened:
         opened.tools["search_documents"].answer = found("big.md#L1", _READ)
         result = await opened.run(_request())
 

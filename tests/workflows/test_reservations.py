@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
-from temporalio.client import Client
 
 from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
@@ -51,7 +50,7 @@ def as_charged(script: Script) -> Callable[[ModelCall], ModelReply]:
     ids=["3 of 5 turns", "5 of 3 turns", "5 of 5 turns"],
 )
 async def test_researchers_at_once_read_what_they_want_to(
-    client: Client, tmp_path: Path, agents: int, rounds: list[list[str]], limits: Limits
+    tmp_path: Path, agents: int, rounds: list[list[str]], limits: Limits
 ) -> None:
     """Within the usual budget each agent searches, reads every page that it asks for, and answers by itself."""
     assert CARD is not None
@@ -61,7 +60,7 @@ async def test_researchers_at_once_read_what_they_want_to(
     request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
 
     cards = dict.fromkeys(Tier, CARD)
-    async with open_environment(client, tmp_path, as_charged(script), cards=cards) as opened:
+    async with open_environment(None, tmp_path, as_charged(script), cards=cards) as opened:
         opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE),)
@@ -77,7 +76,7 @@ async def test_researchers_at_once_read_what_they_want_to(
 
 @pytest.mark.parametrize("counts_input", [True, False])
 async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
-    client: Client, tmp_path: Path, *, counts_input: bool
+    tmp_path: Path, *, counts_input: bool
 ) -> None:
     """Where the bound by bytes would end the reading, a count shows that it can be paid; the books stay within."""
     assert CARD is not None
@@ -86,7 +85,7 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
 
     cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
-    async with open_environment(client, tmp_path, as_charged(script), cards=cards) as opened:
+    async with open_environment(None, tmp_path, as_charged(script), cards=cards) as opened:
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE * 6),)
         )
@@ -98,7 +97,7 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     assert result.usage.charged_above_reservation_usd == 0
 
 
-async def test_the_quick_profile_pays_for_two_agents(client: Client, tmp_path: Path) -> None:
+async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
     """At today's price two agents search, read and answer one after the other, and the report is written."""
     assert CARD is not None
     researchers = [subtask(f"T{number}", "researcher") for number in (1, 2)]
@@ -107,7 +106,7 @@ async def test_the_quick_profile_pays_for_two_agents(client: Client, tmp_path: P
 
     cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": True}))
     respond = as_charged(script.synthesis(report("All late.")))
-    async with open_environment(client, tmp_path, respond, cards=cards) as opened:
+    async with open_environment(None, tmp_path, respond, cards=cards) as opened:
         opened.tools["read_page"].answer = ToolAnswer(
             output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE[:5_000]),)
         )
