@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import Final, NoReturn
 
 from chargehand import ChargehandError, NotReachable, Report, SessionEnded, SessionNotFound, Status
@@ -16,8 +15,10 @@ from chargehand_cli.terminal import can_ask
 _PATIENCE_SECONDS: Final = 60
 """How long to wait for an answer before giving up; the session itself goes on waiting."""
 _REMARK_AFTER_SECONDS: Final = 5
-_QUIET_SECONDS: Final = 2
-"""How often to read the status while nothing happens: its worker may have come or gone."""
+_QUIET_SECONDS: Final = 2.0
+"""How often to read the status while nothing changes."""
+_SHARE: Final = 4
+"""How many times longer than a status takes to read it is left alone: that of long work takes some time."""
 _CANCEL_SECONDS: Final = 15
 
 
@@ -32,11 +33,9 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
     prompts = Prompts(connection.session(session_id), progress) if can_ask() and not quiet else None
     with progress:
         result = asyncio.create_task(_result(connection, session_id))
-        news = asyncio.Event()
         tasks = (
             result,
-            asyncio.create_task(_listen(connection, session_id, news)),
-            asyncio.create_task(_poll_status(connection, session_id, progress, prompts, news)),
+            asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(_watch_embedded(connection)),
         )
         try:
@@ -108,35 +107,23 @@ async def _result(connection: Connection, session_id: str) -> Report:
             await asyncio.sleep(connection.polling_seconds)
 
 
-async def _listen(connection: Connection, session_id: str, news: asyncio.Event) -> NoReturn:
-    """Follow the events of a session, and note that there are some."""
-    cursor: str | None = None
-    while True:
-        try:
-            async for event in connection.session(session_id).follow(cursor):
-                cursor = event.cursor
-                news.set()
-        except NotReachable:
-            await asyncio.sleep(connection.polling_seconds)
-        else:
-            await asyncio.Event().wait()  # it has ended, and its report comes
-
-
 async def _poll_status(
-    connection: Connection, session_id: str, progress: Progress, prompts: Prompts | None, news: asyncio.Event
+    connection: Connection, session_id: str, progress: Progress, prompts: Prompts | None
 ) -> NoReturn:
-    """Show the status whenever something has happened."""
-    answered_at = time.monotonic()
+    """Show the status, and read it less often while nothing changes."""
+    answered_at, pause, latest = time.monotonic(), connection.polling_seconds, None
     while True:
-        news.clear()
+        began_at = time.monotonic()
         try:
             async with asyncio.timeout(_REMARK_AFTER_SECONDS):
                 status = await connection.session(session_id).status()
+            answered_at = time.monotonic()
             progress.update(status)
             progress.remark(user_action(status))
             if prompts:
                 await prompts.update(status)
-            answered_at = time.monotonic()
+            pause = 2 * pause if status == latest else connection.polling_seconds
+            pause, latest = min(max(pause, _SHARE * (answered_at - began_at)), _QUIET_SECONDS), status
         except SessionNotFound:
             raise
         except (ChargehandError, TimeoutError) as error:
@@ -146,10 +133,7 @@ async def _poll_status(
             is_silence = isinstance(error, NotReachable | TimeoutError)
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
                 progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
-        await asyncio.sleep(connection.polling_seconds)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_QUIET_SECONDS):
-                await news.wait()
+        await asyncio.sleep(pause)
 
 
 async def _watch_embedded(connection: Connection) -> NoReturn:
