@@ -17,7 +17,7 @@ from chargehand.listing import STATES
 from chargehand.messages import MESSAGES, Row
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
-from chargehand_plugins.console.session_rows import SPEND_NOTE, Spend, spend_rows
+from chargehand_plugins.console.session_rows import SPEND_DAYS, Spend, spend_rows
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 
@@ -252,7 +252,14 @@ OPERATIONS: Final = (
         returns=SessionList,
         query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most.", **_FILTERS},
     ),
-    Operation("GET", "/spend", "getSpend", f"Add up what sessions cost. {SPEND_NOTE}", spend, returns=SpendList),
+    Operation(
+        "GET",
+        "/spend",
+        "getSpend",
+        f"Add up what sessions of the last {SPEND_DAYS} days cost, by search attributes.",
+        spend,
+        returns=SpendList,
+    ),
     *map(_message_operation, MESSAGES.values()),
     Operation(
         "GET",

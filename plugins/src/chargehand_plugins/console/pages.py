@@ -29,9 +29,9 @@ from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.session_rows import (
+    MOST_COUNTED,
     MOST_SEARCHED,
     SPEND_DAYS,
-    SPEND_NOTE,
     Search,
     latest_rows,
     search_rows,
@@ -40,6 +40,7 @@ from chargehand_plugins.console.session_rows import (
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
+from chargehand_plugins.console.words import words
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _LATEST: Final = 10
@@ -90,7 +91,7 @@ def _form(handle: HandleForm) -> Handle:
             presented = form.get("csrf")
             cookie: str = getattr(request.state, "cookie", "")
             if not isinstance(presented, str) or not _access(request).is_form_token(cookie, presented):
-                raise Problem(HTTPStatus.FORBIDDEN, "The form is out of date: reload the page and try again.")
+                raise Problem(HTTPStatus.FORBIDDEN, words("frame", "old_form"))
             return await handle(request, form)
         finally:
             await form.close()
@@ -103,7 +104,7 @@ async def login(request: Request) -> Response:
     code = request.query_params.get("code")
     if code is not None and _access(request).take_link_code(code):
         return _enter(request)
-    problem = "This link was used already, or has expired. Enter the token instead." if code is not None else ""
+    problem = words("sign_in", "used_link") if code is not None else ""
     return _page(request, "login.html", problem=problem)
 
 
@@ -111,7 +112,7 @@ async def enter_token(request: Request) -> Response:
     """Sign a browser in by the token."""
     form = await read_form(request)
     if not _access(request).is_token(text_of(form, "token").strip()):
-        return _page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem="This is not the token.")
+        return _page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem=words("sign_in", "wrong_token"))
     return _enter(request)
 
 
@@ -216,12 +217,12 @@ def _number(text: str, field: str) -> Decimal | None:
     try:
         return Decimal(text) if text else None
     except InvalidOperation:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: must be a number, such as 2.50") from None
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, words("frame", "number", field=field)) from None
 
 
 def _whole(text: str, field: str) -> int | None:
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{field}: must be a whole number, such as 20")
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, words("frame", "whole_number", field=field))
     return int(text) if text else None
 
 
@@ -249,7 +250,7 @@ async def act(request: Request, form: FormData) -> Response:
     """Do what a form on a session's page says, and show the page again."""
     action: str = request.path_params["action"]
     if action not in {*UPDATES, "cancel"}:
-        raise Problem(HTTPStatus.NOT_FOUND, "There is no such action.")
+        raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
     session_id = session_id_of(request)
     try:
         session = await _backend(request).session(session_id)
@@ -311,14 +312,15 @@ async def sessions(request: Request) -> Response:
         found, problem = [], str(error)
     return _page(
         request, "sessions.html", here="sessions", typed=search, sessions=found, states=STATES, problem=problem,
-        note=f"Searched: the newest {MOST_SEARCHED:,} sessions that Temporal retains.",
+        note=words("sessions", "note", most=f"{MOST_SEARCHED:,}"),
     )  # fmt: skip
 
 
 async def spend(request: Request) -> Response:
     """Show what sessions cost by day and tenant."""
     rows, total = await spend_rows(_backend(request))
-    return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=SPEND_NOTE)
+    note = words("spend", "note", days=SPEND_DAYS, most=f"{MOST_COUNTED:,}")
+    return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=note)
 
 
 PAGES: Final = (

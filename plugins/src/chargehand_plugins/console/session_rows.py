@@ -13,15 +13,11 @@ from chargehand.contracts.base import Dollars
 from chargehand.state_words import stop_words
 from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.words import words
 
 MOST_SEARCHED: Final = 1_000
 MOST_COUNTED: Final = 10_000
 SPEND_DAYS: Final = 30
-SPEND_NOTE: Final = (
-    f"Computed from the search attributes ChargehandDollars, ChargehandTurns and ChargehandTenant of the sessions that "
-    f"started in the last {SPEND_DAYS} days, {MOST_COUNTED:,} at most, as long as Temporal retains them. A running "
-    "session counts with what it had spent when its state last changed. `chargehand setup` registers the attributes."
-)
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ async def search_rows(backend: Backend, search: Search) -> list[Row]:
 
 def _row(summary: SessionSummary) -> Row:
     facts = [
-        f"waits for {summary.waiting_for}" if summary.waiting_for else "",
+        words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
         "" if summary.stop_reason == "completed" else stop_words(summary.stop_reason),
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",

@@ -3,7 +3,7 @@
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -11,6 +11,7 @@ from markupsafe import Markup
 from chargehand.state_words import state_words
 from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import dollars, duration, size
+from chargehand_plugins.console.words import catalogue
 
 
 def render(template: str, **values: Any) -> str:
@@ -21,7 +22,9 @@ def render(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     filters = {"dollars": _dollars, "duration": duration, "size": size, "words": state_words, "moment": _moment}
-    return templates("chargehand_plugins.console", filters)
+    environment = templates("chargehand_plugins.console", filters)
+    cast("dict[str, object]", environment.globals)["t"] = catalogue()
+    return environment
 
 
 def _dollars(amount: Decimal) -> str:

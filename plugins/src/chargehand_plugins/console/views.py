@@ -25,6 +25,7 @@ from chargehand_cli.rendering.text import duration, session_facts
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import forms
 from chargehand_plugins.console.templating import render
+from chargehand_plugins.console.words import words
 
 _WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
@@ -132,7 +133,7 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
             return _of_status(await session.status(), web_ui)
         except NotReachable:
             recorded = _of_status(await session.recorded_status(), web_ui)
-            return replace(recorded, remark="Waiting: no worker answers.", can_steer=False, can_change=False)
+            return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     try:
         return _of_report(await session.result(), web_ui)
     except SessionEnded as error:

@@ -1,0 +1,23 @@
+"""The words of the console, from `words.toml`."""
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_FILE: Final = Path(__file__).with_name("words.toml")
+
+Words = Mapping[str, Mapping[str, str]]
+
+
+@cache
+def catalogue() -> Words:
+    """Read the words, by their page and name."""
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def words(page: str, name: str, **values: object) -> str:
+    """Return words, with values filled in."""
+    text = catalogue()[page][name]
+    return text % values if values else text
