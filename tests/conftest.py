@@ -19,7 +19,6 @@ from chargehand import plugins
 from chargehand.connecting import grpc_compression
 from chargehand.converter import data_converter
 from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
-from worker.settings import settings_type
 
 KEYS = (
     "ANTHROPIC_API_KEY",
@@ -74,7 +73,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
     def forget() -> None:
         plugins.installed.cache_clear()
-        settings_type.cache_clear()
 
     def install(**references: str) -> None:
         points = [EntryPoint(name, reference, plugins.GROUP) for name, reference in references.items()]

@@ -1,8 +1,8 @@
 """A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, cached_property
@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from activities.contracts.crew import Crew
 from activities.contracts.model import ModelCard, PriceStep
-from activities.contracts.tool import READS_DOCUMENTS, Tool, tool_capabilities
+from activities.contracts.tool import Tool, tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
@@ -27,9 +27,6 @@ from activities.opening.backlogs import BacklogActivities
 from activities.opening.listing import Listing
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tenants import Ledgers, TenantActivities, Tenants
-from activities.tools.code_review.activity import CodeReviewActivities
-from activities.tools.code_review.change import ChangeReader
-from activities.tools.code_review.tool import CodeHistory, ReadCode, ReadDiff
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
@@ -40,15 +37,12 @@ from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
 from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
+from worker.parts import WorkerParts
 from worker.settings import Settings
 from worker.workers import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
-REVIEW_TOOLS: Final = ("read_diff", "read_code", "code_history")
-TOOLS: Final = (
-    *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
-    *REVIEW_TOOLS,
-)
+TOOLS: Final = (*("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),)
 PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 
 
@@ -76,13 +70,15 @@ class Backends:
     request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
     added: Sequence[Callable[..., Any]] = ()
     """Activities of plug-ins."""
+    parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = ()
+    """What else plug-ins add."""
     ledgers: Ledgers | None = None
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
         """The crews of the repository, and those of a test."""
-        known = dict.fromkeys(REVIEW_TOOLS, READS_DOCUMENTS) | tool_capabilities(self.tools)
+        known = tool_capabilities(self.tools)
         if self.own_crews:
             return load_crews([_CREWS, *self.own_crews], known)
         return _shipped_crews(tuple(known.items()))
@@ -94,11 +90,13 @@ class Backends:
         models = Models(self.model, self.cards, self.fallback)
         store = ArtifactStore(folder / "artifacts")
         library = DocumentLibrary(store, folder / "indexes", self.document_roots)
-        changes = ChangeReader(library)
-        if closing is not None:
-            closing.push_async_callback(changes.close)
-        tools = {tool.spec.name: tool for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes))}
-        tools = {**self.tools, **tools}
+        parts = WorkerParts(
+            Settings(state_dir=folder), {}, library, store, closing or AsyncExitStack(), self.own_crews, {}
+        )
+        for add in self.parts:
+            with suppress(StopIteration):
+                add(parts).send(None)  # none of them waits for anything
+        tools = {**self.tools, **parts.tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
         sessions = SessionActivities(
@@ -107,7 +105,8 @@ class Backends:
             ceilings,
             library=library,
             stores_payloads=True,
-            request_checks=self.request_checks,
+            request_checks=[*self.request_checks, *parts.request_checks],
+            document_checks=parts.document_checks,
             listing=Listing(),
             tool_queues=self.tool_queues,
             ledgers=self.ledgers,
@@ -121,9 +120,9 @@ class Backends:
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             VerificationActivities(store, self.document_roots).verify_report,
-            CodeReviewActivities(changes, store).write_review,
             TenantActivities().find_ended,
             *self.added,
+            *parts.activities,
         ]
 
 
@@ -157,6 +156,8 @@ async def open_environment(
     at_once: Sequence[str] = (),
     request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = (),
     added: Sequence[Callable[..., Any]] = (),
+    parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = (),
+    more_tools: Sequence[str] = (),
     tenants: Tenants | None = None,
     queues: Mapping[Kind, int] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
@@ -174,7 +175,7 @@ async def open_environment(
         name: ScriptedTool(
             name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting, at_once=name in at_once
         )
-        for name in (*TOOLS, *acting)
+        for name in (*TOOLS, *acting, *more_tools)
     }
     model = ScriptedModel(respond)
     tools: dict[str, Tool] = {**fakes, RECALL: Recall(ArtifactStore(folder / "artifacts"))}
@@ -186,6 +187,7 @@ async def open_environment(
         document_roots=document_roots,
         request_checks=request_checks,
         added=added,
+        parts=parts,
         ledgers=Ledgers(tenants, task_queue) if tenants else None,
         tool_queues=tool_queues(task_queue, queues or {}),
     )

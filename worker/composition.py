@@ -34,8 +34,6 @@ from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tools.code.registry import CODE
-from activities.tools.code_review.activity import CodeReviewActivities
-from activities.tools.code_review.change import ChangeReader
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools.search.protocol import WarmsUp
@@ -119,12 +117,13 @@ async def compose(
     caches = [settings.state_dir / name for name in CACHES]
     sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
     closing.callback(sweeping.cancel)
-    tools = await open_tools(settings, chosen, library, store, closing)
     folders = crew_folders(settings)
     _require_mcp(folders)
-    parts = WorkerParts(settings, environment, library, store, closing, folders, tools)
+    tools = await open_tools(settings, chosen, library, store, closing)
+    starts_servers = settings.tape_replay is None
+    parts = WorkerParts(settings, environment, library, store, closing, folders, tools, starts_servers=starts_servers)
     await add_parts(parts)
-    tools |= parts.of_crews
+    tools = tools | parts.of_crews
     models = build_models(settings, chosen["model"].adapter, closing)
     traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
     models, tools = traffic.models, traffic.tools
@@ -144,8 +143,6 @@ async def compose(
     )
     if takes_turns:
         await models.until_connected()
-    changes = ChangeReader(library)
-    closing.push_async_callback(changes.close)
     sessions = SessionActivities(
         crews,
         tools,
@@ -155,6 +152,7 @@ async def compose(
         settings.output_tokens,
         stores_payloads=settings.storage not in {None, "off"},
         request_checks=parts.request_checks,
+        document_checks=parts.document_checks,
         listing=Listing(),
         tool_queues=tool_queues(settings.task_queue, settings.queues),
         ledgers=ledgers(settings),
@@ -168,7 +166,6 @@ async def compose(
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
-        CodeReviewActivities(changes, store).write_review,
         TenantActivities().find_ended,
         *parts.activities,
     ]

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from activities.backends import SettingsError
 from activities.contracts.tool import Tool
 from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
@@ -25,7 +26,9 @@ class WorkerParts:
     """Closes what is opened, with the worker."""
     crew_folders: Sequence[Path]
     tools: dict[str, Tool]
-    """By name; a plug-in may add to them."""
+    """By name; see `add_tool`."""
+    starts_servers: bool = True
+    """Not where only crews are checked, or a tape is replayed."""
     of_crews: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """Tools that only those crews have which declare them."""
     activities: list[Callable[..., object]] = field(default_factory=list[Callable[..., object]])
@@ -33,6 +36,18 @@ class WorkerParts:
         default_factory=list[Callable[[SessionRequest], Sequence[str]]]
     )
     """Each says what is wrong with a request; a session begins if nothing is."""
+    document_checks: list[Callable[[str], bool]] = field(default_factory=list[Callable[[str], bool]])
+    """Each says whether a tool reads documents of a name, even if they have no words."""
+
+    def add_tool(self, tool: Tool) -> None:
+        """Add a tool for all crews.
+
+        Raises:
+            SettingsError: there is one of its name.
+        """
+        if tool.spec.name in self.tools:
+            raise SettingsError(f"There is another tool '{tool.spec.name}'; give yours another name.")
+        self.tools[tool.spec.name] = tool
 
 
 async def add_parts(parts: WorkerParts) -> None:

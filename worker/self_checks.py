@@ -16,6 +16,7 @@ from activities.tools.code.registry import CODE
 from activities.tools.registry import absent_tools
 from chargehand.plugins import installed
 from worker.composition import choose, crew_folders, encryption, open_tools
+from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings
 
 
@@ -47,8 +48,10 @@ async def list_crews(settings: Settings, file: Path) -> int:
     chosen = choose(settings)
     store = artifact_store(settings, encryption(settings))
     async with AsyncExitStack() as closing:
-        tools = await open_tools(settings, chosen, document_library(settings, store), store, closing)
+        library, folders = document_library(settings, store), crew_folders(settings)
+        tools = await open_tools(settings, chosen, library, store, closing)
+        await add_parts(WorkerParts(settings, {}, library, store, closing, folders, tools, starts_servers=False))
         known = tool_capabilities(tools), absent_tools(chosen), acting_tools(tools)
-        checks = list(check_crews(crew_folders(settings), None if file == Path() else file, *known))
+        checks = list(check_crews(folders, None if file == Path() else file, *known))
     sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
     return 1 if any(check.problem for check in checks) else 0

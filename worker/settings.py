@@ -24,7 +24,7 @@ from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
 from chargehand.converter import describe_problems, join_problems, printable
-from chargehand.plugins import installed
+from chargehand.plugins import Extension, installed
 from chargehand.wire import TASK_QUEUE
 from worker.logs import LogFormat
 
@@ -169,10 +169,14 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, Ta
         return self
 
 
-@cache
 def settings_type() -> type[Settings]:
     """Return the settings with those of the plug-ins, which are base classes of it."""
-    added = [extension.load(type) for extension in installed().settings]
+    return _settings_with(*installed().settings)
+
+
+@cache
+def _settings_with(*extensions: Extension) -> type[Settings]:
+    added = [extension.load(type) for extension in extensions]
     if not added:
         return Settings
     kept = {"model_config": Settings.model_config}  # else that of the last base counts

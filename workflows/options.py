@@ -177,16 +177,6 @@ def running_duplicate() -> ActivityLimits:
     )
 
 
-def review() -> ActivityLimits:
-    """Build the limits of the activity that writes a review, which is worth a few attempts."""
-    return ActivityLimits(
-        schedule_to_close_timeout=_TOOL_PATIENCE,
-        start_to_close_timeout=_TOOL_PATIENCE,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_TOOL_RETRIES,
-    )
-
-
 def backlog() -> ActivityLimits:
     """Build the limits of the activity that reads a backlog: without an answer, nothing is slow."""
     return ActivityLimits(

@@ -68,7 +68,7 @@ def versioned(workflows: Sequence[type]) -> Sequence[type]:
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Build the sandbox in which workflows run."""
     shared = {*_SHARED_MODULES, *installed().in_workflows}
-    for hook in (Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION):
+    for hook in (Hook.REPORT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION):
         installed().functions(hook)  # here, since nothing is imported in the sandbox
     return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 

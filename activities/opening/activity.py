@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,6 @@ from activities.opening.earlier_sessions import read_earlier_work
 from activities.opening.listing import Listing
 from activities.queues import ToolQueues
 from activities.tenants import Ledgers
-from activities.tools.code_review.change import is_of_review
 from activities.tools.note import NOTE
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
@@ -54,6 +53,8 @@ class SessionActivities:
     stores_payloads: bool = False
     request_checks: Sequence[Callable[[SessionRequest], Sequence[str]]] = ()
     """Of plug-ins: each says what is wrong with a request."""
+    document_checks: Sequence[Callable[[str], bool]] = ()
+    """Of plug-ins: each says whether a tool reads documents of a name, even if they have no words."""
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
@@ -123,11 +124,22 @@ class SessionActivities:
         if self.library is None or not documents:
             return ()
         catalog = (await self.library.open(documents)).catalog
-        unread = _unread_documents(catalog)
-        if not _read_documents(catalog):
+        read = self._read_documents(catalog)
+        unread = _unread_documents(catalog, read)
+        if not read:
             why = unread or ["the folder has no files that can be read"]
             raise invalid_input("SessionRequest", ["documents: none of them can be read", *why])
         return tuple(f"A document was not read: {each}" for each in unread)
+
+    def _read_documents(self, catalog: Catalog) -> set[str]:
+        """Name the documents that have words or rows, or a tool of their own."""
+        with_rows = {table.document for table in catalog.tables if table.rows}
+        return with_rows | {
+            entry.name
+            for entry in catalog.documents
+            if not entry.problem
+            and (entry.opening or entry.headings or any(check(entry.name) for check in self.document_checks))
+        }
 
     async def _is_listed(self, request: SessionRequest) -> bool:
         """Whether the session has search attributes: only one that people look for in a list."""
@@ -229,8 +241,7 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
     )
 
 
-def _unread_documents(catalog: Catalog) -> list[str]:
-    read = _read_documents(catalog)
+def _unread_documents(catalog: Catalog, read: Collection[str]) -> list[str]:
     unread = [
         f"{entry.name}: {entry.problem or 'It has no text.'}" for entry in catalog.documents if entry.name not in read
     ]
@@ -238,16 +249,6 @@ def _unread_documents(catalog: Catalog) -> list[str]:
     named = [printable(each, _PROBLEM_CHARACTERS) for each in unread[:_MOST_UNREAD]]
     more = len(unread) - len(named)
     return [*named, f"{more:,} more documents"] if more else named
-
-
-def _read_documents(catalog: Catalog) -> set[str]:
-    """Name the documents that have words or rows."""
-    with_rows = {table.document for table in catalog.tables if table.rows}
-    return with_rows | {
-        entry.name
-        for entry in catalog.documents
-        if not entry.problem and (entry.opening or entry.headings or is_of_review(entry.name))
-    }
 
 
 def _absent_plugins(request: SessionRequest) -> list[str]:

@@ -12,8 +12,6 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.tool import RunCode
-from activities.tools.code_review.change import ChangeReader
-from activities.tools.code_review.tool import CodeHistory, ReadCode, ReadDiff
 from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 from activities.tools.pages.page_documents import PageDocuments
@@ -25,7 +23,7 @@ from activities.tools.search.tool import Search
 TOOL_NAMES: Final = frozenset(
     (
         *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
-        *("read_diff", "read_code", "code_history", "recall"),
+        "recall",
     )
 )
 _TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
@@ -45,8 +43,6 @@ def build_tools(
     """Build every tool, by the name under which models call it."""
     read_page = ReadPage(page_hosts, documents=PageDocuments())
     closing.push_async_callback(read_page.close)
-    changes = ChangeReader(library)
-    closing.push_async_callback(changes.close)
     tools: tuple[Tool, ...] = (
         Search(search),
         read_page,
@@ -56,9 +52,6 @@ def build_tools(
         DrawChart(library, artifacts),
         RunCode(code, artifacts, library),
         Recall(artifacts),
-        ReadDiff(changes),
-        ReadCode(changes),
-        CodeHistory(changes),
     )
     return {tool.spec.name: tool for tool in tools}
 

@@ -64,6 +64,8 @@ async def test_settings_that_cannot_be_used_are_named(client: Client, tmp_path: 
         Worker(client, serach="ddgs")
     with pytest.raises(UnusableSettings, match="CHARGEHAND_MAX_ACTIVITIES"):
         Worker(client, max_activities=0)
+    with pytest.raises(UnusableSettings, match=r"The plug-in 'no_such_module'.*install it"):
+        Worker(client, plugins=["no_such_module"])
     with pytest.raises(UnusableSettings, match=r"wrong\.toml.*guidence"):
         async with Worker(client, crews=tmp_path, state_dir=tmp_path / "state"):
             pass

@@ -5,10 +5,12 @@ from datetime import datetime
 
 from temporalio import workflow
 
+from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason
+from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
@@ -31,14 +33,13 @@ from workflows.rules.report_content import (
     waste_of,
 )
 from workflows.state.session import Session
-from workflows.steps.code_review import draft_of, write_review
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
 from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, state_contradiction
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.turns import try_turn
-from workflows.steps.writer import Draft, Material, material_of, uncited_problems
+from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
@@ -47,9 +48,9 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
     outcomes = progress.inputs()
     stop_reason = stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason)
     material = material_of(outcomes, stop_reason, session.earlier)
-    reviewed = await write_review(session, outcomes) if by_models else None
+    reviewed = await _write_by_plugin(session, outcomes) if by_models else None
     if reviewed is not None:
-        draft, grades = await grade(session, draft_of(reviewed, outcomes), material)
+        draft, grades = await grade(session, reviewed.draft, material)
     elif by_models:
         draft, grades = await grade(session, await _draft(session, material), material)
     else:
@@ -57,7 +58,7 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
     gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session), *progress.steering.gaps()])
-    # The findings of a review were checked against the change itself: they cite no sources.
+    # What a plug-in wrote it has checked itself: it cites no sources.
     answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _check(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
     lost_spend = session.grants.lost_spend
@@ -98,6 +99,13 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
     )
     return bound_report(report)
+
+
+async def _write_by_plugin(session: Session, outcomes: Sequence[InputOutcome]) -> PluginReport | None:
+    for write in installed().functions(Hook.REPORT):
+        if written := await write(session, outcomes):
+            return written
+    return None
 
 
 def with_late_messages(session: Session, report: Report) -> Report:

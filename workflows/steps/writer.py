@@ -9,7 +9,7 @@ from temporalio import workflow
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
-from chargehand.contracts import Source, StopReason
+from chargehand.contracts import Artifact, Issue, Source, StopReason
 from workflows import options
 from workflows.budget.estimates import REPORT, fixed_bytes, input_bound, likely_input, worst_case
 from workflows.rules.citation_checks import list_uncited
@@ -69,6 +69,16 @@ class Draft:
             return None
         text = await write(session, material, material.outcomes, problems=problems, first_version=self.text.answer)
         return replace(self, text=text) if text else None
+
+
+@dataclass(frozen=True)
+class PluginReport:
+    """A report that a plug-in wrote."""
+
+    draft: Draft
+    issues: tuple[Issue, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    """Files beside those of the outcomes."""
 
 
 def material_of(

@@ -10,7 +10,7 @@ A package declares the function under the entry point group `chargehand`; a modu
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -38,6 +38,9 @@ class PluginError(ChargehandError):
 class Hook(StrEnum):
     """The points at which the core calls plug-ins, and what it calls them with."""
 
+    REPORT = "report"
+    """An asynchronous function in the workflow of a session: of the session and its subtasks' outcomes. Returns the
+    `PluginReport` that it wrote, or None."""
     SESSION_ENDED = "session_ended"
     """An asynchronous function in the workflow of a session: of the session, its stop reason and its error's type."""
     BESIDE_UP = "beside_up"
@@ -214,9 +217,21 @@ def installed() -> Plugins:
     plugins = Plugins()
     for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         _register(entry.name, entry.load, plugins)
-    for module in filter(None, (each.strip() for each in os.environ.get(SETTING, "").split(","))):
-        _register(module, lambda module=module: _import(module).register, plugins)
+    _register_modules(filter(None, (each.strip() for each in os.environ.get(SETTING, "").split(","))), plugins)
     return plugins
+
+
+def add_modules(modules: Iterable[str]) -> None:
+    """Register modules as plug-ins of this process, as `CHARGEHAND_PLUGINS` does.
+
+    Raises:
+        PluginError: a plug-in of the process cannot be used. A module that cannot be registered may be tried again.
+    """
+    plugins = installed()
+    require_usable(plugins)
+    _register_modules((each for each in modules if each not in plugins.names), plugins)
+    if plugins.problems:
+        raise plugins.problems.pop()
 
 
 def require_usable(plugins: Plugins) -> None:
@@ -235,6 +250,11 @@ def _register(name: str, load: Callable[[], Any], plugins: Plugins) -> None:
         plugins.names.add(name)
     except Exception as error:  # noqa: BLE001  # whatever a package does must not end every command
         plugins.problems.append(_unusable(name, "it cannot be registered", error))
+
+
+def _register_modules(modules: Iterable[str], plugins: Plugins) -> None:
+    for module in modules:
+        _register(module, lambda module=module: _import(module).register, plugins)
 
 
 def _import(module: str) -> Any:

@@ -1,6 +1,6 @@
 """A worker in a process of your own. Needs the extra `worker`.
 
-    async with Worker(client, crews="crews", tools=["my_tools"]):
+    async with Worker(client, crews="crews", plugins=["my_tools"]):
         session = await Chargehand(client).start(SessionRequest(goal="…", crew="my-crew"))
         print((await session.result()).answer)
 
@@ -36,7 +36,7 @@ class Worker:
         client: Client,
         *,
         crews: str | PathLike[str] | None = None,
-        tools: Sequence[str] = (),
+        plugins: Sequence[str] = (),
         task_queue: str | None = None,
         state_dir: str | PathLike[str] | None = None,
         **settings: object,
@@ -46,7 +46,7 @@ class Worker:
         Args:
             client: the server and namespace to work for.
             crews: a folder of crew files; they add to the crews that come with Chargehand.
-            tools: names of modules with tools of your own.
+            plugins: names of modules that are plug-ins, with tools of your own or more.
             task_queue: where sessions are started; `chargehand` by default.
             state_dir: where documents, indexes and files of agents are kept.
             settings: any other setting of the worker, by its name in lower case without `CHARGEHAND_`.
@@ -55,10 +55,10 @@ class Worker:
             MissingExtra: the worker is not installed.
             UnusableSettings: a setting is unknown or has no valid value.
         """
-        given = _given(crews, tools, task_queue=task_queue, state_dir=state_dir, **settings)
+        given = _given(crews, task_queue=task_queue, state_dir=state_dir, **settings)
         implementation = _load()
         self._client = client
-        self._settings: object = implementation.choose_settings(given)
+        self._settings: object = implementation.choose_settings(given, plugins)
         self._open = implementation.embedded
         self._running: AbstractAsyncContextManager[None] | None = None
 
@@ -84,7 +84,7 @@ class Worker:
 def run(
     *,
     crews: str | PathLike[str] | None = None,
-    tools: Sequence[str] = (),
+    plugins: Sequence[str] = (),
     task_queue: str | None = None,
     state_dir: str | PathLike[str] | None = None,
     **settings: object,
@@ -98,13 +98,13 @@ def run(
         MissingExtra: the worker is not installed.
         UnusableSettings: a setting is unknown or has no valid value.
     """
-    given = _given(crews, tools, task_queue=task_queue, state_dir=state_dir, **settings)
-    code: int = _load().run(given)
+    given = _given(crews, task_queue=task_queue, state_dir=state_dir, **settings)
+    code: int = _load().run(given, plugins)
     return code
 
 
-def _given(crews: str | PathLike[str] | None, tools: Sequence[str], **settings: object) -> dict[str, object]:
-    given = settings | {"crews": crews, "tools": ",".join(tools) if tools else None}
+def _given(crews: str | PathLike[str] | None, **settings: object) -> dict[str, object]:
+    given = settings | {"crews": crews}
     return {name: value for name, value in given.items() if value is not None}
 
 

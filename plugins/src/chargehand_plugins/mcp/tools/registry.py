@@ -53,8 +53,7 @@ async def mcp_tools(
 async def add_parts(parts: WorkerParts) -> None:
     """Give the crews of a worker the tools of the servers that they declare."""
     declared = mcp_declarations(parts.crew_folders)
-    start = parts.settings.tape_replay is None
-    added = await mcp_tools(declared, parts.environment, parts.closing, taken=parts.tools, start=start)
+    added = await mcp_tools(declared, parts.environment, parts.closing, taken=parts.tools, start=parts.starts_servers)
     parts.of_crews.update(added)
 
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from activities.tools.code_review.diff import ChangedFile
-from activities.tools.code_review.findings import Reported, Sifted
+from chargehand_plugins.code_review.diff import ChangedFile
+from chargehand_plugins.code_review.findings import Reported, Sifted
 
 _FINGERPRINT: Final = "chargehand/v1"
 _LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}

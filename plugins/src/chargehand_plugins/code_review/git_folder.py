@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.processes.child import ChildError, ChildProcess
-from activities.tools.code_review.diff import ChangedFile, parse_diff
+from chargehand_plugins.code_review.diff import ChangedFile, parse_diff
 
 _PROCESS: Final = f"{__package__}.repository_process"
 _STARTING_SECONDS: Final = 60

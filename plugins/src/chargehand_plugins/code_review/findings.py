@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from activities.tools.code_review.diff import ChangedFile
 from chargehand.contracts import Issue, Severity
+from chargehand_plugins.code_review.diff import ChangedFile
 
 _NEAR_LINES: Final = 3
 """Two reviewers seldom name the same line of one problem."""

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 
 from temporalio import activity
 
-from activities.tools.code_review.change import ChangeReader, NoChangeError
-from activities.tools.code_review.contracts import CodeReview, CodeReviewRequest
-from activities.tools.code_review.documents import dismissed_in, markdown_of, sarif_of
-from activities.tools.code_review.findings import sift
 from activities.tools.outputs import FileStore, ToolOutput, store_outputs
 from chargehand.wire import ActivityType
+from chargehand_plugins.code_review.change import ChangeReader, NoChangeError, is_of_review
+from chargehand_plugins.code_review.contracts import CodeReview, CodeReviewRequest
+from chargehand_plugins.code_review.documents import dismissed_in, markdown_of, sarif_of
+from chargehand_plugins.code_review.findings import sift
+from chargehand_plugins.code_review.tool import CodeHistory, ReadCode, ReadDiff
+from worker.parts import WorkerParts
 
 _UNCHECKED = "The second look did not take place, so that no finding is reported; see the gaps."
 
@@ -49,3 +51,13 @@ class CodeReviewActivities:
         artifacts, _ = await store_outputs(self.store, outputs)
         issues = tuple(reported.issue for reported in sifted.reported)
         return CodeReview(answer=answer, issues=issues, artifacts=artifacts)
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    """Give a worker the tools of reviewers, and what checks their findings."""
+    changes = ChangeReader(parts.library)
+    parts.closing.push_async_callback(changes.close)
+    for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes)):
+        parts.add_tool(tool)
+    parts.document_checks.append(is_of_review)
+    parts.activities.append(CodeReviewActivities(changes, parts.artifacts).write_review)

@@ -1,26 +1,27 @@
 """Within the last step: the report of a crew that reviews code is its checked findings, and no model writes it."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome
-from activities.tools.code_review.activity import CodeReviewActivities
-from activities.tools.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
 from activities.turn_kinds.synthesis import SynthesisAnswer
+from chargehand_plugins.code_review.activity import CodeReviewActivities
+from chargehand_plugins.code_review.contracts import CodeReview, CodeReviewRequest, FoundIssue
 from workflows import options
 from workflows.rules.graph import USABLE
 from workflows.state.session import Session
-from workflows.steps.writer import Draft
+from workflows.steps.writer import Draft, PluginReport
 
 _UNCHECKED: Final = (
     "The findings could not be checked against the change, and are written up as the reviewers gave them."
 )
 
 
-async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> CodeReview | None:
+async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> PluginReport | None:
     """Check the reviewers' findings; None for a crew that does not review code, or if that fails."""
     rules = session.facts.crew.code_review
     if rules is None:
@@ -33,7 +34,7 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Co
         for issue in entry.outcome.issues
     ]
     try:
-        return await workflow.execute_activity_method(
+        review = await workflow.execute_activity_method(
             CodeReviewActivities.write_review,
             CodeReviewRequest(
                 documents=session.request.documents,
@@ -45,16 +46,17 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Co
             ),
             activity_id="review",
             summary="check the findings against the change; write Markdown and SARIF",
-            **options.review(),
+            **options.tool(timedelta.max),
         )
     except ActivityError as error:
         if is_cancelled_exception(error):
             raise
         session.progress.add_gaps([_UNCHECKED])
         return None
+    return PluginReport(_draft_of(review, outcomes), review.issues, review.artifacts)
 
 
-def draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
+def _draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
     """Hand a review out as it is."""
     usable = [entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE]
     text = SynthesisAnswer(answer=review.answer, gaps=[], contradictions=[], confidence=min(usable, default=0))

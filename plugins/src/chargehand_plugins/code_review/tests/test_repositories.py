@@ -12,12 +12,12 @@ import pytest
 from dulwich import porcelain
 from dulwich.objects import Blob
 
-from activities.tools.code_review.diff import ChangedFile, Line, parse_diff
-from activities.tools.code_review.documents import dismissed_in, markdown_of, sarif_of
-from activities.tools.code_review.findings import sift
-from activities.tools.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
-from activities.tools.code_review.repository import Repository
 from chargehand.contracts import Issue
+from chargehand_plugins.code_review.diff import ChangedFile, Line, parse_diff
+from chargehand_plugins.code_review.documents import dismissed_in, markdown_of, sarif_of
+from chargehand_plugins.code_review.findings import sift
+from chargehand_plugins.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
+from chargehand_plugins.code_review.repository import Repository
 
 
 def repository(folder: Path, *versions: str, seconds: int | None = None) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dulwich import porcelain
 from pydantic import BaseModel
+from temporalio.client import Client
 
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
@@ -14,12 +15,17 @@ from activities.turn_kinds.grade import GradeAnswer, GradeDraft, GradeTask
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Report, SessionRequest
 from chargehand.download import download_artifacts
+from chargehand.wire import ActivityType, ErrorType
+from chargehand_plugins.code_review.activity import add_parts
+from tests.environment import open_environment
 from tests.scripted_model import usage, work_task
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_callers import TYPES, ends, open_strangers
 
 BEFORE = "def load(text):\n    return int(text)\n\n\ndef total(rows):\n    return sum(rows)\n"
 AFTER = BEFORE.replace("int(text)", "eval(text)") + "\n\ndef last(rows):\n    return rows[-1]\n"
 GOAL = "Review this change, please."
+CREWS = Path(__file__).parents[1] / "crews"
+TOOLS = ("read_diff", "read_code", "code_history")
 _EVAL = re.compile(r"^\+ +(\d+) .*\beval\(", re.MULTILINE)
 _LAST = re.compile(r"^\+ +(\d+) .*\[-1\]", re.MULTILINE)
 _CONTEXT = re.compile(r"^  +(\d+) .*sum\(", re.MULTILINE)
@@ -106,12 +112,14 @@ def repository(folder: Path, after: str = AFTER) -> Path:
 
 
 async def reviewed(
-    environment: OpenEnvironment, root: Path, *documents: Path, crew: Path | None = None, criteria: tuple[str, ...] = ()
+    client: Client, root: Path, *documents: Path, crew: Path | None = None, criteria: tuple[str, ...] = ()
 ) -> Report:
     uris = tuple(f"file:{path}" for path in documents)
     request = SessionRequest(goal=GOAL, crew="code-review", documents=uris, criteria=criteria)
-    own = (crew,) if crew else ()
-    async with environment(honest, document_roots=(root,), own_crews=own) as opened:
+    own = (CREWS, crew) if crew else (CREWS,)
+    async with open_environment(
+        client, root, honest, document_roots=(root,), own_crews=own, parts=[add_parts], more_tools=TOOLS
+    ) as opened:
         return await opened.run(request)
 
 
@@ -123,13 +131,11 @@ def sarif(report: Report, store: Path, folder: Path) -> dict[str, Any]:
     return log
 
 
-async def test_a_repository_is_reviewed_without_running_anything_of_it(
-    environment: OpenEnvironment, tmp_path: Path
-) -> None:
+async def test_a_repository_is_reviewed_without_running_anything_of_it(client: Client, tmp_path: Path) -> None:
     """A finding of two reviewers is reported once, at its file and line; refuted ones are not; no turn plans."""
     repo = repository(tmp_path / "repo")
 
-    report = await reviewed(environment, tmp_path, repo)
+    report = await reviewed(client, tmp_path, repo)
 
     assert [(issue.file, issue.line, issue.severity, issue.confidence) for issue in report.issues] == [
         ("load.py", 2, "critical", 95)
@@ -145,15 +151,15 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 2
 
 
-async def test_what_was_dismissed_is_not_reported_again(environment: OpenEnvironment, tmp_path: Path) -> None:
+async def test_what_was_dismissed_is_not_reported_again(client: Client, tmp_path: Path) -> None:
     """A suppression in the SARIF of one review holds in the next, also after the line has moved, and is handed on."""
     repo = repository(tmp_path / "repo")
-    log = sarif(await reviewed(environment, tmp_path, repo), tmp_path, tmp_path / "out")
+    log = sarif(await reviewed(client, tmp_path, repo), tmp_path, tmp_path / "out")
     log["runs"][0]["results"][0]["suppressions"] = [{"kind": "external", "justification": "It is our own text."}]
     (tmp_path / "dismissed.sarif").write_text(json.dumps(log))
     moved = repository(tmp_path / "moved", f"import sys\n\n\n{AFTER}")
 
-    report = await reviewed(environment, tmp_path, moved, tmp_path / "dismissed.sarif")
+    report = await reviewed(client, tmp_path, moved, tmp_path / "dismissed.sarif")
 
     assert report.issues == ()
     assert "Nothing found." in report.answer
@@ -162,19 +168,19 @@ async def test_what_was_dismissed_is_not_reported_again(environment: OpenEnviron
     assert handed_on["suppressions"] == [{"kind": "external", "status": "accepted"}]
 
 
-async def test_nothing_found_is_a_good_answer(environment: OpenEnvironment, tmp_path: Path) -> None:
+async def test_nothing_found_is_a_good_answer(client: Client, tmp_path: Path) -> None:
     """A clean diff of 2 MB is read as a document, and its review says what was reviewed and that nothing was found."""
     lines = "".join(f"+value_{number} = {number}  # {'x' * 60}\n" for number in range(23_000))
     (tmp_path / "big.patch").write_text(f"--- a/big.py\n+++ b/big.py\n@@ -0,0 +1,23000 @@\n{lines}")
 
-    report = await reviewed(environment, tmp_path, tmp_path / "big.patch")
+    report = await reviewed(client, tmp_path, tmp_path / "big.patch")
 
     assert report.answer.startswith("Reviewed: 1 changed file, 23000 added lines.\n\nNothing found.")
     assert report.stop_reason == "completed"
     assert report.gaps == ()
 
 
-async def test_clean_changes_give_no_false_alarms(environment: OpenEnvironment, tmp_path: Path) -> None:
+async def test_clean_changes_give_no_false_alarms(client: Client, tmp_path: Path) -> None:
     """Of 8 clean files that look suspicious in removed lines and in context, none is reported."""
     files = "".join(
         f"--- a/f{number}.py\n+++ b/f{number}.py\n@@ -1,3 +1,3 @@\n def f(rows):\n-    return eval(rows)\n"
@@ -183,33 +189,50 @@ async def test_clean_changes_give_no_false_alarms(environment: OpenEnvironment, 
     )
     (tmp_path / "clean.patch").write_text(files)
 
-    report = await reviewed(environment, tmp_path, tmp_path / "clean.patch")
+    report = await reviewed(client, tmp_path, tmp_path / "clean.patch")
 
     assert report.issues == ()
     assert "8 changed files" in report.answer
 
 
-async def test_the_threshold_is_the_crews(environment: OpenEnvironment, tmp_path: Path) -> None:
+async def test_the_threshold_is_the_crews(client: Client, tmp_path: Path) -> None:
     """A finding that is less sure than the crew's threshold is not reported."""
-    crew = Path(__file__).parents[2] / "crews/code-review.toml"
+    crew = CREWS / "code-review.toml"
     (tmp_path / "crews").mkdir()
     stricter = crew.read_text(encoding="utf-8").replace("threshold = 80", "threshold = 96")
     (tmp_path / "crews/code-review.toml").write_text(stricter, encoding="utf-8")
 
-    report = await reviewed(environment, tmp_path, repository(tmp_path / "repo"), crew=tmp_path / "crews")
+    report = await reviewed(client, tmp_path, repository(tmp_path / "repo"), crew=tmp_path / "crews")
 
     assert report.issues == ()
     assert "1 less sure than 96" in report.answer
 
 
-async def test_a_review_is_graded_by_the_criteria_of_its_request(environment: OpenEnvironment, tmp_path: Path) -> None:
+async def test_a_review_is_graded_by_the_criteria_of_its_request(client: Client, tmp_path: Path) -> None:
     """A review that misses a criterion names that as a gap, and stays as code wrote it."""
     repo = repository(tmp_path / "repo")
 
-    report = await reviewed(environment, tmp_path, repo, criteria=("Names the test that is missing",))
+    report = await reviewed(client, tmp_path, repo, criteria=("Names the test that is missing",))
 
     assert [(each.criterion, each.met) for each in report.grades] == [("Names the test that is missing", False)]
     assert report.gaps == ("A criterion is not met: Names the test that is missing",)
     assert report.stop_reason == "partial"
     assert {line.purpose for line in report.spend} == {"work", "tools", "grade"}
     assert report.answer.startswith("Reviewed: ")
+
+
+async def test_workflows_of_strangers_have_nothing_written(client: Client, tmp_path: Path) -> None:
+    """Whatever the type of a workflow on another queue, the activity refuses."""
+    forged: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "was_checked": True, "threshold": 80}
+    async with (
+        open_environment(client, tmp_path, honest, parts=[add_parts]) as opened,
+        open_strangers(client) as strangers,
+    ):
+        task = {
+            "activity": ActivityType.WRITE_REVIEW,
+            "input": forged | {"added_lines_only": True},
+            "queue": opened.chargehand.task_queue,
+        }
+        ended = await ends(client, strangers, TYPES, [task])
+
+    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}

@@ -1,12 +1,12 @@
-"""The limited process that reads git repositories. Started by `activities.tools.code_review.git_folder`."""
+"""The limited process that reads git repositories. Started by `chargehand_plugins.code_review.git_folder`."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from activities.processes import limits
-from activities.tools.code_review.git_folder import RepositoryError
-from activities.tools.code_review.repository import Repository
+from chargehand_plugins.code_review.git_folder import RepositoryError
+from chargehand_plugins.code_review.repository import Repository
 
 _MEMORY_BYTES: Final = 1 << 30
 _FILE_BYTES: Final = 64 << 20

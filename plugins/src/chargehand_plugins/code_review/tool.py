@@ -16,10 +16,10 @@ from activities.contracts.tool import (
     failed,
     object_schema,
 )
-from activities.tools.code_review.change import Change, ChangeReader, NoChangeError
-from activities.tools.code_review.diff import ChangedFile, lines_of
-from activities.tools.code_review.git_folder import RepositoryError
 from chargehand.contracts import Source
+from chargehand_plugins.code_review.change import Change, ChangeReader, NoChangeError
+from chargehand_plugins.code_review.diff import ChangedFile, lines_of
+from chargehand_plugins.code_review.git_folder import RepositoryError
 
 _MOST_LISTED: Final = 400
 _MOST_COMMITS: Final = 20

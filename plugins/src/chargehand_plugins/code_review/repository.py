@@ -17,8 +17,8 @@ from dulwich.object_store import DiskObjectStore, tree_lookup_path
 from dulwich.objects import Blob, Commit, ObjectID
 from dulwich.refs import DiskRefsContainer, Ref
 
-from activities.tools.code_review.diff import MOST_BYTES, lines_of
-from activities.tools.code_review.git_folder import PastCommit, RepositoryError
+from chargehand_plugins.code_review.diff import MOST_BYTES, lines_of
+from chargehand_plugins.code_review.git_folder import PastCommit, RepositoryError
 
 _LEADS_ELSEWHERE: Final = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 _MOST_ENTRIES: Final = 50_000

@@ -14,8 +14,8 @@ from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
 from activities.documents.safe_open import locate
-from activities.tools.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
-from activities.tools.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
+from chargehand_plugins.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
+from chargehand_plugins.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
 
 _DIFFS: Final = (".diff", ".patch")
 _SARIF: Final = (".sarif",)
