@@ -24,6 +24,8 @@ from tests.scripted_model import ALLOWANCE, Script, answer, report, topics, use
 from tests.workflows.conftest import OpenEnvironment
 from workflows import registry
 
+pytestmark = pytest.mark.real_server
+
 TYPES = (*WorkflowType, "Other", "supervisor")
 ONCE = RetryPolicy(maximum_attempts=1)
 SPEND: tuple[dict[str, Any], ...] = (
@@ -145,7 +147,6 @@ def nothing_was_used(opened: SessionEnvironment) -> bool:
     return not opened.model.calls and not any(tool.calls for tool in opened.tools.values())
 
 
-@pytest.mark.real_server
 async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, client: Client) -> None:
     """Whatever the type of a workflow on another queue, and whatever it says it may spend, each activity refuses."""
     async with environment(Script()) as opened, open_strangers(client) as strangers:
@@ -159,7 +160,6 @@ async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, 
     assert nothing_was_used(opened)
 
 
-@pytest.mark.real_server
 async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
     environment: OpenEnvironment, client: Client
 ) -> None:
@@ -176,7 +176,6 @@ async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
     assert nothing_was_used(opened)
 
 
-@pytest.mark.real_server
 async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: Client) -> None:
     """As a child of a workflow of theirs too: its limits hold as for any other session."""
     script = Script().plan(*topics(1)).on("work", answer("Known."))
@@ -188,7 +187,6 @@ async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: 
     assert len(opened.model.calls) == 2
 
 
-@pytest.mark.real_server
 @pytest.mark.parametrize(("carried_out", "questions"), [("here", []), ("elsewhere", [1] * 4)])
 async def test_the_server_is_asked_once_for_a_run(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, carried_out: str, questions: list[int]

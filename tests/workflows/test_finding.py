@@ -25,6 +25,8 @@ from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
 
+pytestmark = pytest.mark.real_server
+
 _LISTED: Final = EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
 
 
@@ -36,7 +38,6 @@ async def events_of(client: Client, session_id: str) -> list[int]:
     return [event.event_type for event in (await client.get_workflow_handle(session_id).fetch_history()).events]
 
 
-@pytest.mark.real_server
 async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironment, client: Client) -> None:
     """Crew, tenant, stop reason, dollars and turns are the report's; each of the four states takes one event."""
     request = SessionRequest(goal="What do the documents say about the topics?\nAll of them.", tenant="acme")
@@ -70,7 +71,6 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
     assert await listed(opened.chargehand, session.id, tenant="other'quoted\\") == []
 
 
-@pytest.mark.real_server
 async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> None:
     """One that waits for a person is found by that, with what it waits for, and no longer when it goes on."""
     async with environment(well_behaved(subtask("T1"))) as opened:
@@ -97,7 +97,6 @@ async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> 
     assert (found.waiting_for, found.step) == ("", "finished")
 
 
-@pytest.mark.real_server
 async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
     environment: OpenEnvironment, client: Client
 ) -> None:
@@ -147,7 +146,6 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
     assert left == ()
 
 
-@pytest.mark.real_server
 async def test_a_signal_that_does_nothing_is_shown(environment: OpenEnvironment, client: Client) -> None:
     """`finish_now` as a signal, with or without input: the status and the Web UI name it, and the update to send."""
     async with environment(well_behaved(subtask("T1"))) as opened:

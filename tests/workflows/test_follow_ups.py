@@ -23,6 +23,8 @@ from tests.workflows.conftest import OpenEnvironment
 from workflows import continue_as_new
 from workflows.rules.report_content import read_again
 
+pytestmark = pytest.mark.real_server
+
 READ = "what search_documents read"
 CONTENT = "They agree.\n\n*Read for this: [search_documents.md#L1]*"
 FIRST = "What do they agree on?"
@@ -67,7 +69,6 @@ async def start(opened: SessionEnvironment, **fields: Any) -> Session:
     return session
 
 
-@pytest.mark.real_server
 async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment, tmp_path: Path) -> None:
     """Plan and agents are given goal, answer, findings and sources; claims stay checked; documents and tenant stay."""
     (tmp_path / "lease.md").write_text("# Lease\nThree months.", encoding="utf-8")
@@ -100,7 +101,6 @@ async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment,
     assert without.verification == "quoted"
 
 
-@pytest.mark.real_server
 async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> None:
     """A report that rests on an earlier quotation cites it as its own source, named as the earlier session's."""
     script = SCRIPT.work("again", answer("Nothing new."))
@@ -116,7 +116,6 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
     assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
 
 
-@pytest.mark.real_server
 async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
     """Of three sessions the third knows the first in brief, and each of them finds all three, in their order."""
     async with environment(SCRIPT) as opened:
@@ -139,7 +138,6 @@ async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
     assert [each.session for each in result.sources] == [first.id]
 
 
-@pytest.mark.real_server
 async def test_a_long_follow_up_still_knows(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +155,6 @@ async def test_a_long_follow_up_still_knows(
     assert (result.follows, result.reads) == (first.id, ("reads_private",))
 
 
-@pytest.mark.real_server
 async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvironment) -> None:
     """A session that is unknown, running, cancelled or another tenant's: the message names the field and the remedy."""
     held = Held(answer("Late."))
@@ -190,7 +187,6 @@ async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvir
     assert turns == 5
 
 
-@pytest.mark.real_server
 async def test_private_text_goes_out_only_with_approval(environment: OpenEnvironment) -> None:
     """After a session that read documents no agent may reach out unapproved; after one on the web, it may."""
     async with environment(SCRIPT) as opened:

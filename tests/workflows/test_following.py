@@ -43,6 +43,8 @@ from tests.workflows.test_tool_approval import GOAL as DESK_GOAL
 from tests.workflows.test_tool_approval import Desk, desk, refunding
 from workflows import continue_as_new
 
+pytestmark = pytest.mark.real_server
+
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
 __all__ = ["desk"]
 NESTED = "Look into the second topic as a whole."
@@ -99,7 +101,6 @@ async def test_followers_agree_and_go_on_after_any_event(client: Client, tmp_pat
     assert events[-1].stop_reason == result.stop_reason
 
 
-@pytest.mark.real_server
 async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEnvironment) -> None:
     """While agents of a session and of one nested in it work, and when they have ended, the status says the turns and
     dollars of the events up to then; the histories say so without a worker."""
@@ -130,7 +131,6 @@ async def test_a_status_has_what_running_subtasks_have_spent(environment: OpenEn
     assert (recorded.state, recorded.subtasks) == (status.state, status.subtasks)
 
 
-@pytest.mark.real_server
 async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: OpenEnvironment) -> None:
     """Its turns are events, and so is, in the end, what its session charges for it beyond them. They add up to what
     report and trace say, also for a follower that goes on after any event."""
@@ -158,7 +158,6 @@ async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: Ope
     assert (traced.turns, traced.cost_usd) == (usage.turns, usage.cost_usd)
 
 
-@pytest.mark.real_server
 async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: OpenEnvironment) -> None:
     """It has the plan, the hash of each task, and arguments and results of tools: large ones by the event with them,
     in the history that the reference names."""
@@ -186,7 +185,6 @@ async def test_a_trace_says_what_tools_were_given_and_gave_back(environment: Ope
     assert found.events[int(number) - 1].activity_task_scheduled_event_attributes.activity_type.name == "use_tool"
 
 
-@pytest.mark.real_server
 async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues as new is followed from run to run, and a cursor of any of them is good."""
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 20)
@@ -204,7 +202,6 @@ async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkey
         assert by_workflow([*events[:given], *rest]) == by_workflow(events)
 
 
-@pytest.mark.real_server
 async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironment) -> None:
     """A question comes as an event with all that an answer needs, and another event closes it."""
     told: list[object] = []
@@ -226,7 +223,6 @@ async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironm
     ]
 
 
-@pytest.mark.real_server
 async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
     """A call that awaits approval comes as an event with all that a decision needs, its arguments too."""
     told: list[object] = []
@@ -245,7 +241,6 @@ async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
     assert told == [("T1", "refund", {"amount": 10}, True), ("T1", "refund", {"amount": 10}, False)]
 
 
-@pytest.mark.real_server
 async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) -> None:
     """What is not a cursor, or is one of a session that the server does not have, is an error that says so."""
     async with environment(Script().plan(subtask("T1"))) as opened:
@@ -265,7 +260,6 @@ def shown(call: ModelCall, text: str) -> None:
     call.live.show(f'{{"answer": {to_json(text).decode()[:-1]}')
 
 
-@pytest.mark.real_server
 async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:
     """Its text comes in parts as the model writes it; joined they are the report, also for who comes in between."""
     first, second = asyncio.Event(), asyncio.Event()

@@ -27,6 +27,8 @@ from tests.workflows.test_callers import open_strangers
 from tests.workflows.test_resets import is_awaiting_a_duplicate, reset
 from workflows import continue_as_new
 
+pytestmark = pytest.mark.real_server
+
 NESTED = "Look into the second topic as a whole."
 GOAL = SessionRequest(goal="What do the documents say?", review="always", limits=Limits(max_turns=60))
 TWIN = subtask("T1").instruction
@@ -68,7 +70,6 @@ def _lasting(result: Report) -> Mapping[str, object]:
     return shown | {"limits": used, "subtasks": [record.model_dump(exclude=own) for record in result.subtasks]}
 
 
-@pytest.mark.real_server
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +98,6 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     assert [step.state for step in trace.steps if step.id == session.id] == ["completed"]
 
 
-@pytest.mark.real_server
 @pytest.mark.usefixtures("short_histories")
 async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
     """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries
@@ -128,7 +128,6 @@ async def _is_waiting(session: Session) -> bool:
     return (await session.status()).state == "awaiting_approval"
 
 
-@pytest.mark.real_server
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnvironment) -> None:
@@ -150,7 +149,6 @@ async def test_a_later_run_that_is_reset_pays_nothing_twice(environment: OpenEnv
     assert result.usage.turns == len(opened.model.calls)
 
 
-@pytest.mark.real_server
 @pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_nobody_else_hands_on_a_state(environment: OpenEnvironment) -> None:

@@ -21,6 +21,8 @@ from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.pausing import paused
 
+pytestmark = pytest.mark.real_server
+
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 _SCRIPT = Script().plan(*topics(2))
 
@@ -50,7 +52,6 @@ def plan_is_there(event: HistoryEvent) -> bool:
     return event.HasField("activity_task_completed_event_attributes")
 
 
-@pytest.mark.real_server
 async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) -> None:
     """Children that were done before the reset are taken as they ended, the report's turn is found in the old run."""
     async with environment(_SCRIPT) as opened:
@@ -66,7 +67,6 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
     assert [record.state for record in after.subtasks] == ["success", "success"]
 
 
-@pytest.mark.real_server
 @pytest.mark.parametrize("is_paused", [False, True])
 async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
     """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
@@ -88,7 +88,6 @@ async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *
     assert result.usage.turns == len(opened.model.calls)
 
 
-@pytest.mark.real_server
 async def test_what_was_paid_before_a_reset_is_not_forgotten(environment: OpenEnvironment) -> None:
     """A turn that is asked something else after the reset is paid, and the discarded one is booked beside it."""
     request = GOAL.model_copy(update={"approval": "plan"})

@@ -31,6 +31,8 @@ from tests.scripted_model import Script, subtask
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 
+pytestmark = pytest.mark.real_server
+
 _GOAL = "What is there to know?"
 _SCRIPT = Script().plan(subtask("T1"))
 _PAID_TURNS = 2
@@ -74,7 +76,6 @@ class Wire:
                 await target.drain()
 
 
-@pytest.mark.real_server
 async def test_a_start_whose_answer_is_lost_is_asked_again_and_paid_once(
     client: Client, environment: OpenEnvironment
 ) -> None:
@@ -155,7 +156,6 @@ async def test_a_schedule_starts_one_session_for_each_time(
     assert running.model.replies == _PAID_TURNS * len(nights)
 
 
-@pytest.mark.real_server
 async def test_an_id_that_is_used_again_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """A start with the default reuse policy, after the first session has closed, runs and reports a session anew."""
     session_id = f"used-again-{uuid4().hex[:8]}"
@@ -175,7 +175,6 @@ async def test_an_id_that_is_used_again_is_another_session(client: Client, envir
     assert running.model.replies == 2 * _PAID_TURNS
 
 
-@pytest.mark.real_server
 async def test_every_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """The second run of a cron starts children of its own instead of losing every subtask as a duplicate."""
     session_id = f"cron-{uuid4().hex[:8]}"
