@@ -10,7 +10,6 @@ from chargehand_cli.verbs import (
     project,
     report,
     run,
-    setup,
     steer,
     tenants,
     trace,
@@ -22,7 +21,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
-    "Operate": (up.app, tenants.app, setup.app),
+    "Operate": (up.app, tenants.app),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

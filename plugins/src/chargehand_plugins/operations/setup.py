@@ -1,4 +1,4 @@
-"""Prepare a namespace: `setup`."""
+"""The verb `setup`: prepare a namespace."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
