@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from chargehand import plugins
-from chargehand.connecting import grpc_compression
+from chargehand.connect import grpc_compression
 from chargehand.converter import data_converter
 from chargehand_cli.embedded.server import DYNAMIC_CONFIG, SEARCH_ATTRIBUTES
 

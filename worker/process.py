@@ -16,7 +16,7 @@ from temporalio.worker import Interceptor
 
 from activities.backends import SettingsError
 from activities.metrics import BUCKETS
-from chargehand.connecting import grpc_compression
+from chargehand.connect import grpc_compression
 from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import installed

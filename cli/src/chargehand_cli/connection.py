@@ -227,7 +227,7 @@ class Connection:
         from temporalio.client import Client
 
         from chargehand import Chargehand, data_converter
-        from chargehand.connecting import grpc_compression
+        from chargehand.connect import grpc_compression
 
         protection = protection_from(os.environ, "default", usual_storage=self.location.storage)
         converter = data_converter(protection.encryption, protection.storage)

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.arguments import contract
-from chargehand.connecting import connect
+from chargehand.connect import connect
 from chargehand.contracts import Report, SessionRequest, TenantUsage
 from chargehand.converter import describe_problems, join_problems
 from chargehand.errors import NotReachable, OutputInvalid, SearchAttributesMissing

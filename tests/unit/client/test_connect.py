@@ -8,7 +8,7 @@ from temporalio.client import Client
 from temporalio.service import GrpcCompression
 
 from chargehand import AccessDenied, Chargehand, ChargehandError, NotReachable, UnusableSettings
-from chargehand.connecting import grpc_compression
+from chargehand.connect import grpc_compression
 
 
 @pytest.fixture
