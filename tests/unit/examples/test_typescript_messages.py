@@ -14,7 +14,7 @@ _INTERFACES: dict[str, str] = dict(
 
 def test_the_types_are_those_of_the_contracts() -> None:
     """Each field is one of the message's, and of what is sent, those are optional that need not be there."""
-    for name in sorted(_INTERFACES):
+    for name in sorted(_INTERFACES.keys() - {"Updates"}):  # which is no contract, but the table of messages
         fields: dict[str, str] = dict(re.findall(r"^  (\w+)(\??): ", _INTERFACES[name], re.MULTILINE))
         message = getattr(contracts, name)
         assert issubclass(message, Contract)
