@@ -21,7 +21,7 @@ from temporalio.runtime import Runtime, TelemetryConfig
 
 from activities.backends import SettingsError
 from activities.crews.files import CrewError
-from chargehand.environment import BAD_SETTINGS, describe_unknown
+from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
 from worker.composition import choose, encryption, ledgers
@@ -74,8 +74,11 @@ def _settings() -> Settings:
 
     Raises:
         PluginError: a plug-in cannot be used.
+        SettingsError: a setting belongs to a plug-in that is not installed.
     """
     require_usable(installed())
+    if absent := absent_plugin_settings(os.environ):
+        raise SettingsError(". ".join(absent) + ".")
     return settings_type()()
 
 

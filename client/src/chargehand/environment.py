@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from chargehand.plugins import SETTING, installed
+from chargehand.plugins import SETTING, SHIPPED, installed
 
 PREFIX: Final = "CHARGEHAND_"
 BAD_SETTINGS: Final = 2
@@ -23,13 +23,42 @@ SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for
 """Every variable that a worker or a command reads, without those of plug-ins."""
 
 
+_OF_WORKER_PLUGINS: Final = {"WEBHOOK_HOSTS": "webhooks", "WEBHOOK_SECRET": "webhooks"}
+_OF_PLUGINS: Final = _OF_WORKER_PLUGINS | {
+    "CODEC_TOKEN": "codec_server",
+    "CONSOLE_PORT": "console",
+    "CONSOLE_TOKEN": "console",
+}
+"""Settings of plug-ins that come with Chargehand, and may not be installed."""
+
+
+def absent_plugin_settings(environment: Mapping[str, str], *, of_commands: bool = False) -> list[str]:
+    """Name each variable of a plug-in that is not installed, with the remedy."""
+    return [
+        f"{PREFIX}{name} belongs to the plug-in '{plugin}', which is not installed; install {SHIPPED}"
+        for name, plugin in (_OF_PLUGINS if of_commands else _OF_WORKER_PLUGINS).items()
+        if f"{PREFIX}{name}" in environment and plugin not in installed().names
+    ]
+
+
 def describe_unknown(environment: Mapping[str, str]) -> list[str]:
     """Name the unknown `CHARGEHAND_*` variables, each with the one that was probably meant."""
     unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in SETTINGS)
     if not unknown:
         return []
     known = [each.removeprefix(PREFIX) for each in SETTINGS | installed().variables]
-    return [_describe(name, known) for name in unknown if name.removeprefix(PREFIX) not in known]
+    others = (name for name in unknown if name.removeprefix(PREFIX) not in {*known, *_OF_PLUGINS})
+    return [*absent_plugin_settings(environment, of_commands=True), *(_describe(name, known) for name in others)]
+
+
+def absent_plugins(environment: Mapping[str, str]) -> list[str]:
+    """Name the variables of plug-ins that come with Chargehand and are not installed, each with the remedy."""
+    return [
+        f"{name} belongs to the plug-in '{plugin}', which is not installed: pip install {SHIPPED}"
+        for name in sorted(environment)
+        for prefix, plugin in _OF_PLUGINS.items()
+        if name.startswith(PREFIX + prefix) and plugin not in installed().names
+    ]
 
 
 def _describe(name: str, known: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings
 
 from chargehand.environment import describe_unknown
 from chargehand.plugins import Extension, PluginError, Registry, installed, require_usable
+from worker.program import main
 from worker.settings import Settings, settings_of, settings_type
 
 app = typer.Typer()
@@ -97,3 +98,19 @@ def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monke
     assert type(without) is Settings
     assert settings_of(settings, TideSettings).tide_station == "Hull"
     assert settings_of(without, TideSettings).tide_station == "Dover"
+
+
+def test_a_setting_of_an_absent_plugin_is_named(
+    install: _Install, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker does not start without what its operator has set; a command says which package to install."""
+    monkeypatch.setenv("CHARGEHAND_WEBHOOK_HOSTS", "[]")
+    install()
+
+    code = main(["--check-settings"])
+
+    told = "CHARGEHAND_WEBHOOK_HOSTS belongs to the plug-in 'webhooks', which is not installed"
+    assert (code, told in capsys.readouterr().err) == (2, True)
+    assert describe_unknown({"CHARGEHAND_CONSOLE_TOKEN": ""}) == [
+        "CHARGEHAND_CONSOLE_TOKEN belongs to the plug-in 'console', which is not installed; install chargehand-plugins"
+    ]
