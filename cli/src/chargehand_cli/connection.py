@@ -128,7 +128,7 @@ class Connection:
         Raises:
             WrongSettings: they are invalid.
         """
-        from chargehand_cli.worker_program import check_settings
+        from chargehand_cli.worker_settings import check_settings
 
         if self.location.is_embedded and self.location.worker:
             await check_settings(self.location.worker, self.location.state)

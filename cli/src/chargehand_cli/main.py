@@ -17,7 +17,7 @@ from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
 from chargehand_cli.verbs import GROUPS
-from chargehand_cli.worker_program import WrongSettings
+from chargehand_cli.worker_settings import WrongSettings
 
 
 def _put_version(wanted: bool) -> None:  # noqa: FBT001  # typer's own signature

@@ -18,7 +18,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
-from chargehand_cli.terminal import Exit, put, put_json, put_markdown, say
+from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
 
 _MAX_NAME_LENGTH: Final = 120
 """Characters of a folder's name; file systems allow 255 bytes."""
@@ -147,7 +147,7 @@ async def put_report(
     elif quiet:
         put_markdown(report.answer)
     elif sys.stdout.isatty():
-        put_on_screen(report)
+        put_on_screen(report, console(sys.stdout))
     else:
         put(report_markdown(report))
     remark = _say_nothing if quiet else say

@@ -1,20 +1,13 @@
-"""Run the checks of the worker program: this package neither contains workflows nor opens documents."""
+"""Run the worker program's own checks: this package neither contains workflows nor opens documents."""
 
 import asyncio
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
-from chargehand import ChargehandError
-from chargehand.environment import COMMAND_SETTINGS, PREFIX
-from chargehand.plugins import installed
-from chargehand_cli.embedded import StateDirectory, WorkerCommand
-from chargehand_cli.embedded.state import write_private
+from chargehand_cli.embedded import WorkerCommand
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import put, put_json
@@ -23,62 +16,6 @@ Checked = dict[str, Any]
 """The result for one item; `problem` is empty if the item passed."""
 _LONGEST_RESULT: Final = 16 << 20
 """Bytes of a result, which is one line: a crew has all of its prompts in it."""
-
-
-_ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})
-_SETTINGS_SECONDS: Final = 60
-
-
-class WrongSettings(ChargehandError):  # noqa: N818  # reads as a statement: `except WrongSettings`
-    """The settings of the worker are invalid; the message names each."""
-
-
-async def check_settings(worker: WorkerCommand, state: Path) -> None:
-    """Have the worker program check its settings, unless there are none or they were valid the last time.
-
-    Raises:
-        WrongSettings: they are invalid.
-    """
-    environment = os.environ | worker.environment
-    named = {each for each in environment if each.startswith(PREFIX)} | (_ADDRESSES & environment.keys())
-    named -= COMMAND_SETTINGS
-    if (
-        named <= worker.environment.keys()
-        or (named := named - installed().command_variables) <= worker.environment.keys()
-    ):
-        return
-    given = {name: environment[name] for name in named}
-    facts = json.dumps([version("chargehand-cli"), worker.command, str(worker.directory), sorted(given.items())])
-    digest = hashlib.sha256(facts.encode()).hexdigest()
-    checked = state / "settings.checked"
-    with suppress(OSError):
-        if checked.read_text() == digest:
-            return
-    if problem := await _settings_problem(worker, environment):
-        raise WrongSettings(problem)
-    with suppress(OSError):
-        StateDirectory(state).create()
-        write_private(checked, digest)
-
-
-async def _settings_problem(worker: WorkerCommand, environment: dict[str, str]) -> str:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(*worker.command, "--check-settings"),
-            cwd=worker.directory,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    except OSError:
-        return ""  # told when the worker itself is started
-    try:
-        _, errors = await asyncio.wait_for(process.communicate(), _SETTINGS_SECONDS)
-    except BaseException:
-        process.kill()
-        raise
-    return one_safe_line(errors.decode(errors="replace"), 2_000) if process.returncode else ""
 
 
 async def check(

@@ -76,7 +76,9 @@ WRITERS: dict[str, Callable[[str], None]] = {
     "put": terminal.put,
     "markdown": terminal.put_markdown,
     "report": lambda text: terminal.put_markdown(report_markdown(report(answer=text, gaps=(text,), brain=text))),
-    "screen": lambda text: put_on_screen(report(answer=text, gaps=(text,), notice=text, brain=text)),
+    "screen": lambda text: put_on_screen(
+        report(answer=text, gaps=(text,), notice=text, brain=text), terminal.console(sys.stdout)
+    ),
     "plan": lambda text: terminal.put("\n".join(plan_lines(_plan(text)))),
     "prompt": terminal.prompt,
     "JSON": lambda text: terminal.put_json(json.dumps({"text": text}, ensure_ascii=False)),

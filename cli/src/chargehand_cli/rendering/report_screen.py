@@ -1,20 +1,18 @@
 """A report on a terminal: the answer first, then a line for each gap and source; the files have the rest."""
 
-import sys
 from collections.abc import Iterator
 
+from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
 from chargehand import Report, Source
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.text import answer_below_notice, output_lines, session_facts
-from chargehand_cli.terminal import console
 
 
-def put_on_screen(report: Report) -> None:
+def put_on_screen(report: Report, screen: Console) -> None:
     """Write a report to a terminal."""
-    screen = console(sys.stdout)
     if report.notice:
         screen.print(Text(one_safe_line(report.notice, 1_000), style="yellow"))
     # Links are shown with their address: a hidden one could lead anywhere.

@@ -20,7 +20,7 @@ from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
-from chargehand_cli.worker_program import WrongSettings
+from chargehand_cli.worker_settings import WrongSettings
 from chargehand_plugins.operations.findings import Findings
 
 if TYPE_CHECKING:
