@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import FailureReason, Outcome
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new
-    from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
+    from workflows.budget.model_calls import CannotPay, ModelCalls, NewTurn, TurnLost
     from workflows.contracts import SubtaskRequest, SubtaskResult
     from workflows.mailbox.contracts import Envelope, SteeringItem
     from workflows.mailbox.mailbox import Mailbox
@@ -111,18 +111,18 @@ class SubtaskWorkflow:
 
     async def _take(self, request: SubtaskRequest, task: WorkTask) -> TurnResult:
         conversation = self._agent.conversation
-        return await self._model_calls.take(
-            task,
+        turn = NewTurn(
+            task=task,
             agent=request.agent.name,
             tier=request.agent.tier,
             model=request.model,
             model_name=request.agent.model.name if request.agent.model else "",
             input_tokens=self._agent.input_tokens(task),
-            until=lambda: self._agent.until(workflow.now()),
             sent=conversation.new_in(task),
             counted=conversation.counted,
             at_once=() if task.must_answer else usable_at_once(request),
         )
+        return await self._model_calls.take(turn, lambda: self._agent.until(workflow.now()))
 
     @property
     def _model_calls(self) -> ModelCalls:

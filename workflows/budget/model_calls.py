@@ -70,6 +70,28 @@ class TurnLost(Exception):  # noqa: N818  # as above
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewTurn:
+    """A turn that is to be taken."""
+
+    task: Task
+    agent: str
+    """Whose prompt and tools are used."""
+    tier: Tier
+    model: ModelCard
+    """The model of the tier, and its prices."""
+    input_tokens: int
+    """The most that the prompt may have."""
+    model_name: str = ""
+    """Of an agent whose model is not its tier's."""
+    sent: Task | None = None
+    """What is sent instead of the task, if a worker keeps the rest."""
+    counted: Counted | None = None
+    """What of the prompt the provider has counted before."""
+    at_once: tuple[str, ...] = ()
+    """Tools that may be used before the turn ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelCalls:
     """The model calls of one workflow, paid from its ledger."""
 
@@ -104,60 +126,40 @@ class ModelCalls:
             await request_grant(self.mailbox, self.ledger, amount)
         return self.ledger.unspent.covers(amount)
 
-    async def take(
-        self,
-        task: Task,
-        *,
-        agent: str,
-        tier: Tier,
-        model: ModelCard,
-        input_tokens: int,
-        model_name: str = "",
-        until: Callable[[], datetime | None] | None = None,
-        sent: Task | None = None,
-        counted: Counted | None = None,
-        at_once: tuple[str, ...] = (),
-    ) -> TurnResult:
+    async def take(self, new: NewTurn, until: Callable[[], datetime | None]) -> TurnResult:
         """Take one turn. A reply that is cut off is asked for once more, at twice the cap and with less effort.
 
         How much the model may write depends on what the ledger holds: a turn reserves up to half of it for that.
 
         Args:
-            task: what is asked.
-            agent: whose prompt and tools are used.
-            model: the model of the tier, and its prices.
-            input_tokens: the most that the prompt may have.
-            model_name: of an agent whose model is not its tier's.
-            until: returns when the turn's time is up with all its attempts.
-            sent: what is sent instead of the task, if a worker keeps the rest.
-            counted: what of the prompt the provider has counted before.
-            at_once: tools that may be used before the turn ends.
+            new: the turn.
+            until: returns when its time is up with all its attempts.
 
         Raises:
             CannotPay: the ledger does not cover it; nothing was called.
             TurnLost: it was called and failed.
         """
-        purpose = purpose_of(task)
-        outputs = output_range(purpose, self.output_caps, model)
+        purpose = purpose_of(new.task)
+        outputs = output_range(purpose, self.output_caps, new.model)
         request = TurnRequest(
             session=self.session,
             step="",
             crew=self.crew,
-            agent=agent,
-            tier=tier,
-            model_name=model_name,
+            agent=new.agent,
+            tier=new.tier,
+            model_name=new.model_name,
             documents=self.documents,
-            task=sent or task,
+            task=new.sent or new.task,
             today=self.today,
-            max_input_tokens=input_tokens,
-            counted=counted,
-            at_once=at_once,
+            max_input_tokens=new.input_tokens,
+            counted=new.counted,
+            at_once=new.at_once,
             max_output_tokens=outputs.least,
             effort=purpose.effort_in(self.effort),
             urgency=self.urgency,
             after_reset=was_reset(),
         )
-        turn = _Turn(request, self.spending.with_overcharge(model), task, outputs)
+        turn = _Turn(request, self.spending.with_overcharge(new.model), new.task, outputs)
         result = await self._take(turn, until)
         if result.stop != "truncated" or not turn.prepare_repetition():
             return result
@@ -166,18 +168,18 @@ class ModelCalls:
         except CannotPay:
             return result
 
-    async def _take(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
+    async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         turn.change(step=f"turn-{self.spending.begin_turn()}")
         # What a repeated call has not settled was never answered: nothing better than its worst case is known.
         with on_exit(lambda: self._settle_doubts(turn, Decimal(0), Decimal(0))):
             return await self._call_until_answered(turn, until)
 
-    async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None] | None) -> TurnResult:
+    async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         for repetition in range(options.MAX_LOST_WORKERS):
             raise_if_cancelled()
             reservation = await self._reserve(turn)
             try:
-                result = await self._call(turn.request, repetition, until() if until else None)
+                result = await self._call(turn.request, repetition, until())
             except asyncio.CancelledError:
                 # Cancelled in the same workflow task in which its result came: the result cannot be read any more.
                 turn.doubt(reservation)

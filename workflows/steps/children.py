@@ -91,40 +91,7 @@ async def run_subtask(
     way: Delivery,
 ) -> Ended:
     """Run a subtask by an agent as a child workflow, the end of `way`; `notes` are those of earlier attempts."""
-    limits, planned, plan = session.request.limits, session.progress.planned_version(subtask), session.progress.plan
-    is_final = plan is not None and (
-        plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
-    )
-    request = SubtaskRequest(
-        session=session.root,
-        goal=session.request.goal,
-        crew=session.facts.crew.reference,
-        subtask=subtask,
-        # Only its supervisor reads these.
-        agent=agent.model_copy(update={"fallback": None, "input": None}),
-        model=session.model_of(agent),
-        output_caps=_caps(session.facts.output_caps, subtask),
-        documents=session.request.documents,
-        inputs=tuple(inputs),
-        recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
-        final_instruction=plan.final_instruction if is_final and plan else "",
-        length_words=session.report_words if is_final else 0,
-        notes=notes,
-        messages=session.progress.steering.messages_for(subtask.id),
-        turns=grant.turns,
-        usd=grant.usd,
-        max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
-        # A provider that may take hours for a batch cannot keep a deadline for each attempt.
-        deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
-        if session.request.urgency == "now"
-        else None,
-        urgency=session.request.urgency,
-        turns_queue=session.facts.turns_queue,
-        tool_queues=session.facts.tool_queues,
-        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
-        is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
-        goal_is_public=session.request.delegation is None,
-    )
+    request = _subtask_request(session, subtask, agent, inputs, notes=notes, grant=grant)
     result = await _run(
         session, WorkflowType.SUBTASK, request, SubtaskResult, way, subtask=subtask, text=subtask.instruction
     )
@@ -138,6 +105,51 @@ async def run_subtask(
         result.rounds,
         result.waited,
         messages_read=result.messages_read,
+    )
+
+
+def _subtask_request(
+    session: Session,
+    subtask: Subtask,
+    agent: AgentCard,
+    inputs: Sequence[InputOutcome],
+    *,
+    notes: tuple[Note, ...],
+    grant: Amount,
+) -> SubtaskRequest:
+    limits, planned, plan = session.request.limits, session.progress.planned_version(subtask), session.progress.plan
+    is_final = plan is not None and (
+        plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
+    )
+    return SubtaskRequest(
+        session=session.root,
+        goal=session.request.goal,
+        crew=session.facts.crew.reference,
+        subtask=subtask,
+        # Only its supervisor reads these.
+        agent=agent.model_copy(update={"fallback": None, "input": None}),
+        model=session.model_of(agent),
+        output_caps=_caps(session.facts.output_caps, subtask),
+        documents=session.request.documents,
+        inputs=tuple(inputs),
+        recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
+        final_instruction=plan.final_instruction if is_final and plan else "",
+        length_words=session.report_words if is_final else 0,
+        messages=session.progress.steering.messages_for(subtask.id),
+        notes=notes,
+        turns=grant.turns,
+        usd=grant.usd,
+        max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
+        # A provider that may take hours for a batch cannot keep a deadline for each attempt.
+        deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
+        if session.request.urgency == "now"
+        else None,
+        urgency=session.request.urgency,
+        turns_queue=session.facts.turns_queue,
+        tool_queues=session.facts.tool_queues,
+        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
+        is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
+        goal_is_public=session.request.delegation is None,
     )
 
 
@@ -175,21 +187,6 @@ async def run_nested_session(
     way: Delivery,
 ) -> Ended:
     """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
-    ends_at, planned = session.clock.report_starts_at, session.progress.planned_version(subtask)
-    delegation = Delegation(
-        session=session.root,
-        run=session.run,
-        depth=session.depth + 1,
-        ancestors=session.ancestors,
-        goal_reads=tuple(sorted(reads)),
-        deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
-        authority=delegate_authority(
-            session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
-        ),
-        crew_changes=session.facts.crew.nested is not None,
-        overcharges=session.spending.overcharges,
-        crew_version=session.facts.crew.reference.rpartition("@")[2],
-    )
     crew = session.facts.crew.nested or session.request.crew
     limits = session.request.limits.model_copy(
         update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
@@ -208,7 +205,7 @@ async def run_nested_session(
             "approval": "none",
             "questions": "none",
             "limits": limits,
-            "delegation": delegation,
+            "delegation": _delegation(session, subtask, reads),
         }
     )
     named = subtask.model_copy(update={"agent": SUPERVISOR})
@@ -218,6 +215,25 @@ async def run_nested_session(
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     # What was not read below, that report names itself.
     return Ended(nested_outcome(report), report.wasted, depth=deepest, messages_read=tuple(way.given))
+
+
+def _delegation(session: Session, subtask: Subtask, reads: Reads) -> Delegation:
+    """Hand down to a nested session what holds for the tree."""
+    ends_at, planned = session.clock.report_starts_at, session.progress.planned_version(subtask)
+    return Delegation(
+        session=session.root,
+        run=session.run,
+        depth=session.depth + 1,
+        ancestors=session.ancestors,
+        goal_reads=tuple(sorted(reads)),
+        deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
+        authority=delegate_authority(
+            session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
+        ),
+        crew_changes=session.facts.crew.nested is not None,
+        overcharges=session.spending.overcharges,
+        crew_version=session.facts.crew.reference.rpartition("@")[2],
+    )
 
 
 def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:

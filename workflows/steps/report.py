@@ -9,7 +9,7 @@ from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, StopReason
+from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, SpendLine, StopReason
 from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
 from workflows.rules.evidence import percentage
@@ -44,27 +44,20 @@ from workflows.steps.writer import Draft, Material, PluginReport, material_of, u
 
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
-    progress, clock, ledger = session.progress, session.clock, session.ledger
-    outcomes = progress.inputs()
-    stop_reason = stop_reason_of(list(progress.outcomes.values()), stopped=clock.stop_reason)
-    material = material_of(outcomes, stop_reason, session.earlier)
+    progress, clock, outcomes = session.progress, session.clock, session.progress.inputs()
+    material = material_of(outcomes, _end_of_work(session), session.earlier)
     reviewed = await _write_by_plugin(session, outcomes) if by_models else None
-    if reviewed is not None:
-        draft, grades = await grade(session, reviewed.draft, material)
-    elif by_models:
-        draft, grades = await grade(session, await _draft(session, material), material)
+    if by_models:
+        draft = reviewed.draft if reviewed else await _draft(session, material)
+        draft, grades = await grade(session, draft, material)
     else:
-        grades = ()
-        draft = _unwritten(material, "The session was stopped before its report was written.")
+        draft, grades = _unwritten(material, "The session was stopped before its report was written."), ()
     session.report_reserve.release()
-    gaps = gaps_of(outcomes, [*draft.text.gaps, *progress.gaps, *_not_started(session), *progress.steering.gaps()])
+    gaps = gaps_of(outcomes, [*draft.text.gaps, *_gaps(session)])
     # What a plug-in wrote it has checked itself: it cites no sources.
     answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _check(draft, material, gaps)
     output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
-    lost_spend = session.grants.lost_spend
-    own_and_lost = [*session.spending.lines, *lost_spend]
-    spend = merge_spend([*own_and_lost, *(line for outcome in progress.outcomes.values() for line in outcome.spend)])
-    ended_at = workflow.now()
+    spend, ended_at = _spend(session), workflow.now()
     report = Report(
         session=workflow.info().workflow_id,
         follows=session.original.follows or "",
@@ -88,8 +81,8 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
-        reserved_usd=ledger.reserved.usd,
-        wasted=waste_of(progress.records, lost_spend) + session.spending.wasted,
+        reserved_usd=session.ledger.reserved.usd,
+        wasted=waste_of(progress.records, session.grants.lost_spend) + session.spending.wasted,
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
         subtasks=tuple(progress.records),
@@ -141,12 +134,22 @@ def _check(draft: Draft, material: Material, gaps: Sequence[str]) -> tuple[str, 
     return *keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
 
 
-def _not_started(session: Session) -> list[str]:
-    return [
-        f"{subtask.id} ({subtask.agent}) was not started."
-        for subtask in session.progress.subtasks
-        if subtask.id not in session.progress.outcomes
-    ]
+def _end_of_work(session: Session) -> StopReason:
+    return stop_reason_of(list(session.progress.outcomes.values()), stopped=session.clock.stop_reason)
+
+
+def _spend(session: Session) -> tuple[SpendLine, ...]:
+    """Add up what the session and its subtasks have spent, and what lost ones may have."""
+    below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
+    return merge_spend([*session.spending.lines, *session.grants.lost_spend, *below])
+
+
+def _gaps(session: Session) -> list[str]:
+    """List what the session itself knows to be missing."""
+    progress = session.progress
+    waiting = [subtask for subtask in progress.subtasks if subtask.id not in progress.outcomes]
+    not_started = [f"{subtask.id} ({subtask.agent}) was not started." for subtask in waiting]
+    return [*progress.gaps, *not_started, *progress.steering.gaps()]
 
 
 async def _draft(session: Session, material: Material) -> Draft:

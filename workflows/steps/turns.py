@@ -9,7 +9,7 @@ from activities.turn_kinds.registry import Task
 from chargehand.contracts import Tier
 from workflows import options
 from workflows.budget.estimates import fixed_bytes, input_bound
-from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost
+from workflows.budget.model_calls import CannotPay, ModelCalls, NewTurn, TurnLost
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.state.session import Session
 from workflows.steps.visibility import list_state
@@ -29,14 +29,11 @@ async def take_turn(
     crew, documents = session.facts.crew, session.request.documents
     tier = tier or crew.tier
     list_state(session)
+    input_tokens = input_bound(task, fixed_bytes(crew, documents))
+    turn = NewTurn(task=task, agent=SUPERVISOR, tier=tier, model=session.model(tier), input_tokens=input_tokens)
+    # The clock's own alarm comes first.
     result = await _model_calls(session).take(
-        task,
-        agent=SUPERVISOR,
-        tier=tier,
-        model=session.model(tier),
-        input_tokens=input_bound(task, fixed_bytes(crew, documents)),
-        # The clock's own alarm comes first.
-        until=lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME,
+        turn, lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
     )
     session.stop_if_overcharged()
     return result
