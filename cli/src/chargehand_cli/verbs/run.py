@@ -107,18 +107,22 @@ async def _start(
         raise
     resumed = await resumed_lines(connection, options.id)
     session = await connection.chargehand.start(request, session_id=options.id)
-    if quiet:
-        return session
+    if not quiet:
+        _announce(connection, session.id, tape, resumed)
+    return session
+
+
+def _announce(connection: Connection, session_id: str, tape: TapeOptions, resumed: list[str]) -> None:
+    """Say where a session runs, and which earlier ones resume."""
     say(connection.describe())
     if tape.file:
-        say(f"Recording to {tape.file}" if recording else f"No model is called: {tape.file} is replayed.")
+        say(f"Recording to {tape.file}" if tape.record else f"No model is called: {tape.file} is replayed.")
     for line in resumed:
         say(line)
-    url = connection.session_url(session.id)
-    say(f"Session {session.id}{f': {url}' if url else ''}")
+    url = connection.session_url(session_id)
+    say(f"Session {session_id}{f': {url}' if url else ''}")
     if url and encryption_of(os.environ):
         say("Its payloads are encrypted; run `chargehand codec-server` to read them in the Web UI.")
-    return session
 
 
 async def _prepare(
