@@ -18,12 +18,12 @@ from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.history.runs import histories_of_tree
 from chargehand.interface import Supervisor
-from chargehand.payloads.cleaning import clean
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
+from chargehand_plugins.operations.cleaning import clean
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task

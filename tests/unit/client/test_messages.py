@@ -5,13 +5,11 @@ import re
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import nexusrpc
 import pytest
 from temporalio import workflow
 
 from chargehand import Plan, Session, Subtask, sync
 from chargehand.messages import MESSAGES, UPDATES, Row
-from chargehand.nexus import OneSession, SessionService
 from chargehand_plugins.testing import StandInChargehand, StandInScript, report_of
 from tests.unit.strategies import examples
 from workflows.supervisor import SupervisorWorkflow
@@ -41,19 +39,6 @@ def test_the_workflow_handles_nothing_else() -> None:
     definition = workflow._Definition.must_from_class(SupervisorWorkflow)
 
     assert {*definition.queries, *definition.updates} == {*MESSAGES}
-
-
-@EVERY
-def test_nexus_offers_it(row: Row) -> None:
-    """The operation of this name takes a session with the row's contract, and returns the same."""
-    definition = nexusrpc.get_service_definition(SessionService)
-    assert definition
-    operation = definition.operation_definitions[row.name]
-    message = operation.input_type.model_fields.get("message")
-
-    assert issubclass(operation.input_type, OneSession)
-    assert (message.annotation if message else None) is row.takes
-    assert operation.output_type == row.returns
 
 
 @EVERY

@@ -4,5 +4,5 @@ from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the handler of the service, whose contract is `chargehand.nexus`."""
+    """Add the handler of the service, whose contract is in `service.py`."""
     registry.nexus_handler(f"{__name__}.operations:SessionOperations")

@@ -34,7 +34,7 @@ async def clean(
     delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
 ) -> None:
     """Delete stored payloads, documents and files made by agents that no session on the server needs."""
-    from chargehand.payloads.cleaning import clean as clean_folders
+    from chargehand_plugins.operations.cleaning import clean as clean_folders
 
     minimum_age = age(older_than)
     await connection.open(worker=False)

@@ -16,8 +16,8 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.contracts import Contract, Limits, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.converter import data_converter
-from chargehand.nexus import ForSession, Messages, OneSession, SessionService, operation
 from chargehand.wire import NEXUS_SERVICE
+from chargehand_plugins.nexus.service import ForSession, Messages, OneSession, SessionService, operation
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until

@@ -14,8 +14,8 @@ from temporalio.converter import StorageDriverStoreContext
 
 from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
-from chargehand.payloads.cleaning import clean
 from chargehand.payloads.storage import PayloadDirectory
+from chargehand_plugins.operations.cleaning import clean
 
 NOW = datetime.now(UTC)
 
