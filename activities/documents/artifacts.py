@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from activities.documents.cleanup import mark_used
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.errors import BucketError
 from chargehand.payloads.at_rest import open_stored, require_plain, store_content
 from chargehand.payloads.encryption import Encryption

@@ -9,8 +9,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError,
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.opening.activity import SessionActivities
 from activities.tenant_contracts import LEDGER_PREFIX
-from chargehand.arguments import LONGEST_SESSION_ID
 from chargehand.contracts import Delegation, SessionRequest
+from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.converter import invalid_input
 from chargehand.listing import listing_memo
 from chargehand.wire import ErrorType

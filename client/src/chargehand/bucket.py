@@ -125,3 +125,22 @@ def _is_in_private(folder: Path) -> bool:
     """Whether a folder, or the nearest one above it that exists, is its user's alone."""
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.is_dir())
     return not nearest.stat().st_mode & 0o077
+
+
+def open_bucket(location: BucketLocation, *, region: str | None = None, endpoint: str | None = None) -> Bucket:
+    """Build the client of a bucket, without calling it. `region` and `endpoint` are for S3.
+
+    Raises:
+        BucketError: the extra is not installed, or there are no credentials.
+    """
+    try:
+        if location.scheme == "gs":
+            from chargehand.gcs_bucket import GcsBucket  # noqa: PLC0415 - imports the extra `gcs`
+
+            return GcsBucket(location)
+        from chargehand.s3_bucket import S3Bucket  # noqa: PLC0415 - imports the extra `s3`
+
+        return S3Bucket(location, region, endpoint)
+    except ImportError as error:
+        extra = "gcs" if location.scheme == "gs" else "s3"
+        raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error

@@ -11,10 +11,9 @@ from pydantic_core import to_json
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.arguments import contract
 from chargehand.connect import connect
 from chargehand.contracts import Report, SessionRequest, TenantUsage
-from chargehand.converter import describe_problems, join_problems
+from chargehand.converter import contract, describe_problems, join_problems
 from chargehand.errors import NotReachable, OutputInvalid, SearchAttributesMissing
 from chargehand.interface import Tenant
 from chargehand.listing import SessionSummary, sessions_query, summarise

@@ -7,7 +7,7 @@ invalid payload would fail the workflow task again and again.
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import zip_longest
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
@@ -24,6 +24,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 
 from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
 from chargehand.contracts.request import DURATION_EXPECTED
+from chargehand.errors import InvalidInput
 from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
@@ -31,6 +32,7 @@ from chargehand.payloads.tolerance import UNREADABLE, TolerantDataConverter
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.wire import ErrorType
 
+_Model = TypeVar("_Model", bound=BaseModel)
 _MOST_PROBLEMS: Final = 20
 _MOST_READ: Final = 20_000
 """More problems are not even listed: pydantic builds each one to list any."""
@@ -54,6 +56,19 @@ def invalid_input(what: str, problems: Iterable[str]) -> ApplicationError:
     return ApplicationError(
         f"Invalid {what}: {join_problems(problems)}", type=ErrorType.INVALID_INPUT, non_retryable=True
     )
+
+
+def contract(kind: type[_Model], **fields: object) -> _Model:
+    """Build a contract from what a caller passes; fields that are None are absent.
+
+    Raises:
+        InvalidInput: a field is invalid.
+    """
+    try:
+        return kind.model_validate({name: value for name, value in fields.items() if value is not None})
+    except ValidationError as error:
+        problems = join_problems(describe_problems(error, kind))
+        raise InvalidInput(f"Invalid {kind.__name__}: {problems}") from error
 
 
 def join_problems(problems: Iterable[str]) -> str:

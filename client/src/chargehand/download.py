@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.contracts import Artifact
 from chargehand.errors import ChargehandError, DownloadRefused
 from chargehand.payloads.at_rest import open_stored

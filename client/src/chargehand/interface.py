@@ -1,9 +1,20 @@
-"""The workflows that callers start, as typed signatures without the implementation."""
+"""The workflows that callers start, as typed signatures without the implementation, and the options to start one."""
+
+from datetime import timedelta
+from typing import Final, TypedDict
 
 from temporalio import workflow
+from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from chargehand.contracts import Report, SessionRequest, TenantUsage, VerificationReport, VerificationRequest
+from chargehand.contracts.request import LONGEST_SESSION_ID
+from chargehand.converter import printable
+from chargehand.errors import InvalidInput
+from chargehand.listing import listing_memo, one_line
 from chargehand.wire import QueryName, WorkflowType
+
+_AFTER_THE_DEADLINE: Final = timedelta(days=1)
+"""How long after its deadline the server itself ends a session that no worker has ended."""
 
 
 @workflow.defn(name=WorkflowType.VERIFICATION)
@@ -39,3 +50,43 @@ class Tenant:
     def usage(self) -> TenantUsage:
         """Return how much of its limits the tenant uses."""
         raise NotImplementedError
+
+
+class StartOptions(TypedDict):
+    """Keyword arguments of the SDK's `start_workflow`."""
+
+    id_conflict_policy: WorkflowIDConflictPolicy
+    id_reuse_policy: WorkflowIDReusePolicy
+    static_summary: str
+    static_details: str | None
+    memo: dict[str, str]
+    execution_timeout: timedelta
+    priority: Priority
+
+
+def start_options(request: SessionRequest) -> StartOptions:
+    """Build the options that a request is started with; a second start with the same id gives the first session."""
+    summary = one_line(request.goal, 100)
+    return StartOptions(
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        static_summary=summary,
+        static_details=request.goal if request.goal != summary else None,
+        memo=listing_memo(request),
+        execution_timeout=request.limits.deadline + _AFTER_THE_DEADLINE,
+        priority=Priority(priority_key=request.priority, fairness_key=request.tenant),
+    )
+
+
+def valid_id(text: str) -> str:
+    """Check an id that a caller chose for a session.
+
+    Raises:
+        InvalidInput: it is empty, too long or has characters that cannot be shown.
+    """
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
+        raise InvalidInput(
+            f"session_id: {printable(text, 40)!r} cannot be used; "
+            f"give 1 to {LONGEST_SESSION_ID} characters that can be shown"
+        )
+    return text

@@ -8,7 +8,6 @@ content are on its contract. The name of a row travels: it is never changed, nor
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
-from chargehand.arguments import contract
 from chargehand.contracts import (
     Answer,
     CallDecision,
@@ -22,6 +21,7 @@ from chargehand.contracts import (
     UserMessage,
 )
 from chargehand.contracts.base import attribute_docstrings
+from chargehand.converter import contract
 
 Fields = ParamSpec("Fields")
 Input = TypeVar("Input", bound=TypedByPeople | None)

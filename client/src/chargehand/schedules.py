@@ -23,8 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput
-from chargehand.interface import Supervisor
-from chargehand.start_options import start_options
+from chargehand.interface import Supervisor, start_options
 
 Overlap = Literal["skip", "wait", "beside"]
 """What to do when it is time for a session and the last one still runs."""

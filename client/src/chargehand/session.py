@@ -15,7 +15,6 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from chargehand.arguments import contract, valid_id
 from chargehand.contracts import (
     Event,
     PendingCall,
@@ -27,15 +26,15 @@ from chargehand.contracts import (
     VerificationReport,
     VerificationRequest,
 )
+from chargehand.converter import contract
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.status import read_status, with_running
 from chargehand.history.tree import read_trace
-from chargehand.interface import Supervisor, Verification
+from chargehand.interface import Supervisor, Verification, start_options, valid_id
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.messages import Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
-from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
 

@@ -12,8 +12,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from chargehand.bucket import Bucket, Directory, bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import Bucket, Directory, bucket_location, open_bucket
 from chargehand.errors import BucketError, UploadRefused
 from chargehand.payloads.at_rest import store_content
 from chargehand.payloads.encryption import Encryption

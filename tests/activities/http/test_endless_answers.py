@@ -28,8 +28,7 @@ from activities.tools.search.brave import BraveSearch
 from activities.tools.search.searxng import SearxngSearch
 from activities.tools.search.tavily import TavilySearch
 from chargehand import gcs_bucket
-from chargehand.bucket import BucketLocation
-from chargehand.buckets import open_bucket
+from chargehand.bucket import BucketLocation, open_bucket
 from chargehand.errors import BucketError, ChargehandError
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import a_call

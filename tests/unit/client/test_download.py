@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from activities.documents.artifacts import ArtifactStore, BucketStore
-from chargehand.bucket import bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
 from chargehand.download import Downloaded, download_artifacts, read_artifact
 from chargehand.errors import DownloadRefused

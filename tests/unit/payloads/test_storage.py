@@ -13,8 +13,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from chargehand.bucket import Directory, artifact_key, bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import Directory, artifact_key, bucket_location, open_bucket
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing

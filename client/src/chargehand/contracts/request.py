@@ -124,6 +124,8 @@ UpToAWeek = Annotated[
 ]
 """A positive duration of at most seven days."""
 
+LONGEST_SESSION_ID: Final = 175
+"""Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
 MOST_DOCUMENTS: Final = 200
 """Addresses that a session may read, with those of the sessions that it follows."""
 

@@ -1,6 +1,6 @@
 """The one reader of Temporal's histories; every view of a session is a view of it.
 
 `projection.py` reads the events of one workflow, in order, to typed events and steps; `records.py` has the parts of
-stored payloads that it reads. The views: `follow.py` gives the events as they happen, from any `cursor.py`; `tree.py`
-reads a whole session, for its trace and for what it has spent; `standing.py` folds events into a status.
+stored payloads that it reads. The views: `follow.py` gives the events as they happen, from any cursor;
+`tree.py` reads a whole session, for its trace and for what it has spent; `status.py` reads a status.
 """

@@ -27,8 +27,7 @@ from temporalio.converter import (
     StorageDriverWorkflowInfo,
 )
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location
-from chargehand.buckets import open_bucket
+from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.errors import BucketError
 from chargehand.payloads.codec import ENCRYPTED
 from chargehand.payloads.encryption import MOST_UNPACKED_BYTES

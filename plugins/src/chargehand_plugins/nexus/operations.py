@@ -18,10 +18,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import ChargehandError, NotReachable, SessionFailed, SessionNotFound
-from chargehand.interface import Supervisor
+from chargehand.interface import Supervisor, start_options
 from chargehand.messages import MESSAGES, Row
 from chargehand.session import Session
-from chargehand.start_options import start_options
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand_plugins.nexus.service import ForSession, OneSession, SessionService

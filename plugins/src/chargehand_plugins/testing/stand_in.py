@@ -10,7 +10,6 @@ from typing import Any, Final, cast, overload
 
 from temporalio.client import Schedule
 
-from chargehand.arguments import contract
 from chargehand.client import Chargehand
 from chargehand.contracts import (
     Event,
@@ -26,6 +25,7 @@ from chargehand.contracts import (
     TypedByPeople,
     VerificationReport,
 )
+from chargehand.converter import contract
 from chargehand.errors import (
     SessionCancelled,
     SessionEnded,
