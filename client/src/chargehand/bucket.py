@@ -128,11 +128,7 @@ def _is_in_private(folder: Path) -> bool:
 
 
 def open_bucket(location: BucketLocation, *, region: str | None = None, endpoint: str | None = None) -> Bucket:
-    """Build the client of a bucket, without calling it. `region` and `endpoint` are for S3.
-
-    Raises:
-        BucketError: the extra is not installed, or there are no credentials.
-    """
+    """Build the client of a bucket, without calling it. `region` and `endpoint` are for S3."""
     try:
         if location.scheme == "gs":
             from chargehand.gcs_bucket import GcsBucket  # noqa: PLC0415 - imports the extra `gcs`

@@ -25,11 +25,7 @@ class CallerKey:
     """A secret that operators and callers share."""
 
     def __init__(self, text: str) -> None:
-        """Take the key.
-
-        Raises:
-            UnusableSettings: it is too short.
-        """
+        """Take the key."""
         if len(text) < SHORTEST:
             raise UnusableSettings(f"{SETTING} has {len(text)} characters; at least {SHORTEST} are needed.")
         self._key = text.encode()

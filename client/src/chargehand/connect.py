@@ -66,14 +66,7 @@ async def connect(
     storage: Storage | None,
     environment: Mapping[str, str] = os.environ,
 ) -> Connected:
-    """Connect, and check that the namespace can be used.
-
-    Raises:
-        UnusableSettings: a setting, a profile or the address is wrong, or there is no such namespace.
-        NotReachable: no server answers.
-        AccessDenied: the server refuses the API key or the certificate.
-        ProtectionSettingsError: the settings of encryption or storage are wrong.
-    """
+    """Connect, and check that the namespace can be used."""
     options = _options(environment)
     if address:
         options["target_host"] = address

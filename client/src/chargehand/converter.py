@@ -59,11 +59,7 @@ def invalid_input(what: str, problems: Iterable[str]) -> ApplicationError:
 
 
 def contract(kind: type[_Model], **fields: object) -> _Model:
-    """Build a contract from what a caller passes; fields that are None are absent.
-
-    Raises:
-        InvalidInput: a field is invalid.
-    """
+    """Build a contract from what a caller passes; None is absent. What is invalid raises `InvalidInput`."""
     try:
         return kind.model_validate({name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:

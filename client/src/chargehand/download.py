@@ -1,6 +1,7 @@
 """Download the files that agents' tools made, from where the workers keep them: a directory or a bucket.
 
-The counterpart of `upload.py`. A tool chose each file's name, so no name is used as it is.
+The counterpart of `upload.py`. A tool chose each file's name, so no name is used as it is. What is not there, or was
+changed, raises `DownloadRefused`.
 """
 
 import io
@@ -43,9 +44,6 @@ def download_artifacts(
     """Write files into a folder, one after another, under names that are safe and different from each other.
 
     An existing file is left alone unless `replace` is set; it is a problem if its content differs.
-
-    Raises:
-        DownloadRefused: the folder cannot be used.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,13 +63,7 @@ def download_artifacts(
 
 
 def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | None = None) -> bytes:
-    """Read a file that a tool made, and check that its content has not changed.
-
-    Raises:
-        DownloadRefused: it is not there, or is not what was stored.
-        BucketError: the bucket cannot be used.
-        ProtectionError: it cannot be decrypted here.
-    """
+    """Read a file that a tool made, and check that its content has not changed."""
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]

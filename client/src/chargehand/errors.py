@@ -1,26 +1,15 @@
 """What can go wrong for a client. No error of Temporal's SDK leaves a method of `Chargehand` or `Session`.
 
 ChargehandError
-├── MissingExtra          an optional part of Chargehand is not installed
-├── UnusableSettings      a connection or a worker cannot be made with its settings
-├── InvalidInput          an argument, a request or a decision is invalid; the message names the field
-├── AccessDenied          the server refuses the API key or the certificate
-├── NotReachable          the Temporal server or a worker does not answer
-│   └── NoWorker          no worker polls the session's task queue
-├── ServerRefused         the server refuses a call for another reason
-├── SessionNotFound       no session has this id
-├── UpdateRefused         the session refuses a change
-│   └── AlreadyEnded      it has ended
-├── SearchAttributesMissing  the namespace cannot filter sessions as asked
-├── UploadRefused         documents cannot be uploaded
-├── DownloadRefused       files cannot be downloaded
-├── BucketError           a bucket cannot be used
-├── OutputInvalid         there is a report, but no valid output
-├── ProtectionError       encryption and stored payloads: chargehand.payloads.errors
-└── SessionEnded          the session ended without a report
-    ├── SessionFailed     it failed, with a typed reason
-    ├── SessionCancelled  it was cancelled
-    └── SessionTerminated it was terminated, or the server ended it
+├── MissingExtra, UnusableSettings, InvalidInput, AccessDenied, ServerRefused, SessionNotFound, OutputInvalid,
+│   SearchAttributesMissing, UploadRefused, DownloadRefused, BucketError
+├── NotReachable
+│   └── NoWorker
+├── UpdateRefused
+│   └── AlreadyEnded
+├── SessionEnded
+│   └── SessionFailed, SessionCancelled, SessionTerminated
+└── ProtectionError: chargehand.payloads.errors
 """
 
 from typing import TYPE_CHECKING
@@ -31,6 +20,29 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chargehand.contracts import Report
+
+__all__ = [
+    "AccessDenied",
+    "AlreadyEnded",
+    "BucketError",
+    "ChargehandError",
+    "DownloadRefused",
+    "InvalidInput",
+    "MissingExtra",
+    "NoWorker",
+    "NotReachable",
+    "OutputInvalid",
+    "SearchAttributesMissing",
+    "ServerRefused",
+    "SessionCancelled",
+    "SessionEnded",
+    "SessionFailed",
+    "SessionNotFound",
+    "SessionTerminated",
+    "UnusableSettings",
+    "UpdateRefused",
+    "UploadRefused",
+]
 
 
 class ChargehandError(Exception):

@@ -79,11 +79,7 @@ def start_options(request: SessionRequest) -> StartOptions:
 
 
 def valid_id(text: str) -> str:
-    """Check an id that a caller chose for a session.
-
-    Raises:
-        InvalidInput: it is empty, too long or has characters that cannot be shown.
-    """
+    """Check an id that a caller chose for a session."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_SESSION_ID:
         raise InvalidInput(
             f"session_id: {printable(text, 40)!r} cannot be used; "

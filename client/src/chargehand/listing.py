@@ -94,11 +94,7 @@ def sessions_query(
     since: datetime | None = None,
     thread: str | None = None,
 ) -> str:
-    """Build the server's query for sessions that no other session started.
-
-    Raises:
-        InvalidInput: there is no such state, or a value has control characters.
-    """
+    """Build the server's query for sessions that no other session started."""
     terms = [ROOT_SESSIONS]
     if state is not None:
         terms.append(_state_term(state))

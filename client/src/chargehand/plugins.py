@@ -53,7 +53,7 @@ class Hook(StrEnum):
 
 @dataclass(frozen=True)
 class Extension:
-    """One thing that a plug-in adds."""
+    """One thing that a plug-in adds; one that cannot be imported or is of another kind is a `PluginError`."""
 
     plugin: str
     target: str
@@ -62,22 +62,14 @@ class Extension:
     """What settings or `--help` call it; empty if it has no name."""
 
     def load(self, kind: type[_T]) -> _T:
-        """Import the target.
-
-        Raises:
-            PluginError: it cannot be imported, or is of another kind.
-        """
+        """Import the target."""
         loaded = self._resolve()
         if not isinstance(loaded, kind):
             raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no {kind.__name__}; mend `register`.")
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
-        """Import a target that is called.
-
-        Raises:
-            PluginError: it cannot be imported or called.
-        """
+        """Import a target that is called."""
         loaded = self._resolve()
         if not callable(loaded):
             raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")

@@ -1,7 +1,7 @@
 """Schedules of Temporal that start sessions.
 
 `start_workflow(cron_schedule=…)` and `temporal workflow start --cron` give every run the same workflow id, so only a
-schedule gives each session an id, and so a report, of its own.
+schedule gives each session an id, and so a report, of its own. Invalid arguments raise `InvalidInput`.
 """
 
 from collections.abc import Mapping
@@ -39,11 +39,7 @@ _SHORTEST: Final = timedelta(minutes=1)
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
-    """Say when sessions start.
-
-    Raises:
-        InvalidInput: not exactly one of `cron` and `every` is given, or `every` is too short.
-    """
+    """Say when sessions start."""
     if (cron is None) == (every is None):
         raise InvalidInput("schedule: give either cron or every")
     if cron is not None:
@@ -56,11 +52,7 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
 def scheduled(
     schedule_id: str, request: SessionRequest, task_queue: str, spec: ScheduleSpec, overlap: Overlap
 ) -> Schedule:
-    """Build a schedule that starts a request.
-
-    Raises:
-        InvalidInput: the id or the policy is invalid.
-    """
+    """Build a schedule that starts a request."""
     if not schedule_id.strip() or not schedule_id.isprintable() or len(schedule_id) > _LONGEST_ID:
         raise InvalidInput(f"schedule_id: give 1 to {_LONGEST_ID} characters that can be shown")
     if overlap not in _POLICIES:
@@ -81,12 +73,7 @@ def scheduled(
 
 
 async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> None:
-    """Create a schedule, or replace the one of this id.
-
-    Raises:
-        InvalidInput: the server does not understand its times.
-        RPCError: the server does not answer.
-    """
+    """Create a schedule, or replace the one of this id."""
     try:
         try:
             await client.create_schedule(schedule_id, schedule)

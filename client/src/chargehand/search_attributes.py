@@ -41,11 +41,7 @@ def change_of(
 
 
 async def missing_attributes(client: "Client") -> tuple[SearchAttribute, ...]:
-    """List the attributes that a namespace lacks, or has with another type; works on Temporal Cloud too.
-
-    Raises:
-        RPCError: the server does not answer.
-    """
+    """List the attributes that a namespace lacks, or has with another type; works on Temporal Cloud too."""
     if await _is_known(client, *SearchAttribute):
         return ()
     return tuple([each for each in SearchAttribute if not await _is_known(client, each)])

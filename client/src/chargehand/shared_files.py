@@ -26,18 +26,14 @@ _NAME_THE_PLACE: Final = (
 
 @dataclass(frozen=True)
 class SharedFiles:
-    """Where workers read documents and keep files. Its methods block."""
+    """Where workers read documents and keep files. They block, and raise `UploadRefused` or `DownloadRefused`."""
 
     place: str | None = None
     """A directory, `s3://bucket/prefix` or `gs://bucket/prefix`; None if it is unknown."""
     encryption: Encryption | None = None
 
     def upload(self, documents: Iterable[Document]) -> tuple[str, ...]:
-        """Upload documents and return the addresses of all; what is an address already is passed on.
-
-        Raises:
-            UploadRefused: a document cannot be used, or it is unknown where workers read.
-        """
+        """Upload documents and return the addresses of all; what is an address already is passed on."""
         given = tuple(documents)
         addresses = [each for each in given if isinstance(each, str) and each.startswith(_ADDRESSES)]
         local = [_local(at, each) for at, each in enumerate(given) if each not in addresses]
@@ -50,11 +46,7 @@ class SharedFiles:
         return tuple(dict.fromkeys((*addresses, *uploaded)))
 
     def read(self, artifacts: Sequence[Artifact]) -> dict[str, bytes]:
-        """Read files into memory, by names that are safe and different from each other.
-
-        Raises:
-            DownloadRefused: it is unknown where workers keep files, or one is missing or damaged.
-        """
+        """Read files into memory, by names that are safe and different from each other."""
         taken: set[str] = set()
         place = self._require_place() if artifacts else ""
         return {
@@ -63,11 +55,7 @@ class SharedFiles:
         }
 
     def download(self, artifacts: Sequence[Artifact], folder: Path) -> dict[str, Path]:
-        """Write files into a folder; existing ones are left alone.
-
-        Raises:
-            DownloadRefused: as for `read`, or a file cannot be written.
-        """
+        """Write files into a folder; existing ones are left alone."""
         place = self._require_place() if artifacts else ""
         paths: dict[str, Path] = {}
         for each in download_artifacts(artifacts, place, folder, encryption=self.encryption):

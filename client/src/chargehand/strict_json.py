@@ -1,7 +1,7 @@
-"""JSON that means the same to every reader: refuses what readers of JSON disagree about, and says where it stands.
+"""JSON that means the same to every reader: refuses what readers of JSON disagree about.
 
-Whatever people or strangers can send is measured in bytes first, so that no parser ever walks more than a few ten
-thousand values.
+`AmbiguousJson` says where it stands. Whatever people or strangers can send is measured in bytes first, so that no
+parser ever walks more than a few ten thousand values.
 """
 
 import json
@@ -30,11 +30,7 @@ class AmbiguousJson(ValueError):  # noqa: N818  # it is raised as a statement of
 
 
 def refuse_excess(data: bytes, most_bytes: int, most_values: int) -> None:
-    """Refuse JSON that is too large, too deep or has too many values, before anything parses it.
-
-    Raises:
-        AmbiguousJson: it is one of them.
-    """
+    """Refuse JSON that is too large, too deep or has too many values, before anything parses it."""
     if len(data) > most_bytes:
         raise AmbiguousJson(f"has {len(data):,} bytes; at most {most_bytes:,} are allowed. {_REMEDY}")
     # A value has one key at most, so there are no more than twice as many strings as values.
@@ -57,11 +53,7 @@ class _Bad:
 
 
 def refuse_ambiguous_json(data: bytes) -> None:
-    """Refuse repeated keys, NaN, Infinity, endless numbers, lone surrogates, and what is no JSON at all.
-
-    Raises:
-        AmbiguousJson: naming the field, as far as there is one.
-    """
+    """Refuse repeated keys, NaN, Infinity, endless numbers, lone surrogates, and what is no JSON at all."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

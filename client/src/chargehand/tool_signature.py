@@ -85,11 +85,7 @@ class Signature:
     """Their JSON Schema, in which an argument with a default may be null."""
 
     def read_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, object]:
-        """Validate a model's arguments; null stands for a default.
-
-        Raises:
-            ValidationError: they do not fit.
-        """
+        """Validate a model's arguments; null stands for a default."""
         given = {
             name: value
             for name, value in arguments.items()
@@ -122,11 +118,7 @@ async def open_dependency(provider: Provider, closing: AsyncExitStack) -> object
 
 
 def read_signature(function: Callable[..., object], *, needs_docstring: bool = True) -> Signature:
-    """Read a function's signature and docstring.
-
-    Raises:
-        ToolDefinitionError: it cannot be a tool.
-    """
+    """Read a function's signature and docstring."""
     name = getattr(function, "__name__", type(function).__name__)
     where = _where(function, name)
     description, described = _read_docstring(inspect.getdoc(function) or "")

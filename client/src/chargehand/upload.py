@@ -83,9 +83,6 @@ def store_documents(
 
     `artifact_root` is a directory, `s3://bucket/prefix` or `gs://bucket/prefix`. `on_skip` gets the name and the
     reason of each skipped file of a folder. With `encryption`, files are stored encrypted and workers need its keys.
-
-    Raises:
-        UploadRefused: a path is missing, empty or unreadable, or there is too much.
     """
     total = _Total()
     uris: dict[str, None] = {}

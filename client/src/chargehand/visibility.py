@@ -66,11 +66,7 @@ async def describe(
 
 
 async def describe_session(client: Client, session_id: str) -> WorkflowExecutionInfo:
-    """Describe a session.
-
-    Raises:
-        SessionNotFound: the id is that of a workflow that is no session.
-    """
+    """Describe a session; another workflow is `SessionNotFound`."""
     found = (await describe(client, session_id)).workflow_execution_info
     if found.type.name != WorkflowType.SUPERVISOR:
         raise SessionNotFound(session_id)

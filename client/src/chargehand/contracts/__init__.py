@@ -1,7 +1,7 @@
-"""The typed values that cross Chargehand's boundaries. `__all__` is the one list of the public ones."""
+"""The typed values that cross Chargehand's boundaries. The public ones are in the `__all__` of their module."""
 
-# Public contracts are built from these; `as` marks what workers share and callers do not need.
-from chargehand.contracts import steering
+# `as` marks what workers share and callers do not need; each list is its module's own.
+from chargehand.contracts import calls, events, outcome, plan, report, request, steering, tenant, trace, verification
 from chargehand.contracts.authority import Authority as Authority
 from chargehand.contracts.authority import Capability as Capability
 from chargehand.contracts.authority import Obligation as Obligation
@@ -16,119 +16,38 @@ from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out
 from chargehand.contracts.base import round_up_dollars as round_up_dollars
 from chargehand.contracts.base import without_control_characters as without_control_characters
-from chargehand.contracts.calls import PendingCall
-from chargehand.contracts.events import (
-    CallEvent,
-    EndEvent,
-    Event,
-    PlanEvent,
-    PlannedSubtask,
-    QuestionEvent,
-    SpendEvent,
-    StateEvent,
-    SubtaskEvent,
-    TextEvent,
-    ToolEvent,
-    TurnEvent,
-)
+from chargehand.contracts.calls import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.events import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import LiveText as LiveText
-from chargehand.contracts.outcome import (
-    Artifact,
-    Escalation,
-    Failure,
-    Finding,
-    Issue,
-    Outcome,
-    Partial,
-    Source,
-    SpendLine,
-    Success,
-    Usage,
-)
+from chargehand.contracts.outcome import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.outcome import Confidence as Confidence
 from chargehand.contracts.outcome import FailureReason as FailureReason
 from chargehand.contracts.outcome import Severity as Severity
 from chargehand.contracts.outcome import Verification as Verification
-from chargehand.contracts.plan import Plan, Subtask
+from chargehand.contracts.plan import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.plan import Strategy as Strategy
-from chargehand.contracts.report import (
-    Claim,
-    Contradiction,
-    EarlierSession,
-    EditRecord,
-    Grade,
-    LimitUse,
-    Question,
-    Report,
-    Route,
-    Status,
-    SubtaskRecord,
-    Timing,
-)
+from chargehand.contracts.report import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.report import CrewVersion as CrewVersion
 from chargehand.contracts.report import SessionState as SessionState
 from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
+from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.request import Effort as Effort
-from chargehand.contracts.request import Limits, SessionRequest, Tier, Tiers
-from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]  # the list is its own
-from chargehand.contracts.tenant import QueuedSession, TenantLimits, TenantUsage
+from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.tenant import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.trace import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import Recorded as Recorded
-from chargehand.contracts.trace import Step, Trace
-from chargehand.contracts.verification import ClaimCheck, QuoteCheck, VerificationReport, VerificationRequest
+from chargehand.contracts.verification import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 
-__all__: list[str] = [
-    "Artifact",
-    "CallEvent",
-    "Claim",
-    "ClaimCheck",
-    "Contradiction",
-    "EarlierSession",
-    "EditRecord",
-    "EndEvent",
-    "Escalation",
-    "Event",
-    "Failure",
-    "Finding",
-    "Grade",
-    "Issue",
-    "LimitUse",
-    "Limits",
-    "Outcome",
-    "Partial",
-    "PendingCall",
-    "Plan",
-    "PlanEvent",
-    "PlannedSubtask",
-    "Question",
-    "QuestionEvent",
-    "QueuedSession",
-    "QuoteCheck",
-    "Report",
-    "Route",
-    "SessionRequest",
-    "Source",
-    "SpendEvent",
-    "SpendLine",
-    "StateEvent",
-    "Status",
-    "Step",
-    "Subtask",
-    "SubtaskEvent",
-    "SubtaskRecord",
-    "Success",
-    "TenantLimits",
-    "TenantUsage",
-    "TextEvent",
-    "Tier",
-    "Tiers",
-    "Timing",
-    "ToolEvent",
-    "Trace",
-    "TurnEvent",
-    "Usage",
-    "VerificationReport",
-    "VerificationRequest",
-]
+__all__: list[str] = []
+__all__ += calls.__all__
+__all__ += events.__all__
+__all__ += outcome.__all__
+__all__ += plan.__all__
+__all__ += report.__all__
+__all__ += request.__all__
 __all__ += steering.__all__
+__all__ += tenant.__all__
+__all__ += trace.__all__
+__all__ += verification.__all__

@@ -7,6 +7,8 @@ from pydantic import JsonValue
 
 from chargehand.contracts.base import Contract
 
+__all__ = ["PendingCall"]
+
 
 class PendingCall(Contract):
     """A tool call that waits for a person's approval."""

@@ -10,6 +10,21 @@ from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import Confidence, Usage
 from chargehand.contracts.report import Question, SessionState, StopReason, SubtaskState
 
+__all__ = [
+    "CallEvent",
+    "EndEvent",
+    "Event",
+    "PlanEvent",
+    "PlannedSubtask",
+    "QuestionEvent",
+    "SpendEvent",
+    "StateEvent",
+    "SubtaskEvent",
+    "TextEvent",
+    "ToolEvent",
+    "TurnEvent",
+]
+
 
 class _Event(Contract):
     """One event of a session."""

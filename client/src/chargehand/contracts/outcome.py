@@ -7,6 +7,20 @@ from pydantic import Field, JsonValue
 
 from chargehand.contracts.base import Contract, Dollars, left_out
 
+__all__ = [
+    "Artifact",
+    "Escalation",
+    "Failure",
+    "Finding",
+    "Issue",
+    "Outcome",
+    "Partial",
+    "Source",
+    "SpendLine",
+    "Success",
+    "Usage",
+]
+
 Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
 

@@ -8,6 +8,8 @@ from pydantic_core import from_json, to_json
 from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
 from chargehand.contracts.request import OutputTokens, Tier, UpToADay, Words
 
+__all__ = ["Plan", "Subtask"]
+
 _INPUT_BYTES: Final = 16_000
 
 SubtaskId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,19}$")]

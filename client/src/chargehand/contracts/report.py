@@ -22,6 +22,21 @@ from chargehand.contracts.outcome import (
 from chargehand.contracts.plan import Plan
 from chargehand.contracts.request import Tier
 
+__all__ = [
+    "Claim",
+    "Contradiction",
+    "EarlierSession",
+    "EditRecord",
+    "Grade",
+    "LimitUse",
+    "Question",
+    "Report",
+    "Route",
+    "Status",
+    "SubtaskRecord",
+    "Timing",
+]
+
 StopReason = Literal[
     "completed",
     "partial",

@@ -29,6 +29,8 @@ from chargehand.contracts.base import (
     left_out,
 )
 
+__all__ = ["Limits", "SessionRequest", "Tier", "Tiers"]
+
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from chargehand.contracts.base import Contract, Dollars, TypedByPeople
 
+__all__ = ["QueuedSession", "TenantLimits", "TenantUsage"]
+
 
 class TenantLimits(TypedByPeople):
     """Limits of one tenant, over all its sessions. A limit that is absent does not apply."""

@@ -10,6 +10,8 @@ from chargehand.contracts.events import PlannedSubtask
 from chargehand.contracts.outcome import Usage
 from chargehand.contracts.report import Route
 
+__all__ = ["Step", "Trace"]
+
 StepKind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
 StepState = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
 

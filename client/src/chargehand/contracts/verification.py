@@ -7,6 +7,8 @@ from pydantic import StringConstraints
 from chargehand.contracts.base import Contract, TypedByPeople
 from chargehand.contracts.outcome import Verification
 
+__all__ = ["ClaimCheck", "QuoteCheck", "VerificationReport", "VerificationRequest"]
+
 
 class VerificationRequest(TypedByPeople):
     """Which report to verify: that of a finished session, by the documents that the session could read."""

@@ -3,4 +3,5 @@
 `projection.py` reads the events of one workflow, in order, to typed events and steps; `records.py` has the parts of
 stored payloads that it reads. The views: `follow.py` gives the events as they happen, from any cursor;
 `tree.py` reads a whole session, for its trace and for what it has spent; `status.py` reads a status.
+They raise `RPCError` if the server does not answer, or has no such workflow.
 """

@@ -90,11 +90,7 @@ class Cursor(Contract):
 
 
 def read_cursor(after: str) -> Cursor:
-    """Read a cursor.
-
-    Raises:
-        ChargehandError: it is none.
-    """
+    """Read a cursor; any other text is a `ChargehandError`."""
     try:
         if len(after) > _LONGEST_CURSOR:
             raise ValueError("too long")  # noqa: TRY301  # as any other that cannot be read
@@ -152,12 +148,7 @@ class _Live:
 
 
 async def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
-    """Yield the events of a session after a cursor, and then those that come, up to its end.
-
-    Raises:
-        ChargehandError: the cursor is none of this session.
-        RPCError: the server does not answer the first time, or has no such session.
-    """
+    """Yield the events of a session after a cursor, and then those that come, up to its end."""
     follower = _Follower(client, session_id)
     try:
         async for event in follower.events(None if after is None else read_cursor(after)):

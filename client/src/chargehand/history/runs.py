@@ -30,11 +30,7 @@ _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DEN
 
 
 async def growing_history(client: Client, workflow_id: str, run_id: str) -> AsyncGenerator[HistoryEvent]:
-    """Yield every event of a run once, in order, as it is written; ends when the run has.
-
-    Raises:
-        RPCError: the server does not know the run, or refuses to show it.
-    """
+    """Yield every event of a run once, in order, as it is written; ends when the run has."""
     page, last, failures = b"", 0, 0
     while True:
         polled_at = time.monotonic()
@@ -76,9 +72,6 @@ async def histories(client: Client, workflow_id: str, run_id: str | None = None)
         client: connected to the server.
         workflow_id: of all the runs.
         run_id: of the first one; by default the newest run is looked up, and those before it.
-
-    Raises:
-        RPCError: the server does not answer or has no such run.
     """
     read = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
     while run_id is None and (before := _continues(read[0].events[0])):
@@ -99,9 +92,6 @@ async def histories_of_tree(
     """Fetch the histories of a workflow and of everything below it, one at a time, since all may be large.
 
     `missing` is told the id of a child whose history the namespace no longer retains.
-
-    Raises:
-        RPCError: the server does not answer or has no such workflow.
     """
     try:
         runs = await histories(client, workflow_id, run_id)

@@ -27,9 +27,6 @@ async def with_running(client: Client, session_id: str, ask: Ask, again: Ask) ->
     The session learns that when they end. To count none twice, the children are listed before and after it answers,
     and it is asked `again` if one has ended in between: two descriptions beside the answer, and one history for each
     workflow that runs below.
-
-    Raises:
-        RPCError: the server does not answer or has no such session.
     """
     tries = 0
     while True:
@@ -74,11 +71,7 @@ async def _spent(reader: TreeReader, child: Draft, run_id: str) -> Usage:
 
 
 async def read_status(client: Client, session_id: str, goal: str) -> Status:
-    """Read a session's status from its histories, without a worker: all but its limits and the whole plan.
-
-    Raises:
-        RPCError: the server does not answer or has no such session.
-    """
+    """Read a session's status from its histories, without a worker: all but its limits and the whole plan."""
     return status_of(await TreeReader(client, session_id, is_whole=False).read(Draft.of(session_id), None), goal)
 
 

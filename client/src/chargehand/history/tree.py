@@ -20,11 +20,7 @@ _MAX_PARALLEL_READS: Final = 8
 
 
 async def read_trace(client: Client, session_id: str) -> Trace:
-    """Read every step of a session, running or closed; needs a server, but no worker.
-
-    Raises:
-        RPCError: the server does not answer or has no such session.
-    """
+    """Read every step of a session, running or closed; needs a server, but no worker."""
     return trace_of(await TreeReader(client, session_id).read(Draft.of(session_id), None))
 
 
@@ -54,11 +50,7 @@ class TreeReader:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_PARALLEL_READS), init=False)
 
     async def read(self, draft: Draft, run_id: str | None, subtask: str = "") -> Projection:
-        """Read a workflow from its first run, or from the newest and those before it, and what is below.
-
-        Raises:
-            RPCError: the server does not answer or has no such workflow.
-        """
+        """Read a workflow from its first run, or from the newest and those before it, and what is below."""
         async with self._slots:
             runs = await histories(self.client, draft.id, run_id)
         scope = Scope(Decoder(self.client.data_converter), self.session, draft, subtask, has_contents=self.is_whole)

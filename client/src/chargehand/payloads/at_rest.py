@@ -1,6 +1,7 @@
 """Artifacts as they lie in directories and buckets: sealed if there is a key, named by the SHA-256 of their content.
 
-The name is that of the content and not of what is stored, so that references do not change with the key.
+The name is that of the content and not of what is stored, so that references do not change with the key. What
+cannot be opened here, or must not be read, raises an error of `payloads/errors.py`.
 """
 
 import hashlib
@@ -12,14 +13,7 @@ from chargehand.payloads.errors import ArtifactInClear, ArtifactSealed, Protecti
 
 
 def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> bytes | None:
-    """Return the content of what is stored under a digest; None if it is not what the digest says.
-
-    Raises:
-        KeyMissing: it was sealed with a key that is not listed.
-        SealBroken: it was changed since it was sealed.
-        ArtifactInClear: it is not sealed, although there is a key.
-        ArtifactSealed: it is sealed, and there is no key at all.
-    """
+    """Return the content of what is stored under a digest; None if it is not what the digest says."""
     if encryption is None:
         content = stored
     elif looks_sealed(stored):
@@ -36,11 +30,7 @@ def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> by
 
 
 def store_content(files: Bucket, encryption: Encryption | None, content: bytes) -> str:
-    """Store content under its digest unless it is there already; return the digest.
-
-    Raises:
-        ArtifactSealed: others have stored it encrypted, and there is no key.
-    """
+    """Store content under its digest unless it is there already; return the digest."""
     digest = hashlib.sha256(content).hexdigest()
     size = files.size(artifact_key(digest))
     if size is not None and (encryption or size != len(content)):
@@ -65,10 +55,6 @@ def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
 
 
 def require_plain(digest: str, start: bytes) -> None:
-    """See to it that content in clear does not replace what others sealed.
-
-    Raises:
-        ArtifactSealed: what begins so is sealed.
-    """
+    """See to it that content in clear does not replace what others sealed."""
     if looks_sealed(start):
         raise ArtifactSealed(digest)

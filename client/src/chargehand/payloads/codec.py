@@ -36,12 +36,7 @@ class EncryptionCodec(PayloadCodec):
         return [Payload(metadata=metadata, data=each) for each in sealed]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt each payload.
-
-        Raises:
-            KeyMissing: a payload was encrypted with a key that is not listed.
-            SealBroken: a payload was changed since it was encrypted.
-        """
+        """Decrypt each payload."""
         encrypted = [each for each in payloads if each.metadata.get("encoding") == ENCRYPTED]
         open_ = self._encryption.open
         opened = iter(await off_the_loop(lambda one: open_(one, PAYLOAD), [each.data for each in encrypted]))

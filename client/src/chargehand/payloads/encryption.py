@@ -44,9 +44,6 @@ class Encryption:
         Args:
             accept_plain: read payloads that are not encrypted too, for the time in which encryption is switched on
                 while sessions run. Nothing is ever written without it.
-
-        Raises:
-            ProtectionSettingsError: keys, or the library, are not as they have to be.
         """
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  # an extra, slow to load
@@ -66,11 +63,7 @@ class Encryption:
 
     @classmethod
     def from_text(cls, keys: str, current: str, *, accept_plain: bool = False) -> "Encryption":
-        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one.
-
-        Raises:
-            ProtectionSettingsError: as for the constructor; never repeats what was read.
-        """
+        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one."""
         text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys).expanduser())
         try:
             named: Any = json.loads(text, object_pairs_hook=_each_once)
@@ -95,12 +88,7 @@ class Encryption:
         return header + nonce + self._ciphers[self.current].encrypt(nonce, body, header + purpose.encode())
 
     def open(self, sealed: bytes, purpose: str = ARTIFACT) -> bytes:
-        """Decrypt what was sealed for this purpose.
-
-        Raises:
-            KeyMissing: it was sealed with a key that is not listed.
-            SealBroken: it is not what was sealed.
-        """
+        """Decrypt what was sealed for this purpose."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415  # an extra; loaded with the cipher
 
         key_id, header_length = _key_id(sealed)

@@ -1,18 +1,7 @@
 """Errors of protected payloads. The messages name keys, digests and folders, never content.
 
-ChargehandError
-└── ProtectionError
-    ├── ProtectionSettingsError  keys, key id or storage are misconfigured
-    ├── KeyMissing               a payload was encrypted with an unknown key
-    ├── SealBroken               encrypted content was changed, truncated or made with another key
-    ├── StorageNotSet            a payload is stored outside of Temporal, and no storage is set
-    ├── StoredPayloadMissing     an externally stored payload is missing
-    ├── StoredPayloadDamaged     an externally stored payload has changed
-    ├── ArtifactInClear          an artifact is not encrypted, although keys are set
-    └── ArtifactSealed           an artifact is encrypted, although no keys are set
-
-A result of an activity or a child that raises one of the five errors in the middle fails the worker's task, which
-Temporal retries until the key or the payload is restored. Input and messages are refused instead.
+A result of an activity or a child whose key or stored payload is missing or broken fails the worker's task, which
+Temporal retries until it is restored. Input and messages are refused instead.
 """
 
 from chargehand.errors import ChargehandError

@@ -1,4 +1,7 @@
-"""Settings of payload protection, under the same names for workers, clients and commands."""
+"""Settings of payload protection, under the same names for workers, clients and commands.
+
+What cannot be used raises `ProtectionSettingsError`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,11 +32,7 @@ class Protection:
 
 
 def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool = False) -> Encryption | None:
-    """Build the encryption from its two settings; None if neither is set.
-
-    Raises:
-        ProtectionSettingsError: only one is set, or one is invalid.
-    """
+    """Build the encryption from its two settings; None if neither is set."""
     if not keys and not key_id:
         return None
     if not keys or not key_id:
@@ -45,11 +44,7 @@ def encryption_from(keys: str | None, key_id: str | None, *, accept_plain: bool 
 def storage_from(
     place: str | None, namespace: str, threshold_bytes: int | None = None, *, results: bool = False
 ) -> "Storage | None":
-    """Build the external storage; None if the setting is empty or `off`.
-
-    Raises:
-        ProtectionSettingsError: the setting is invalid.
-    """
+    """Build the external storage; None if the setting is empty or `off`."""
     if not place or place == "off":
         return None
     from chargehand.payloads.storage import THRESHOLD_BYTES, storage_from_text  # noqa: PLC0415  # loads temporalio, which offline commands do not need
@@ -59,22 +54,14 @@ def storage_from(
 
 
 def encryption_of(environment: Mapping[str, str]) -> Encryption | None:
-    """Read a client's encryption of payloads and uploaded documents from the environment.
-
-    Raises:
-        ProtectionSettingsError: a setting is invalid.
-    """
+    """Read a client's encryption of payloads and uploaded documents from the environment."""
     return encryption_from(
         environment.get(KEYS), environment.get(KEY_ID), accept_plain=_truth(environment, ACCEPT_PLAIN)
     )
 
 
 def protection_from(environment: Mapping[str, str], namespace: str, *, usual_storage: str | None = None) -> Protection:
-    """Read a client's payload protection from the environment.
-
-    Raises:
-        ProtectionSettingsError: a setting is invalid.
-    """
+    """Read a client's payload protection from the environment."""
     return Protection(
         encryption=encryption_of(environment),
         storage=storage_from(

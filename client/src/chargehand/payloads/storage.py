@@ -65,11 +65,7 @@ class Storage:
 def storage_from_text(
     place: str, namespace: str, threshold_bytes: int = THRESHOLD_BYTES, *, results: bool = False
 ) -> Storage:
-    """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX` with `region` and `endpoint` as query.
-
-    Raises:
-        ProtectionSettingsError: it is neither, the extra is not installed, or there are no credentials.
-    """
+    """Read a setting: a directory, `gs://BUCKET/PREFIX`, or `s3://BUCKET/PREFIX?region=…&endpoint=…`."""
     if threshold_bytes < 0:
         raise ProtectionSettingsError("CHARGEHAND_STORAGE_THRESHOLD must be a number of bytes, 0 or more.")
     if place.startswith(("s3://", "gs://")):
@@ -107,12 +103,7 @@ class PayloadStore(StorageDriver):
         context: StorageDriverRetrieveContext,  # noqa: ARG002  # the SDK's signature
         claims: Sequence[StorageDriverClaim],
     ) -> list[Payload]:
-        """Read each payload and check that it is what was written.
-
-        Raises:
-            StoredPayloadMissing: nothing is stored there.
-            StoredPayloadDamaged: it holds something else.
-        """
+        """Read each payload and check that it is what was written."""
         digests = [claim.claim_data.get("sha256", "") for claim in claims]
         return await asyncio.gather(*(asyncio.to_thread(self._read, digest) for digest in digests))
 

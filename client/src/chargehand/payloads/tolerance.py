@@ -38,11 +38,7 @@ class TolerantDataConverter(DataConverter):
     """
 
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """Decode for a client or an activity.
-
-        Raises:
-            ProtectionError: a payload cannot be read here.
-        """
+        """Decode for a client or an activity."""
         token = _is_strict.set(True)
         try:
             return await super().decode(payloads, type_hints)
