@@ -10,13 +10,20 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from chargehand.errors import BucketError
 
 # A location that went through `Path` has lost one of its slashes.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
+_ADAPTERS: Final[Mapping[str, tuple[str, str]]] = {
+    "s3": ("chargehand.s3_bucket:S3Bucket", "s3"),
+    "gs": ("chargehand.gcs_bucket:GcsBucket", "gcs"),
+}
+"""The adapter of each scheme, and the extra that it needs."""
 
 
 class BucketLocation(NamedTuple):
@@ -127,16 +134,11 @@ def _is_in_private(folder: Path) -> bool:
     return not nearest.stat().st_mode & 0o077
 
 
-def open_bucket(location: BucketLocation, *, region: str | None = None, endpoint: str | None = None) -> Bucket:
-    """Build the client of a bucket, without calling it. `region` and `endpoint` are for S3."""
+def open_bucket(location: BucketLocation, **options: str) -> Bucket:
+    """Build the client of a bucket, without calling it. S3 takes the options `region` and `endpoint`."""
+    target, extra = _ADAPTERS[location.scheme]
     try:
-        if location.scheme == "gs":
-            from chargehand.gcs_bucket import GcsBucket  # noqa: PLC0415 - imports the extra `gcs`
-
-            return GcsBucket(location)
-        from chargehand.s3_bucket import S3Bucket  # noqa: PLC0415 - imports the extra `s3`
-
-        return S3Bucket(location, region, endpoint)
+        adapter = resolve_name(target)
     except ImportError as error:
-        extra = "gcs" if location.scheme == "gs" else "s3"
         raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error
+    return adapter(location, **options)

@@ -118,7 +118,8 @@ def _use_bucket(scheme: str, url: str) -> None:
         patch.object(gcs_bucket, "_RETRY", None),
         patch.object(chargehand.bucket, "LARGEST_OBJECT", 1 << 20),
     ):
-        bucket = open_bucket(BucketLocation(scheme, "documents", ""), region="us-east-1", endpoint=url)
+        options = {"region": "us-east-1", "endpoint": url} if scheme == "s3" else {}
+        bucket = open_bucket(BucketLocation(scheme, "documents", ""), **options)
         with suppress(BucketError):
             bucket.put("aa/a", b"text")  # whose answer has no content
         bucket.fetch("aa/a", io.BytesIO())
