@@ -1,6 +1,6 @@
 """The heartbeat of a running activity: it keeps the attempt alive, and its answers deliver cancellation.
 
-Every number of heartbeats has its home here. The worker sends them: `worker/heartbeats.py`.
+Every number of heartbeats has its home here. The worker sends them: `worker/heartbeat_sender.py`.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.documents.verification import VerificationActivities
+from activities.documents.verify_report import VerificationActivities
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.opening.activity import SessionActivities
@@ -30,7 +30,7 @@ from activities.tenants import Ledgers, TenantActivities, Tenants
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
-from activities.turn.resets import RunningDuplicateActivities
+from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand

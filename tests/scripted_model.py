@@ -24,18 +24,18 @@ from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
-from activities.turn_kinds.compact import CompactAnswer, NoteDraft
-from activities.turn_kinds.compress import CompressAnswer
-from activities.turn_kinds.critique import CritiqueAnswer
-from activities.turn_kinds.design import DesignAnswer
-from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
-from activities.turn_kinds.grade import GradeAnswer, GradeDraft
-from activities.turn_kinds.judge import JudgeAnswer
-from activities.turn_kinds.outline import OutlineAnswer, SectionDraft
+from activities.turn_kinds.compact_conversation import CompactAnswer, NoteDraft
+from activities.turn_kinds.compress_outcomes import CompressAnswer
+from activities.turn_kinds.critique_report import CritiqueAnswer
+from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft
+from activities.turn_kinds.judge_outcomes import JudgeAnswer
+from activities.turn_kinds.outline_report import OutlineAnswer, SectionDraft
 from activities.turn_kinds.output import OutputAnswer, OutputTask
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
-from activities.turn_kinds.refine import RefineAnswer
-from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.refine_instruction import RefineAnswer
+from activities.turn_kinds.review_outcomes import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Capability, Source, Usage

@@ -25,7 +25,7 @@ from activities.documents.registry import (
     document_library,
     require_writable,
 )
-from activities.documents.verification import VerificationActivities
+from activities.documents.verify_report import VerificationActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.opening.activity import SessionActivities
 from activities.opening.backlogs import BacklogActivities
@@ -40,7 +40,7 @@ from activities.tools.search.protocol import WarmsUp
 from activities.tools.search.registry import SEARCH
 from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
-from activities.turn.resets import RunningDuplicateActivities
+from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from

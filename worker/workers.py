@@ -16,7 +16,7 @@ from chargehand.caller_key import CallerKey
 from chargehand.plugins import installed
 from worker.caller_key import RequireCallerKey
 from worker.composition import turns_queue
-from worker.heartbeats import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
+from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.metrics import SessionMetrics

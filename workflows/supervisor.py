@@ -34,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.steps.admission import Place
-    from workflows.steps.approvals import decide_call
+    from workflows.steps.call_approvals import decide_call
     from workflows.steps.close import close, close_early, report_after
     from workflows.steps.design import design_agents
     from workflows.steps.execute import execute

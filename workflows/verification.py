@@ -4,7 +4,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.documents.verification import VerificationActivities
+    from activities.documents.verify_report import VerificationActivities
     from chargehand.contracts import VerificationReport, VerificationRequest
     from chargehand.wire import WorkflowType
     from workflows import options

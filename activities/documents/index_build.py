@@ -12,7 +12,7 @@ from typing import Final
 
 from activities.documents.artifacts import ArtifactError
 from activities.documents.catalog import Catalog, DocumentEntry, Table
-from activities.documents.formats import Format, format_of, size_problem
+from activities.documents.formats.registry import Format, format_of, size_problem
 from activities.documents.index import IndexWriter
 from activities.documents.locations import DocumentSources, Found, Listing
 from activities.documents.parsed import NotADocumentError, Part, Result, Span, read_result

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from activities.documents.formats import format_of
+from activities.documents.formats.registry import format_of
 from activities.documents.parsed import (
     NotADocumentError,
     Result,

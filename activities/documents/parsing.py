@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from activities.documents.formats import Format
+from activities.documents.formats.registry import Format
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 _FIRST_SECONDS: Final = 7

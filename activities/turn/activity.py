@@ -26,13 +26,13 @@ from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
+from activities.turn.answer_data import read_data
 from activities.turn.breaker import Breakers
 from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.conversations import Conversations
-from activities.turn.data import read_data
+from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, open_journal
 from activities.turn.live_text import live_report
-from activities.turn.resets import DiscardedTurns, reuse
 from activities.turn.retry_policy import (
     Freshness,
     Pause,

@@ -5,20 +5,20 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
-from activities.turn_kinds.compact import CompactAnswer, CompactTask
-from activities.turn_kinds.compress import CompressAnswer, CompressTask
-from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
-from activities.turn_kinds.design import DesignAnswer, DesignTask
-from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
-from activities.turn_kinds.grade import GradeAnswer, GradeTask
-from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
-from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
+from activities.turn_kinds.compact_conversation import CompactAnswer, CompactTask
+from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
+from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
+from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
+from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
+from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
+from activities.turn_kinds.outline_report import OutlineAnswer, OutlineTask
 from activities.turn_kinds.output import OutputAnswer, OutputTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import TurnTask
-from activities.turn_kinds.refine import RefineAnswer, RefineTask
-from activities.turn_kinds.review import ReviewAnswer, ReviewTask
-from activities.turn_kinds.route import RouteAnswer, RouteTask
+from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
+from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
+from activities.turn_kinds.route_request import RouteAnswer, RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
 

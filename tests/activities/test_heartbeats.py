@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.heartbeat import BEAT_SECONDS
 from activities.turn.journal import Entry, open_journal
-from worker.heartbeats import Heartbeats
+from worker.heartbeat_sender import Heartbeats
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.options import ActivityLimits
 

@@ -15,7 +15,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts import calls, cards, crew, drafts, model, rounds, session, tool
-from activities.documents.formats import format_of
+from activities.documents.formats.registry import format_of
 from activities.documents.parsed import NotADocumentError, Parsed, Source, UnreadableError
 from activities.documents.passages import cut
 from activities.http.addresses import reason_to_refuse

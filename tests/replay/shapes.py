@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from activities.contracts.cards import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.design import DesignAnswer
+from activities.turn_kinds.design_agents import DesignAnswer
 from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
 from chargehand.session import Session

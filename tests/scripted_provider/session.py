@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from activities.turn_kinds.design import DesignAnswer
-from activities.turn_kinds.route import RouteAnswer
+from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.route_request import RouteAnswer
 from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, ToolUse, calling, saying

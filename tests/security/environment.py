@@ -32,7 +32,7 @@ from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.environment import Backends
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
-from worker.heartbeats import Heartbeats
+from worker.heartbeat_sender import Heartbeats
 from worker.settings import Settings
 from worker.slots import PacedSlots
 from workflows.registry import WORKFLOWS, added_workflows

@@ -5,7 +5,7 @@ from pathlib import Path
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import Note
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.compact import CompactTask, NoteDraft
+from activities.turn_kinds.compact_conversation import CompactTask, NoteDraft
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, Report, SessionRequest, Source, Tier
 from tests.environment import PRICES, open_environment

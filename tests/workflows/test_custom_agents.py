@@ -13,7 +13,7 @@ from activities.contracts.crew import CustomAgents
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
 from activities.crews.custom_agents import custom_agents
 from activities.crews.files import CrewError, load_crews
-from activities.turn_kinds.design import DesignAnswer, DesignTask
+from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from chargehand.contracts import SessionRequest
 from tests.environment import TOOLS, open_environment
 from tests.scripted_model import Script, answer, subtask, use

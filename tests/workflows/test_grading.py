@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.grade import GradeTask
+from activities.turn_kinds.grade_report import GradeTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest
 from tests.scripted_model import Script, answer, graded, report, subtask, topics, use

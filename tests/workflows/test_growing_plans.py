@@ -3,7 +3,7 @@
 import pytest
 from pydantic import BaseModel
 
-from activities.turn_kinds.expand import ExpandTask
+from activities.turn_kinds.expand_subtask import ExpandTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.refine_instruction import RefineTask
 from chargehand.contracts import Limits, SessionRequest
 from tests.scripted_model import Script, answer, judged, refined, subtask, use
 from tests.workflows.conftest import OpenEnvironment, RunSession

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.critique import CritiqueTask
-from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.critique_report import CritiqueTask
+from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, SessionRequest

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.compress import CompressTask
-from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.compress_outcomes import CompressTask
+from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 from pydantic_core import to_json
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.critique import CritiqueTask
-from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.critique_report import CritiqueTask
+from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import SynthesisTask

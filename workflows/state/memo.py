@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from chargehand.contracts import Plan, PlannedSubtask, Question, SessionState, Subtask
-from workflows.state.approvals import Pending
+from workflows.state.call_approvals import Pending
 from workflows.state.progress import Progress
 
 _TITLE_CHARACTERS: Final = 80

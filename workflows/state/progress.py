@@ -26,7 +26,7 @@ from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules import graph
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
-from workflows.state.approvals import Approvals
+from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.steering import Steering
 

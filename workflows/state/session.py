@@ -35,7 +35,7 @@ from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
-from workflows.state.approvals import Approvals
+from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.progress import Progress

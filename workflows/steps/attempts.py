@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome, Note
-from activities.turn_kinds.refine import RefineAnswer, RefineTask
+from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.ledger import Amount, Reservation

@@ -23,7 +23,7 @@ from activities.contracts.model import OutputCaps
 from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
 from activities.tools.recall import RECALL
-from activities.turn.resets import RunningDuplicateActivities
+from activities.turn.discarded_runs import RunningDuplicateActivities
 from chargehand.contracts import (
     Contract,
     Delegation,

@@ -8,7 +8,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from activities.contracts.cards import AgentDraft
 from activities.contracts.session import AddAgentsRequest, AddedAgents
 from activities.opening.activity import SessionActivities
-from activities.turn_kinds.design import DesignAnswer, DesignTask
+from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.model_calls import CannotPay, TurnLost

@@ -6,7 +6,7 @@ from typing import Final
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.expand import ExpandAnswer, ExpandTask
+from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
 from workflows.budget.model_calls import CannotPay, TurnLost

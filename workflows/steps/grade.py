@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from activities.turn_kinds.grade import GradeAnswer, GradeTask
+from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
 from chargehand.contracts import Grade, Source
 from workflows.rules.inputs import DECISION_TOKENS, beginning
 from workflows.rules.report_content import check_citations, keep_cited

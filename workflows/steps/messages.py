@@ -2,7 +2,7 @@
 
 from workflows.mailbox.contracts import CallReport, CallRequest, Envelope, GrantRequest, SteeringItem
 from workflows.state.session import Session
-from workflows.steps.approvals import answer_call_request, note_outcome
+from workflows.steps.call_approvals import answer_call_request, note_outcome
 from workflows.steps.grants import answer_grant_request
 from workflows.steps.steering import pass_on
 

@@ -7,7 +7,7 @@ from temporalio import workflow
 
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
-from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, SpendLine, StopReason
 from chargehand.plugins import Hook, installed

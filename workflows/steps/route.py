@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.session import BacklogRequest
 from activities.opening.backlogs import BacklogActivities
-from activities.turn_kinds.route import RouteAnswer, RouteDraft, RouteTask
+from activities.turn_kinds.route_request import RouteAnswer, RouteDraft, RouteTask
 from chargehand.contracts import Capability, Plan, Route, Subtask, Tier
 from chargehand.converter import describe_problems
 from workflows import options

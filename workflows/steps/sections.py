@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.outline import OutlineAnswer, OutlineTask
+from activities.turn_kinds.outline_report import OutlineAnswer, OutlineTask
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer
 from workflows.rules.citation_checks import assign_by_words
 from workflows.rules.inputs import fit_task

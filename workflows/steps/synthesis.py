@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.compress import CompressAnswer, CompressTask
+from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Partial, Strategy, Tier
 from workflows.rules.citations import name_refs, number_more_refs, number_refs

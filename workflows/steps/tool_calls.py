@@ -23,9 +23,9 @@ from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.repetition import positions_to_make, refuse_repetition
 from workflows.state.agent import AgentWork
-from workflows.state.approvals import ALLOWED
+from workflows.state.call_approvals import ALLOWED
 from workflows.state.conversation import Conversation
-from workflows.steps.approval_request import report_call, request_approval
+from workflows.steps.call_approval_request import report_call, request_approval
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 _REFUSALS: Final[Mapping[Verdict, Refusal]] = {

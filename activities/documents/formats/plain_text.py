@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from activities.documents.formats import format_of
+from activities.documents.formats.registry import format_of
 from activities.documents.parsed import (
     Block,
     BlockKind,

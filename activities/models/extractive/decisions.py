@@ -10,16 +10,16 @@ from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
 from activities.models.extractive.planner import read_instruction
 from activities.models.extractive.wording import sentence
-from activities.turn_kinds.compress import CompressAnswer, CompressTask
-from activities.turn_kinds.critique import CritiqueAnswer
-from activities.turn_kinds.expand import ExpandAnswer
-from activities.turn_kinds.grade import GradeAnswer
-from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
+from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
+from activities.turn_kinds.critique_report import CritiqueAnswer
+from activities.turn_kinds.expand_subtask import ExpandAnswer
+from activities.turn_kinds.grade_report import GradeAnswer
+from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.output import OutputAnswer
-from activities.turn_kinds.refine import RefineAnswer
+from activities.turn_kinds.refine_instruction import RefineAnswer
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review import ReviewAnswer
-from activities.turn_kinds.route import RouteAnswer
+from activities.turn_kinds.review_outcomes import ReviewAnswer
+from activities.turn_kinds.route_request import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from activities.documents.formats import format_of
+from activities.documents.formats.registry import format_of
 from activities.documents.parsed import Part, Result, read_result
 from activities.documents.parsing import Job, parse_in_child
 from activities.http.page import Fetched, FetchError, Page

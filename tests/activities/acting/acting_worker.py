@@ -19,7 +19,7 @@ from activities.turn.apply_once import Entry
 from activities.turn.tool_use import ToolActivities
 from chargehand.converter import data_converter
 from tests.activities.acting.acting_shop import ACTING
-from worker.heartbeats import Heartbeats
+from worker.heartbeat_sender import Heartbeats
 from worker.slots import PacedSlots
 
 CREW = Crew.model_validate(

@@ -13,7 +13,7 @@ import docx
 import openpyxl
 from hostile_documents import LAUGHTER, circular_pdf, lying_zip, nested_zip, pdf_of, pixel_pdf, replaced, text_page
 
-from activities.documents.formats import FORMATS
+from activities.documents.formats.registry import FORMATS
 
 ELSEWHERE: Final = (".json", ".eml", ".pptx", ".epub", ".svg", ".xml", ".py", ".rst", ".unknown", "")
 """Suffixes that are read as text, or not at all."""

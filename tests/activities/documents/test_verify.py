@@ -16,8 +16,8 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
+from activities.documents.quotation_check import quote_stands, verify_sources
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.documents.verify import quote_stands, verify_sources
 from chargehand.contracts import Claim, QuoteCheck, Source
 
 

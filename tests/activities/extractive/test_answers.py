@@ -8,11 +8,11 @@ import pytest
 
 from activities.contracts.rounds import InputOutcome
 from activities.models.extractive.decisions import decide
-from activities.turn_kinds.compress import CompressAnswer, CompressTask
-from activities.turn_kinds.critique import CritiqueAnswer, CritiqueTask
-from activities.turn_kinds.judge import JudgeAnswer, JudgeTask
-from activities.turn_kinds.refine import RefineAnswer, RefineTask
-from activities.turn_kinds.review import ReviewAnswer, ReviewTask
+from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
+from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
+from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
+from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
+from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from benchmarks.extractive import ask_all, is_right, is_wrong
 from benchmarks.extractive_harness import Harness

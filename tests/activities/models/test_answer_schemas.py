@@ -13,7 +13,7 @@ from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import TASK_TYPES
-from activities.turn_kinds.review import ReviewAnswer
+from activities.turn_kinds.review_outcomes import ReviewAnswer
 
 ANSWERS = tuple(kind.answer_type for kind in TASK_TYPES.values())
 

@@ -35,7 +35,7 @@ from chargehand.wire import ErrorType, WorkflowType
 from tests.activities.models.calls import MODELS, Wire, a_provider
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import Respond, ScriptedProvider
-from worker.heartbeats import Heartbeats
+from worker.heartbeat_sender import Heartbeats
 from worker.slots import PacedSlots
 from workflows import options
 

@@ -10,22 +10,22 @@ from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Round, ToolCall, ToolResult
 from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
-from activities.turn_kinds.compact import CompactTask
-from activities.turn_kinds.compress import CompressTask
-from activities.turn_kinds.critique import CritiqueTask
-from activities.turn_kinds.design import DesignTask
-from activities.turn_kinds.expand import ExpandTask
-from activities.turn_kinds.grade import GradeTask
-from activities.turn_kinds.judge import JudgeTask
-from activities.turn_kinds.outline import OutlineTask
+from activities.turn_kinds.compact_conversation import CompactTask
+from activities.turn_kinds.compress_outcomes import CompressTask
+from activities.turn_kinds.critique_report import CritiqueTask
+from activities.turn_kinds.design_agents import DesignTask
+from activities.turn_kinds.expand_subtask import ExpandTask
+from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judge_outcomes import JudgeTask
+from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.output import OutputTask, RejectedOutput
 from activities.turn_kinds.plan import PlanTask, RejectedPlan
 from activities.turn_kinds.protocol import Message
-from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
-from activities.turn_kinds.review import ReviewTask
-from activities.turn_kinds.route import RouteTask
+from activities.turn_kinds.review_outcomes import ReviewTask
+from activities.turn_kinds.route_request import RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source

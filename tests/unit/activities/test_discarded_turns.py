@@ -3,7 +3,7 @@
 from datetime import date
 
 from activities.turn.contracts import TurnRequest
-from activities.turn.resets import DiscardedTurn
+from activities.turn.discarded_runs import DiscardedTurn
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Tier
 

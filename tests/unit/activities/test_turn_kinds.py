@@ -13,10 +13,10 @@ from activities.models.schemas import answer_schema
 from activities.tools.note import NOTE
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, ToolText
-from activities.turn_kinds.refine import RefineTask
+from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES, TASK_TYPES
 from activities.turn_kinds.rendering import catalog_text, document_sections
-from activities.turn_kinds.review import ReviewTask
+from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.tool_text import ShownText
 from activities.turn_kinds.work import WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Source

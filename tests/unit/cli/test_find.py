@@ -6,7 +6,7 @@ import pytest
 
 from chargehand.listing import SessionSummary
 from chargehand_cli.request import BadRequest
-from chargehand_cli.verbs.find import read_since, session_lines
+from chargehand_cli.verbs.sessions import read_since, session_lines
 
 _BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

@@ -10,9 +10,9 @@ from chargehand.contracts import CallDecision, Obligation, ToolRule
 from chargehand.converter import PayloadConverter
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallRequest, Envelope
-from workflows.rules.policy import acting_hash
 from workflows.rules.refusal import Refused
-from workflows.state.approvals import Approvals, Pending
+from workflows.rules.tool_policy import acting_hash
+from workflows.state.call_approvals import Approvals, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
 _ONCE = Obligation(

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.rounds import InputOutcome
-from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.judge_outcomes import JudgeTask
 from chargehand.contracts import Finding, Outcome, Source, Success
 from workflows.rules.inputs import beginning, fit, rendered_tokens, tokens_of
 

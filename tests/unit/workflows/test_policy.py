@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from chargehand.contracts import Obligation, ToolRule, Watched
-from workflows.rules.policy import PolicyLedger, call_hash, success_key
+from workflows.rules.tool_policy import PolicyLedger, call_hash, success_key
 
 _MOST, _TOTAL = 4, 100
 _LIMITED = (

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.model import ModelCard, OutputCaps, PriceStep
-from activities.turn_kinds.judge import JudgeTask
+from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.plan import Allowance, PlanTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask

@@ -5,11 +5,11 @@ from chargehand_cli.verbs import (
     calls,
     crew,
     decide,
-    find,
     inspect,
     project,
     report,
     run,
+    sessions,
     steer,
     tenants,
     trace,
@@ -20,7 +20,7 @@ from chargehand_cli.verbs import (
 GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
-    "Read": (inspect.app, find.app, browse.app, report.app, trace.app),
+    "Read": (inspect.app, sessions.app, browse.app, report.app, trace.app),
     "Operate": (up.app, tenants.app),
     "Build": (project.app, crew.app),
 }

@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
-from activities.turn_kinds.grade import GradeAnswer, GradeDraft, GradeTask
+from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft, GradeTask
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Report, SessionRequest
 from chargehand.download import download_artifacts

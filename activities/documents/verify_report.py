@@ -8,7 +8,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.documents.artifacts import Artifacts
 from activities.documents.downloads import Downloads
-from activities.documents.verify import verify_sources
+from activities.documents.quotation_check import verify_sources
 from chargehand.contracts import Report, VerificationReport, VerificationRequest
 from chargehand.converter import invalid_input
 from chargehand.errors import SessionEnded, SessionNotFound

@@ -14,7 +14,7 @@ from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
 from workflows.mailbox.signals import answer
 from workflows.rules.refusal import Refused
-from workflows.state.approvals import Pending
+from workflows.state.call_approvals import Pending
 from workflows.state.session import Session
 from workflows.steps.visibility import enter, publish, resume
 

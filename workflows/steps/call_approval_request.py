@@ -5,7 +5,7 @@ from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, notify, raise_if_cancelled
-from workflows.rules.policy import acting_hash, success_key
+from workflows.rules.tool_policy import acting_hash, success_key
 
 
 async def request_approval(

@@ -9,8 +9,8 @@ from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMo
 from chargehand.converter import join_problems
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
-from workflows.rules.policy import Arguments, PolicyLedger, acting_hash, call_hash
 from workflows.rules.refusal import Refused
+from workflows.rules.tool_policy import Arguments, PolicyLedger, acting_hash, call_hash
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 """Verdicts with which a call is made."""

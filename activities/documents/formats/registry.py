@@ -1,0 +1,63 @@
+"""The document types that are read, a row each in `FORMATS`.
+
+A new type is a module here with `parse(source, allowance)`, and a row. `parse` runs in a limited child process, which
+imports nothing else of the worker: it reads `source.path` and returns a `Parsed`, or raises `UnreadableError`.
+"""
+
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from activities.documents.parsed import NotADocumentError
+
+
+class Format(NamedTuple):
+    """One document type."""
+
+    kind: str
+    """Shown in the catalog."""
+    suffixes: tuple[str, ...]
+    module: str
+    """Its name in this package."""
+    largest_bytes: int = 50 << 20
+    is_zip: bool = False
+    """Refused if it would unpack to far more than its size."""
+    has_tables: bool = False
+    """Its tables are loaded for SQL."""
+
+
+_TEXT: Final = Format("txt", (), "plain_text", 20 << 20)
+FORMATS: Final = (
+    Format("pdf", (".pdf",), "pdf", 100 << 20),
+    Format("docx", (".docx",), "docx", is_zip=True),
+    Format("xlsx", (".xlsx", ".xlsm", ".xlsb", ".xls"), "workbook", is_zip=True, has_tables=True),
+    Format("ods", (".ods",), "workbook", is_zip=True, has_tables=True),
+    Format("csv", (".csv", ".tsv", ".tab"), "csv_file", 200 << 20, has_tables=True),
+    Format("md", (".md", ".markdown", ".mdx"), "plain_text", 20 << 20),
+    Format("html", (".html", ".htm", ".xhtml"), "html_text", 20 << 20),
+    _TEXT,
+)
+_UNSUPPORTED: Final = {
+    ".doc": "an old Word format: save it as DOCX or PDF",
+    ".ppt": "an old PowerPoint format: save it as PDF",
+    ".pptx": "a presentation: save it as PDF",
+    ".odp": "a presentation: save it as PDF",
+    ".odt": "an OpenDocument text: save it as DOCX or PDF",
+    ".rtf": "rich text: save it as DOCX or PDF",
+    ".epub": "an e-book: save it as HTML or PDF",
+}
+
+
+def format_of(name: str) -> Format:
+    """Choose the format by a file's name; unknown suffixes are read as text. Raises `NotADocumentError`."""
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix in _UNSUPPORTED:
+        raise NotADocumentError(_UNSUPPORTED[suffix])
+    return next((known for known in FORMATS if suffix in known.suffixes), _TEXT)
+
+
+def size_problem(document: Format, size: int) -> str:
+    """Why a file of this size is not read, or an empty string."""
+    if size <= document.largest_bytes:
+        return ""
+    largest = f"{document.kind} files may have {document.largest_bytes >> 20} MB"
+    return f"It is too large ({size >> 20} MB; {largest}): split it."
