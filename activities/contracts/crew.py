@@ -20,7 +20,7 @@ from chargehand.contracts import (
     Watched,
 )
 from chargehand.contracts.base import Name
-from chargehand.contracts.request import Profile, UpToADay, Words
+from chargehand.contracts.limits import Profile, UpToADay, Words
 
 Prose = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=8_000)]
 Description = Annotated[str, StringConstraints(strip_whitespace=True, min_length=10, max_length=500)]

@@ -1,7 +1,7 @@
 """Models as sessions see them: prices, limits, output caps."""
 
 from chargehand.contracts import Contract, Dollars, TypedByPeople, left_out
-from chargehand.contracts.request import OutputTokens
+from chargehand.contracts.limits import OutputTokens
 
 
 class PriceStep(Contract):

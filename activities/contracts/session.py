@@ -20,7 +20,7 @@ from chargehand.contracts import (
     Tier,
     left_out,
 )
-from chargehand.contracts.request import Profile
+from chargehand.contracts.limits import Profile
 
 
 class SessionTerms(Contract):

@@ -28,7 +28,7 @@ from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Effort, Limits, SessionRequest
-from chargehand.contracts.request import EFFORTS, PROFILES, Profile
+from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.plugins import SHIPPED, installed
 from chargehand.wire import ActivityType

@@ -8,7 +8,7 @@ import yaml
 from pydantic import Field, StringConstraints
 
 from chargehand.contracts import SessionRequest, TypedByPeople
-from chargehand.contracts.request import Profile
+from chargehand.contracts.limits import Profile
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(__file__).resolve().parent / "datasets"

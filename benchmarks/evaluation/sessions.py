@@ -21,7 +21,7 @@ from benchmarks.evaluation.oracle import Oracle, Shape
 from benchmarks.evaluation.scores import Scores, score
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
-from chargehand.contracts.request import PROFILES
+from chargehand.contracts.limits import PROFILES
 from chargehand.errors import SessionEnded
 from chargehand.upload import store_documents
 from worker.composition import compose

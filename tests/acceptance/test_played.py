@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Limits
-from chargehand.contracts.request import PROFILES
+from chargehand.contracts.limits import PROFILES
 from tests.acceptance.played.stage import Played, Stage, open_stage
 from tests.acceptance.played.tasks import (
     BIKES,

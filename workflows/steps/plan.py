@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
-from chargehand.contracts.request import Profile
+from chargehand.contracts.limits import Profile
 from chargehand.converter import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount

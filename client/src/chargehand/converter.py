@@ -23,7 +23,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError, FailureError
 
 from chargehand.contracts import Message, Plan, Report, Status, TypedByPeople
-from chargehand.contracts.request import DURATION_EXPECTED
+from chargehand.contracts.limits import DURATION_EXPECTED
 from chargehand.errors import InvalidInput
 from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
 from chargehand.payloads.encryption import Encryption

@@ -16,7 +16,7 @@ from activities.models.registry import build_models
 from activities.models.streaming import Patience
 from activities.opening.activity import SessionActivities
 from chargehand.contracts import Effort, Limits, SessionRequest, Tier
-from chargehand.contracts.request import PROFILES, Profile
+from chargehand.contracts.limits import PROFILES, Profile
 from tests.activities.models.calls import KEY, WIRES, Wire, a_call, a_provider, requests_of
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import ScriptedTool, found

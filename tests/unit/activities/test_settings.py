@@ -7,7 +7,7 @@ import pytest
 from activities.backends import SettingsError
 from activities.documents.registry import require_writable
 from chargehand.contracts import Limits
-from chargehand.contracts.request import PROFILES
+from chargehand.contracts.limits import PROFILES
 from chargehand.environment import SETTINGS, describe_unknown
 from worker import program
 from worker.settings import Settings

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from chargehand import Limits, SessionRequest
-from chargehand.contracts.request import PROFILES, Profile
+from chargehand.contracts.limits import PROFILES, Profile
 
 GIVEN: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},

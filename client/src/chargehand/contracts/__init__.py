@@ -1,7 +1,19 @@
 """The typed values that cross Chargehand's boundaries. The public ones are in the `__all__` of their module."""
 
 # `as` marks what workers share and callers do not need; each list is its module's own.
-from chargehand.contracts import calls, events, outcome, plan, report, request, steering, tenant, trace, verification
+from chargehand.contracts import (
+    calls,
+    events,
+    limits,
+    outcome,
+    plan,
+    report,
+    request,
+    steering,
+    tenant,
+    trace,
+    verification,
+)
 from chargehand.contracts.authority import Authority as Authority
 from chargehand.contracts.authority import Capability as Capability
 from chargehand.contracts.authority import Obligation as Obligation
@@ -19,6 +31,8 @@ from chargehand.contracts.base import without_control_characters as without_cont
 from chargehand.contracts.calls import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import LiveText as LiveText
+from chargehand.contracts.limits import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.limits import Effort as Effort
 from chargehand.contracts.outcome import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.outcome import Confidence as Confidence
 from chargehand.contracts.outcome import FailureReason as FailureReason
@@ -33,7 +47,6 @@ from chargehand.contracts.report import StopReason as StopReason
 from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.request import Delegation as Delegation
-from chargehand.contracts.request import Effort as Effort
 from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.tenant import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
@@ -46,6 +59,7 @@ __all__ += events.__all__
 __all__ += outcome.__all__
 __all__ += plan.__all__
 __all__ += report.__all__
+__all__ += limits.__all__
 __all__ += request.__all__
 __all__ += steering.__all__
 __all__ += tenant.__all__

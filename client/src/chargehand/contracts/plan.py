@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 from pydantic_core import from_json, to_json
 
 from chargehand.contracts.base import Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
-from chargehand.contracts.request import OutputTokens, Tier, UpToADay, Words
+from chargehand.contracts.limits import OutputTokens, Tier, UpToADay, Words
 
 __all__ = ["Plan", "Subtask"]
 

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from chargehand.contracts.authority import Capability
 from chargehand.contracts.base import Contract, Dollars, left_out
 from chargehand.contracts.calls import PendingCall
+from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,
     Confidence,
@@ -20,7 +21,6 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
-from chargehand.contracts.request import Tier
 
 __all__ = [
     "Claim",

@@ -1,10 +1,7 @@
 """The request that starts a session, and its limits."""
 
 import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
@@ -12,7 +9,6 @@ from pydantic import (
     Field,
     FieldSerializationInfo,
     StringConstraints,
-    WithJsonSchema,
     field_serializer,
     model_validator,
 )
@@ -20,7 +16,6 @@ from pydantic import (
 from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
     Contract,
-    Dollars,
     JsonSchema,
     Name,
     NoControlCharacters,
@@ -28,15 +23,13 @@ from chargehand.contracts.base import (
     TypedByPeople,
     left_out,
 )
+from chargehand.contracts.limits import PROFILES, Limits, Profile, Tiers, UpToAWeek, Words
 
-__all__ = ["Limits", "SessionRequest", "Tier", "Tiers"]
+__all__ = ["SessionRequest"]
+
 
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
-_SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
-_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?|(?:\d{1,9}(?:\.\d{1,9})?\s{0,9}(?:s|min|m|h|d)\s{0,9}){1,4}")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
-DURATION_EXPECTED: Final = "must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds"
 
 
 def _explain_path(value: object) -> object:
@@ -64,150 +57,19 @@ SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=25
 """The id of a session, which is its workflow id."""
 
 
-def _unquoted_number(value: object) -> object:
-    if isinstance(value, str | bool):
-        raise ValueError("must be a number, without quotes")
-    return value
-
-
-def _duration(value: object) -> object:
-    """Read `90s`, `10m` or `1h30m`; pydantic reads seconds and ISO 8601."""
-    if isinstance(value, bool):
-        raise ValueError(DURATION_EXPECTED)
-    if not isinstance(value, str) or not _DURATION.fullmatch(typed := value.strip().lower()):
-        return value
-    return sum(float(number) * _SECONDS[unit or "s"] for number, unit in _PART.findall(typed))
-
-
 def _one_or_several(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
-
-DollarLimit = Annotated[
-    Dollars,
-    Field(gt=0, le=10_000),
-    BeforeValidator(_unquoted_number),
-    WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
-]
-"""US dollars that a session may spend (more than 0, at most 10,000)."""
 
 Criterion = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=3, max_length=1_000), NoControlCharacters
 ]
 """One demand on a report, in the user's words (3 to 1,000 characters)."""
 
-Count = Annotated[int, Field(strict=True, ge=1)]
-"""A whole number of at least 1, written without quotes."""
-
-
-OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
-"""The most output tokens of one turn, thinking included (256 to 128,000)."""
-Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
-"""About how long a text is to be, in words (50 to 20,000)."""
-
-
-def _duration_schema(most_seconds: int) -> dict[str, Any]:
-    seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": most_seconds}
-    return {"anyOf": [{"type": "string", "examples": ["90s", "1h30m", "PT10M"]}, seconds]}
-
-
-UpToADay = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=1)),
-    BeforeValidator(_duration),
-    WithJsonSchema(_duration_schema(86_400), mode="validation"),
-]
-"""A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
-UpToAWeek = Annotated[
-    timedelta,
-    Field(gt=timedelta(0), le=timedelta(days=7)),
-    BeforeValidator(_duration),
-    WithJsonSchema(_duration_schema(604_800), mode="validation"),
-]
-"""A positive duration of at most seven days."""
-
 LONGEST_SESSION_ID: Final = 175
 """Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
 MOST_DOCUMENTS: Final = 200
 """Addresses that a session may read, with those of the sessions that it follows."""
-
-
-class Tier(StrEnum):
-    """How capable a model has to be; the operator's settings map each tier to a model."""
-
-    SMALL = "small"
-    MEDIUM = "medium"
-    LARGE = "large"
-
-
-Effort = Literal["low", "medium", "high"]
-"""How hard a model thinks before it answers, on models that can be told."""
-
-
-class Limits(TypedByPeople):
-    """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
-
-    max_turns: Annotated[Count, Field(le=1_000)] = 20
-    """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
-    budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 2.0})] = Decimal("2.00")
-    """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
-    max_depth: Annotated[Count, Field(le=10)] = 5
-    """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
-    max_parallel: Annotated[Count, Field(le=100)] = 5
-    """Subtasks of one supervisor that run at the same time (1 to 100)."""
-    max_attempts: Annotated[Count, Field(le=10)] = 3
-    """Attempts at one subtask (1 to 10)."""
-    max_rounds: Annotated[Count, Field(le=250)] = 10
-    """Rounds of model turn and tool calls in one subtask (1 to 250)."""
-    max_reviews: Annotated[Count, Field(le=6)] = 2
-    """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
-    deadline: UpToAWeek = timedelta(minutes=10)
-    """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`
-    (at most 7 days)."""
-    subtask_deadline: UpToADay = timedelta(minutes=5)
-    """Time for one attempt of an agent at a subtask, after which it returns what it has: seconds, or ISO 8601
-    (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
-    on_limit: Literal["finish", "pause"] = "finish"
-    """What to do when a limit is reached: write the report from the results so far, or wait for higher limits."""
-
-
-Profile = Literal["quick", "standard", "deep"]
-"""How much work a request is worth: a set of limits, each of which can still be set by itself."""
-
-PROFILES: Final[Mapping[Profile, Limits]] = {
-    "quick": Limits(
-        max_turns=8,
-        budget_usd=Decimal("0.25"),
-        max_parallel=3,
-        max_rounds=4,
-        max_reviews=1,
-        deadline=timedelta(minutes=3),
-        subtask_deadline=timedelta(minutes=2),
-    ),
-    "standard": Limits(),
-    "deep": Limits(
-        max_turns=300,
-        budget_usd=Decimal("25.00"),
-        max_parallel=10,
-        max_rounds=20,
-        max_reviews=6,
-        deadline=timedelta(hours=1),
-        subtask_deadline=timedelta(minutes=20),
-    ),
-}
-"""The limits of each profile."""
-
-EFFORTS: Final[Mapping[Profile, Effort]] = {"quick": "low", "deep": "high"}
-"""How hard models think about plans, reports and work, unless the crew says so; as usual in the profile `standard`."""
-
-
-class Tiers(TypedByPeople):
-    """Model tiers that override the crew's."""
-
-    supervisor: Tier | None = None
-    """Tier for planning and synthesis; the crew's if absent."""
-    agents: dict[Name, Tier] = {}
-    """Tier by agent name; other agents keep the crew's."""
 
 
 class Delegation(Contract):

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
 from chargehand.contracts.base import Name, NoControlCharacters, TypedByPeople
+from chargehand.contracts.limits import Count, DollarLimit, UpToAWeek
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
-from chargehand.contracts.request import Count, DollarLimit, UpToAWeek
 
 __all__ = [
     "AddSubtask",
