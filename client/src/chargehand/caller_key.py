@@ -25,7 +25,6 @@ class CallerKey:
     """A secret that operators and callers share."""
 
     def __init__(self, text: str) -> None:
-        """Take the key."""
         if len(text) < SHORTEST:
             raise UnusableSettings(f"{SETTING} has {len(text)} characters; at least {SHORTEST} are needed.")
         self._key = text.encode()
@@ -48,7 +47,6 @@ class SignUpdates(Interceptor):
         self._key = key
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of a client's calls."""
         return _Sign(next, self._key)
 
 

@@ -48,7 +48,6 @@ class CallerTrace(Interceptor):
     """Sends the caller's trace along with a session: this program's own by OpenTelemetry, or else the received one."""
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of a client's calls."""
         return _SendTrace(next)
 
 

@@ -21,7 +21,6 @@ _OTHER_WAYS: Final = (
 
 
 def main() -> NoReturn:
-    """Run the command line."""
     # While its modules load, Ctrl-C ends it as it does later: at once, and without a traceback.
     signal.signal(signal.SIGINT, _exit_at_once)
     try:

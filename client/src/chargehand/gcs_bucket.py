@@ -36,8 +36,6 @@ class _BoundedAdapter(HTTPAdapter):
 
 
 class GcsBucket:
-    """Objects in Google Cloud Storage."""
-
     def __init__(self, location: BucketLocation) -> None:
         self._location = location
         with self._explained_errors():

@@ -17,8 +17,6 @@ NOTE_LOCK: Final = "note.lock"
 
 
 class LocalServer(NamedTuple):
-    """A running embedded server."""
-
     address: str
     state: Path
     """The directory of its sessions, documents and stored payloads."""

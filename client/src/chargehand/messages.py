@@ -54,7 +54,6 @@ class SessionMessage(Generic[Fields, Input, Output]):
         return attribute_docstrings(Messages)[self.name].rstrip(".")
 
     def content(self, *args: Fields.args, **fields: Fields.kwargs) -> Input:
-        """Build the input."""
         return cast("Input", None if self.takes is None else contract(self.takes, *args, **fields))
 
     @overload

@@ -62,14 +62,12 @@ class Extension:
     """What settings or `--help` call it; empty if it has no name."""
 
     def load(self, kind: type[_T]) -> _T:
-        """Import the target."""
         loaded = self._resolve()
         if not isinstance(loaded, kind):
             raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no {kind.__name__}; mend `register`.")
         return loaded
 
     def load_function(self) -> Callable[..., Any]:
-        """Import a target that is called."""
         loaded = self._resolve()
         if not callable(loaded):
             raise PluginError(f"The plug-in '{self.plugin}': {self.target} is no function; mend `register`.")

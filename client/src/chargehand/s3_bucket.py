@@ -54,8 +54,6 @@ class _Body(io.BytesIO):
 
 
 class S3Bucket:
-    """Objects in S3."""
-
     def __init__(self, location: BucketLocation, region: str | None = None, endpoint: str | None = None) -> None:
         self._location = location
         make = cast("Any", boto3).client  # boto3 has no types

@@ -39,7 +39,6 @@ _SHORTEST: Final = timedelta(minutes=1)
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
-    """Say when sessions start."""
     if (cron is None) == (every is None):
         raise InvalidInput("schedule: give either cron or every")
     if cron is not None:
@@ -52,7 +51,6 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
 def scheduled(
     schedule_id: str, request: SessionRequest, task_queue: str, spec: ScheduleSpec, overlap: Overlap
 ) -> Schedule:
-    """Build a schedule that starts a request."""
     if not schedule_id.strip() or not schedule_id.isprintable() or len(schedule_id) > _LONGEST_ID:
         raise InvalidInput(f"schedule_id: give 1 to {_LONGEST_ID} characters that can be shown")
     if overlap not in _POLICIES:

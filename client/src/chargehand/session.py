@@ -58,7 +58,8 @@ class Session(Messages):
     """One session on a server: its messages, and what the server knows of it without a worker.
 
     Every method raises errors of `chargehand.errors` only: `SessionNotFound` if there is no such session,
-    `NotReachable` if the server does not answer, `NoWorker` if a worker has to answer and none runs.
+    `NotReachable` if the server does not answer, `NoWorker` if a worker has to answer and none runs. A change that is
+    invalid, or that the session's state does not allow, is `UpdateRefused`, and `AlreadyEnded` once it has ended.
     """
 
     def __init__(self, client: Client, session_id: str, files: SharedFiles | None = None) -> None:
@@ -144,48 +145,25 @@ class Session(Messages):
         return request.model_copy(update={**same, "follows": self.id})
 
     async def approve(self) -> Plan:
-        """Approve the plan of a session that awaits approval, and return it.
-
-        Raises:
-            UpdateRefused: the session does not await approval.
-        """
+        """Approve the plan of a session that awaits approval, and return it."""
         return await self.decide_plan(decision="approve")
 
     async def edit(self, plan: Plan) -> Plan:
-        """Replace the plan of a session that awaits approval, and return the plan that is carried out.
-
-        Raises:
-            UpdateRefused: the plan is invalid, or the session does not await approval.
-        """
+        """Replace the plan of a session that awaits approval, and return the plan that is carried out."""
         return await self.decide_plan(decision="edit", plan=plan)
 
     async def reject(self, reason: str = "") -> None:
-        """Reject the plan of a session that awaits approval: the session fails, and quotes the reason.
-
-        Args:
-            reason: up to 2,000 characters.
-
-        Raises:
-            UpdateRefused: the session does not await approval.
-        """
+        """Reject the plan of a session that awaits approval: it fails, and quotes the reason (2,000 characters)."""
         await self.decide_plan(decision="reject", reason=reason)
 
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
-        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any.
-
-        Raises:
-            UpdateRefused: the call no longer waits, or the arguments do not fit the tool.
-        """
+        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
         if arguments is None:
             return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
         return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
 
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
-        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues.
-
-        Raises:
-            UpdateRefused: the call no longer waits.
-        """
+        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
 
     async def send(
@@ -199,10 +177,6 @@ class Session(Messages):
 
         What running subtasks have spent is added to a status; that reads a history for each workflow that runs below
         the session, while `follow()` says the same as it happens.
-
-        Raises:
-            UpdateRefused: the session's state does not allow it.
-            AlreadyEnded: the session has ended.
         """
         ask = partial(self._send, message, content, id)
         if message.returns is not Status:

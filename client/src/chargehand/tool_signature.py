@@ -118,7 +118,6 @@ async def open_dependency(provider: Provider, closing: AsyncExitStack) -> object
 
 
 def read_signature(function: Callable[..., object], *, needs_docstring: bool = True) -> Signature:
-    """Read a function's signature and docstring."""
     name = getattr(function, "__name__", type(function).__name__)
     where = _where(function, name)
     description, described = _read_docstring(inspect.getdoc(function) or "")

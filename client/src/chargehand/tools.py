@@ -90,17 +90,14 @@ class Tool(Generic[_P, _R]):
     outcome_lookup: Signature | None = field(default=None, init=False)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        """Call the function itself."""
         return self.function(*args, **kwargs)
 
     @property
     def name(self) -> str:
-        """The name under which agents call it."""
         return self.signature.name
 
     @property
     def where(self) -> str:
-        """File, line and function."""
         return self.signature.where
 
     def lookup(self, function: Callable[..., object]) -> Callable[..., object]:
@@ -122,7 +119,6 @@ class Tool(Generic[_P, _R]):
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """The providers of its dependencies."""
         functions = [self.signature, *([self.outcome_lookup] if self.outcome_lookup else [])]
         return tuple(dict.fromkeys(provider for each in functions for provider in each.dependencies.values()))
 

@@ -66,7 +66,6 @@ class _Store:
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:
-        """Store content unless it is there, and return its digest."""
         return store_content(self._files, self._encryption, content)
 
 

@@ -13,8 +13,6 @@ NEXUS_SERVICE: Final = "Chargehand"
 
 
 class WorkflowType(StrEnum):
-    """Registered workflow types."""
-
     SUPERVISOR = "Supervisor"
     SUBTASK = "Subtask"
     VERIFICATION = "Verification"
@@ -23,8 +21,6 @@ class WorkflowType(StrEnum):
 
 
 class ActivityType(StrEnum):
-    """Registered activity types."""
-
     OPEN_SESSION = "open_session"
     ADD_AGENTS = "add_agents"
     TAKE_TURN = "take_turn"

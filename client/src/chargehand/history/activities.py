@@ -27,8 +27,6 @@ _UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE
 
 @dataclass
 class Activities:
-    """The activities of one workflow."""
-
     scope: Scope
     paid: Usage = field(default_factory=Usage, init=False)
     """What its turns have cost so far."""

@@ -170,7 +170,6 @@ class _Follower:
         """Turns of the session itself that have ended."""
 
     async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
-        """Yield the events of the session after a cursor, up to its end."""
         root = await self._root(cursor)
         self._spawn(self._follow_to_the_end(root))
         self._spawn(self._read_live(root))
@@ -184,7 +183,6 @@ class _Follower:
             yield event.model_copy(update={"cursor": str(Cursor(run=run, position=position, text=self._text))})
 
     async def close(self) -> None:
-        """Stop reading."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -71,7 +71,6 @@ class Child:
 
     @property
     def is_work(self) -> bool:
-        """Whether it is a part of the session's work."""
         return self.draft.kind in _RESULTS
 
     @property
@@ -198,7 +197,6 @@ class Projection:
         return SpendEvent(agent=draft.agent, purpose="lost", model="", usage=unanswered, **about)
 
     async def read(self, event: HistoryEvent) -> Change:
-        """Project the next event of the history."""
         attribute = event.WhichOneof("attributes") or ""
         attributes: Any = getattr(event, attribute, None)
         kind = attribute.removesuffix("_event_attributes")
@@ -212,7 +210,6 @@ class Projection:
         return Change(await self._own(event, kind, attributes, at))
 
     async def _own(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Sequence[Event | Written]:
-        """Project an event of the workflow itself."""
         outputs: Sequence[Event | Written] = ()
         match kind:
             case "workflow_execution_started":

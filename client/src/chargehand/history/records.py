@@ -32,8 +32,6 @@ class ReportText(Contract):
 
 
 class ToolArguments(Contract):
-    """The arguments of a tool's call."""
-
     arguments: dict[str, JsonValue] = {}
 
 
@@ -50,8 +48,6 @@ class ToolRequest(Contract):
 
 
 class ToolResult(Contract):
-    """What a tool gave back."""
-
     ok: bool = True
     output: dict[str, JsonValue] = {}
     sources: tuple[Source, ...] = ()
@@ -65,8 +61,6 @@ class ToolResult(Contract):
 
 
 class UsedTool(Contract):
-    """A call that was made before its turn ended."""
-
     position: int
     result: ToolResult
     began_at: datetime
@@ -74,8 +68,6 @@ class UsedTool(Contract):
 
 
 class Turn(Contract):
-    """The result of a turn."""
-
     model: str = ""
     usage: Usage = Usage()
     stop: str = ""
@@ -85,8 +77,6 @@ class Turn(Contract):
 
 
 class Heartbeat(Contract):
-    """The heartbeat of a turn under way."""
-
     live: LiveText | None = None
 
 
@@ -111,20 +101,15 @@ class _Outcome(Contract):
 
 
 class SubtaskResult(Contract):
-    """The result of a subtask."""
-
     outcome: _Outcome
 
     @property
     def ending(self) -> Ending:
-        """How it ended."""
         spent = sum((line.usage for line in self.outcome.spend), Usage(cost_usd=Decimal(0)))
         return Ending(self.outcome.kind, self.outcome.reason, self.outcome.confidence, spent)
 
 
 class SessionResult(Contract):
-    """The report of a session."""
-
     answer: str = ""
     stop_reason: StopReason
     confidence: int = 0
@@ -161,8 +146,6 @@ class CallRequest(Contract):
 
 
 class CallReply(Contract):
-    """The reply to such a request."""
-
     kind: Literal["call_reply"]
     verdict: str
     reason: str = ""
@@ -198,12 +181,10 @@ class Decoder:
             return None
 
     async def field(self, fields: Mapping[str, Payload], name: str, kind: Any) -> Any:
-        """Decode a field of a memo."""
         payload = fields.get(name)
         return None if payload is None else await self.read([payload], kind)
 
     async def summary(self, event: HistoryEvent) -> str:
-        """Decode the summary of an event."""
         if not event.user_metadata.HasField("summary"):
             return ""
         return await self.read([event.user_metadata.summary], str) or ""

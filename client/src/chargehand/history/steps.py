@@ -70,7 +70,6 @@ class Draft(Step):
         return self.id.rpartition("#")[2]
 
     def end(self, state: StepState, at: datetime, attributes: Any) -> None:
-        """Note how it ended."""
         self.state, self.ended_at, self.error = state, at, error_in(attributes)
 
     def describe_pending(self, now: PendingActivityInfo) -> None:
@@ -83,7 +82,6 @@ class Draft(Step):
             self.error = error_of(now.last_failure)
 
     def step(self) -> Step:
-        """Return the step."""
         return Step(**{name: getattr(self, name) for name in Step.model_fields})
 
 
@@ -120,7 +118,6 @@ class Scope:
         return {"session": self.session, "subtask": path, "at": at}
 
     def add(self, id_: str, kind: StepKind, name: str) -> Draft:
-        """Add a step."""
         self.steps.append(
             Draft(id=f"{self.draft.id}#{id_}", parent=self.draft.id, kind=kind, name=name, agent=self.draft.agent)
         )
@@ -136,7 +133,6 @@ class Scope:
         return Recorded(bytes=size, reference=f"{self.draft.id}/{self.run}#{event.event_id}")
 
     def enter(self, state: SessionState, at: datetime) -> list[Event]:
-        """Enter a state of the session."""
         if state == self.state:
             return []
         self.state = state

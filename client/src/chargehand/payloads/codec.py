@@ -28,7 +28,6 @@ class EncryptionCodec(PayloadCodec):
         self._encryption = encryption
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Encrypt each payload with the current key."""
         seal = self._encryption.seal
         sealed = await off_the_loop(lambda one: seal(one, PAYLOAD), [each.SerializeToString() for each in payloads])
         # For people only: the key id that counts is the authenticated one inside.
@@ -36,7 +35,6 @@ class EncryptionCodec(PayloadCodec):
         return [Payload(metadata=metadata, data=each) for each in sealed]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Decrypt each payload."""
         encrypted = [each for each in payloads if each.metadata.get("encoding") == ENCRYPTED]
         open_ = self._encryption.open
         opened = iter(await off_the_loop(lambda one: open_(one, PAYLOAD), [each.data for each in encrypted]))

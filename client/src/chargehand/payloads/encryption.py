@@ -106,7 +106,6 @@ class Encryption:
 
 
 def looks_sealed(content: bytes) -> bool:
-    """Tell whether bytes begin as sealed ones do."""
     return content.startswith(_MAGIC)
 
 

@@ -53,7 +53,6 @@ class Storage:
     """Whether what clients read is stored too: such clients need this storage."""
 
     def external(self) -> ExternalStorage:
-        """Build the SDK's external storage."""
         return ExternalStorage(
             drivers=[self.driver], driver_selector=self._select, payload_size_threshold=self.threshold_bytes
         )
@@ -94,7 +93,6 @@ class PayloadStore(StorageDriver):
         return self._name
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:  # noqa: ARG002  # the SDK's signature
-        """Write each payload, and return what finds it again."""
         digests = await asyncio.gather(*(asyncio.to_thread(self._write, payload) for payload in payloads))
         return [StorageDriverClaim(claim_data={"sha256": digest}) for digest in digests]
 
