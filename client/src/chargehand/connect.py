@@ -14,13 +14,13 @@ from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import GrpcCompression, RPCError
 
 from chargehand.caller_key import SETTING, CallerKey, SignUpdates
-from chargehand.caller_trace import CallerTrace
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
 from chargehand.local_server import running_server, state_directory
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import protection_from
 from chargehand.payloads.storage import Storage
+from chargehand.plugins import Hook, installed
 from chargehand.temporal_errors import of_call
 
 _USUAL: Final = "localhost:7233"
@@ -79,12 +79,13 @@ async def connect(
     protection = protection_from(environment, namespace, usual_storage=usual_storage)
     encryption = encryption or protection.encryption
     caller_key = environment.get(SETTING)
+    added = [make() for make in installed().functions(Hook.CONNECTION)]
     with _explained(target):
         client = await Client.connect(
             **options,
             grpc_compression=grpc_compression(target),
             data_converter=data_converter(encryption, storage or protection.storage),
-            interceptors=[CallerTrace(), *([SignUpdates(CallerKey(caller_key))] if caller_key else [])],
+            interceptors=[*added, *([SignUpdates(CallerKey(caller_key))] if caller_key else [])],
         )
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     usual_artifacts = str(local.state / "artifacts") if local else None

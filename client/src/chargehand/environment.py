@@ -51,16 +51,6 @@ def describe_unknown(environment: Mapping[str, str]) -> list[str]:
     return [*absent_plugin_settings(environment, of_commands=True), *(_describe(name, known) for name in others)]
 
 
-def absent_plugins(environment: Mapping[str, str]) -> list[str]:
-    """Name the variables of plug-ins that come with Chargehand and are not installed, each with the remedy."""
-    return [
-        f"{name} belongs to the plug-in '{plugin}', which is not installed: pip install {SHIPPED}"
-        for name in sorted(environment)
-        for prefix, plugin in _OF_PLUGINS.items()
-        if name.startswith(PREFIX + prefix) and plugin not in installed().names
-    ]
-
-
 def _describe(name: str, known: Sequence[str]) -> str:
     meant = get_close_matches(name.removeprefix(PREFIX), known, n=1)
     return f"{name} is not a setting" + (f"; did you mean {PREFIX}{meant[0]}?" if meant else "")

@@ -47,6 +47,8 @@ class Hook(StrEnum):
     """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
     CONSOLE_ROUTES = "console_routes"
     """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
+    CONNECTION = "connection"
+    """A function that returns an interceptor of the client that is connected."""
     WORKFLOW_ACTIVATION = "workflow_activation"
     """A function of a workflow's activation, before it is carried out."""
 

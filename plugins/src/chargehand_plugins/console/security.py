@@ -17,11 +17,11 @@ from starlette.requests import ClientDisconnect, Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chargehand.caller_trace import received_trace
 from chargehand_cli.terminal import say
 from chargehand_plugins.console.access import Access, Rates, client_name
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.settings import ConsoleSettings
+from chargehand_plugins.opentelemetry.caller_trace import received_trace
 
 API: Final = "/api/"
 _PUBLIC: Final = ("/health", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")

@@ -4,9 +4,10 @@ from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the settings of OpenTelemetry, and what makes spans of workflows and activities."""
+    """Add the settings, what makes spans of workflows and activities, and what sends the trace of callers."""
     registry.settings(f"{__name__}.settings:TracingSettings")
     registry.choices(f"{__name__}.settings:choose")
     registry.client_plugins(f"{__name__}.worker:client_plugins")
     registry.interceptors(f"{__name__}.worker:interceptors")
+    registry.hook(Hook.CONNECTION, f"{__name__}.caller_trace:CallerTrace")
     registry.hook(Hook.WORKFLOW_ACTIVATION, f"{__name__}.headers:drop_unreadable_traces")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
 
-from chargehand.caller_trace import CallerTrace, carried, received_trace
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
+from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
 from tests.scripted_model import Script
 from tests.started_trace import started_trace
 

@@ -75,7 +75,7 @@ def carried() -> Mapping[str, str]:
     """Return what is sent along with a session that is started now; empty outside any trace."""
     carrier: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415  # optional
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # optional
 
         TraceContextTextMapPropagator().inject(carrier)
     return carrier or _received.get() or {}
