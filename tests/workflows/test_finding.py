@@ -16,8 +16,9 @@ from chargehand.contracts import SessionRequest
 from chargehand.errors import SearchAttributesMissing
 from chargehand.interface import Supervisor
 from chargehand.listing import SessionSummary
-from chargehand.search_attributes import STATE, STOP_REASON, missing_attributes, register_attributes
+from chargehand.search_attributes import STATE, STOP_REASON, missing_attributes
 from chargehand.wire import SearchAttribute
+from chargehand_plugins.operations.setup import register_attributes
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import subtask
@@ -136,7 +137,8 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
                 await listed(opened.chargehand, session.id, crew="research")
 
         events = await events_of(client, session.id)
-        added = await register_attributes(client)
+        added = await missing_attributes(client)
+        await register_attributes(client, added)
         left = await missing_attributes(client)
 
     assert report.stop_reason == "completed"

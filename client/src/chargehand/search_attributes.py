@@ -1,9 +1,7 @@
-"""Search attributes of sessions, by which servers list and filter them: their keys, and their registration."""
+"""Search attributes of sessions, by which servers list and filter them: their keys, and those that are missing."""
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from temporalio.api.enums.v1 import IndexedValueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -24,11 +22,6 @@ TURNS: Final = SearchAttributeKey.for_int(SearchAttribute.TURNS)
 
 _PROBES: Final = {"Keyword": "''", "Double": "0.5", "Int": "0"}
 """A value of each type: an attribute of another type refuses it."""
-_INDEXED: Final = {
-    "Keyword": IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
-    "Double": IndexedValueType.INDEXED_VALUE_TYPE_DOUBLE,
-    "Int": IndexedValueType.INDEXED_VALUE_TYPE_INT,
-}
 UNANSWERABLE: Final = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.UNIMPLEMENTED}
 """How a server answers a query with an attribute that it does not know, or one that it cannot answer at all."""
 
@@ -45,21 +38,6 @@ async def missing_attributes(client: "Client") -> tuple[SearchAttribute, ...]:
     if await _is_known(client, *SearchAttribute):
         return ()
     return tuple([each for each in SearchAttribute if not await _is_known(client, each)])
-
-
-async def register_attributes(client: "Client") -> tuple[SearchAttribute, ...]:
-    """Register the attributes that a namespace lacks, and return them.
-
-    Raises:
-        RPCError: the server refuses, as Temporal Cloud does: there they are registered by `tcld` or in its Web UI.
-    """
-    absent = await missing_attributes(client)
-    if absent:
-        types = {str(each): _INDEXED[SEARCH_ATTRIBUTE_TYPES[each]] for each in absent}
-        await client.operator_service.add_search_attributes(
-            AddSearchAttributesRequest(namespace=client.namespace, search_attributes=types), retry=True
-        )
-    return absent
 
 
 async def _is_known(client: "Client", *attributes: SearchAttribute) -> bool:

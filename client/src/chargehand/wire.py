@@ -60,11 +60,7 @@ class SearchAttribute(StrEnum):
 
 
 SEARCH_ATTRIBUTE_TYPES: Final[Mapping[SearchAttribute, str]] = {
-    SearchAttribute.STATE: "Keyword",
-    SearchAttribute.CREW: "Keyword",
-    SearchAttribute.TENANT: "Keyword",
-    SearchAttribute.THREAD: "Keyword",
-    SearchAttribute.STOP_REASON: "Keyword",
+    **dict.fromkeys(SearchAttribute, "Keyword"),
     SearchAttribute.DOLLARS: "Double",
     SearchAttribute.TURNS: "Int",
 }

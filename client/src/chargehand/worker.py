@@ -53,7 +53,8 @@ class Worker:
 
         Raises:
             MissingExtra: the worker is not installed.
-            UnusableSettings: a setting is unknown or has no valid value.
+            UnusableSettings: a setting is unknown or has no valid value; when it is entered, a crew, a tool or a
+                backend cannot be used.
         """
         given = _given(crews, task_queue=task_queue, state_dir=state_dir, **settings)
         implementation = _load()
@@ -63,11 +64,6 @@ class Worker:
         self._running: AbstractAsyncContextManager[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Compose the worker, and start polling.
-
-        Raises:
-            UnusableSettings: a crew, a tool or a backend cannot be used.
-        """
         running = self._open(self._client, self._settings)
         await running.__aenter__()
         self._running = running
@@ -92,11 +88,7 @@ def run(
     """Run the worker program in this process until SIGTERM or SIGINT, and return its exit code: 0, or 2 with a message.
 
     It connects as Temporal's own settings say (`TEMPORAL_ADDRESS`, profiles), and waits for a server that is not up.
-    Parameters are those of `Worker`.
-
-    Raises:
-        MissingExtra: the worker is not installed.
-        UnusableSettings: a setting is unknown or has no valid value.
+    Parameters and errors are those of `Worker`.
     """
     given = _given(crews, task_queue=task_queue, state_dir=state_dir, **settings)
     code: int = _load().run(given, plugins)

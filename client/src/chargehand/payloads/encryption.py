@@ -102,7 +102,10 @@ class Encryption:
             raise SealBroken(
                 f"it was changed, or its key '{key_id}' is another one than the key of that name here"
             ) from None
-        return _unpacked(body) if sealed[len(_MAGIC)] == _COMPRESSED else body
+        content = unpack(body) if sealed[len(_MAGIC)] == _COMPRESSED else body
+        if content is None:
+            raise SealBroken(f"it cannot be unpacked, is cut short, or is more than {MOST_UNPACKED_BYTES} bytes")
+        return content
 
 
 def looks_sealed(content: bytes) -> bool:
@@ -167,12 +170,11 @@ def _key_id(sealed: bytes) -> tuple[str, int]:
     return key_id, end
 
 
-def _unpacked(body: bytes) -> bytes:
+def unpack(body: bytes) -> bytes | None:
+    """Decompress; None if that is cut short, or more than `MOST_UNPACKED_BYTES`."""
     unpacking = zlib.decompressobj()
     try:
         content = unpacking.decompress(body, MOST_UNPACKED_BYTES)
     except zlib.error:
-        raise SealBroken("it cannot be unpacked") from None
-    if not unpacking.eof:
-        raise SealBroken(f"unpacked it is more than {MOST_UNPACKED_BYTES} bytes, or it is cut short")
-    return content
+        return None
+    return content if unpacking.eof else None

@@ -30,7 +30,7 @@ from temporalio.converter import (
 from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.errors import BucketError
 from chargehand.payloads.codec import ENCRYPTED
-from chargehand.payloads.encryption import MOST_UNPACKED_BYTES
+from chargehand.payloads.encryption import unpack
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
 THRESHOLD_BYTES: Final = 32 << 10
@@ -170,11 +170,4 @@ def _packed(content: bytes, *, is_encrypted: bool) -> bytes:
 def _unpacked(body: bytes) -> bytes | None:
     if body[:1] == _PLAIN:
         return body[1:]
-    if body[:1] != _COMPRESSED:
-        return None
-    unpacking = zlib.decompressobj()
-    try:
-        content = unpacking.decompress(body[1:], MOST_UNPACKED_BYTES)
-    except zlib.error:
-        return None
-    return content if unpacking.eof else None
+    return unpack(body[1:]) if body[:1] == _COMPRESSED else None

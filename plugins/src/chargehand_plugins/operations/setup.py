@@ -11,6 +11,8 @@ from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb import verb
 
 if TYPE_CHECKING:
+    from temporalio.client import Client
+
     from chargehand.wire import SearchAttribute
 
 app = typer.Typer()
@@ -21,8 +23,6 @@ async def setup(connection: Connection) -> Exit:
     """Register the search attributes by which sessions are found: once for each namespace."""
     from temporalio.service import RPCError
 
-    from chargehand.search_attributes import register_attributes
-
     await connection.open(worker=False)
     missing = await connection.chargehand.missing_search_attributes()
     if not missing:
@@ -30,7 +30,7 @@ async def setup(connection: Connection) -> Exit:
         return Exit.DONE
     client = connection.chargehand.client
     try:
-        await register_attributes(client)
+        await register_attributes(client, missing)
     except RPCError as error:
         say(f"The server does not let this client register search attributes: {one_safe_line(error.message)}")
         for line in _other_ways(missing, connection):
@@ -39,6 +39,21 @@ async def setup(connection: Connection) -> Exit:
     put(f"Registered in namespace {client.namespace}: {', '.join(missing)}")
     put("Workers use them within a minute, in sessions that start after that.")
     return Exit.DONE
+
+
+async def register_attributes(client: "Client", missing: "Sequence[SearchAttribute]") -> None:
+    """Register attributes in a namespace; Temporal Cloud refuses that by an `RPCError`."""
+    from temporalio.api.enums.v1 import IndexedValueType
+    from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+
+    from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
+
+    types = {
+        str(each): IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{SEARCH_ATTRIBUTE_TYPES[each].upper()}")
+        for each in missing
+    }
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=types)
+    await client.operator_service.add_search_attributes(request, retry=True)
 
 
 def _other_ways(missing: "Sequence[SearchAttribute]", connection: Connection) -> list[str]:
