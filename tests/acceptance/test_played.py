@@ -134,9 +134,20 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     assert (len(survey.turns) >= 60, survey.report.gaps) == (True, ())
     assert len(long.report.answer.split()) >= 3_000
     assert len(long.report.sources) == 9
+    assert sum(claim.verification == "quoted" for claim in long.report.claims) >= 9
     (found,) = contradiction.report.contradictions
     assert len(found.positions) == 2
     assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
+
+
+@pytest.mark.slow
+async def test_reports_rest_on_what_was_read(stage: Stage) -> None:
+    """A contract's answer cites the lease and its amendment; a comparison reads fifteen pages and misses nothing."""
+    contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]
+
+    assert {source.ref.partition("#")[0] for source in contract.report.sources} == {"lease.md", "amendment-2.md"}
+    assert [record.state for record in contract.report.subtasks] == ["success"]
+    assert (len(comparison.pages), comparison.report.gaps) == (15, ())
 
 
 @pytest.mark.slow
