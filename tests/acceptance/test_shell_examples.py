@@ -53,6 +53,7 @@ _OTHERS: Final = {
         "docs/how-to/starting-sessions-safely.md",
         "docs/how-to/tenants.md",
         "docs/how-to/watching-workers.md",
+        "plugins/src/chargehand_plugins/webhooks/README.md",
     ),
     "they run until they are interrupted, or call one that does": (
         "docs/how-to/console.md",
