@@ -16,7 +16,6 @@ from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
-from chargehand.history.runs import histories_of_tree
 from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import KeyMissing
@@ -24,6 +23,7 @@ from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
 from chargehand_plugins.operations.cleaning import clean
+from chargehand_plugins.operations.histories import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task

@@ -3,7 +3,6 @@
 Workers export spans while a session runs, `chargehand trace --format otlp` writes them afterwards: in the same words.
 """
 
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
@@ -21,7 +20,6 @@ OPERATIONS: Final[Mapping[str, str]] = {
 """The operation of a step, by its kind."""
 PLANNING: Final = frozenset({"route", "design", "plan"})
 """Purposes of the turns that a plan is made with."""
-_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+(/[0-9a-f]{16}(-\w+)?)?)+$")
 
 
 class SpanAttribute(StrEnum):
@@ -77,8 +75,3 @@ class SpanAttribute(StrEnum):
 def span_name(kind: str, about: str) -> str:
     """Name a span by what few values distinguish: `chat claude-sonnet-5-5`, `execute_tool search`."""
     return f"{OPERATIONS.get(kind, kind)} {about}".strip()
-
-
-def root_session(workflow_id: str) -> str:
-    """Return the id of the session at the root of the tree: ids below it begin with `<session>/<run>/`."""
-    return _BELOW.sub("", workflow_id)

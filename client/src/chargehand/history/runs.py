@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Final
 
@@ -68,10 +68,7 @@ async def _poll(client: Client, workflow_id: str, run_id: str, page: bytes) -> G
 async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:
     """Fetch the histories of the runs of a workflow that continued as new, the first first.
 
-    Args:
-        client: connected to the server.
-        workflow_id: of all the runs.
-        run_id: of the first one; by default the newest run is looked up, and those before it.
+    `run_id` is that of the first run; by default the newest is looked up, and those before it.
     """
     read = [await client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history()]
     while run_id is None and (before := _continues(read[0].events[0])):
@@ -84,29 +81,6 @@ async def histories(client: Client, workflow_id: str, run_id: str | None = None)
     while run_id is not None and (after := _continues_in(read[-1].events[-1])):
         read.append(await client.get_workflow_handle(workflow_id, run_id=after).fetch_history())
     return read
-
-
-async def histories_of_tree(
-    client: Client, workflow_id: str, run_id: str | None = None, missing: Callable[[str], object] = lambda _: None
-) -> AsyncGenerator[WorkflowHistory]:
-    """Fetch the histories of a workflow and of everything below it, one at a time, since all may be large.
-
-    `missing` is told the id of a child whose history the namespace no longer retains.
-    """
-    try:
-        runs = await histories(client, workflow_id, run_id)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND or run_id is None:
-            raise
-        missing(workflow_id)
-        return
-    for history in runs:
-        yield history
-    for event in (event for history in runs for event in history.events):
-        if event.HasField("child_workflow_execution_started_event_attributes"):
-            child = event.child_workflow_execution_started_event_attributes.workflow_execution
-            async for below in histories_of_tree(client, child.workflow_id, child.run_id, missing):
-                yield below
 
 
 async def run_before(client: Client, workflow_id: str, run_id: str) -> str:

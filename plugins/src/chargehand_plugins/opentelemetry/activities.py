@@ -5,6 +5,7 @@ Imported only by workers that trace.
 
 import asyncio
 import hashlib
+import re
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final
@@ -29,9 +30,10 @@ from activities.contracts.calls import ToolRequest
 from activities.contracts.rounds import ToolResult
 from activities.current_span import DESCRIBE_CONTENT
 from activities.turn.contracts import TurnRequest, TurnResult
-from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, root_session, span_name
+from chargehand.spans import OPERATIONS, SCOPE, SpanAttribute, span_name
 from chargehand_plugins.opentelemetry.content import Content
 
+_BELOW: Final = re.compile(r"(/[0-9a-f]{12}/[^/]+(/[0-9a-f]{16}(-\w+)?)?)+$")
 _TOOL_FAILED: Final = "tool_failed"
 _NEXT_ID: Final[ContextVar[int | None]] = ContextVar("next_id", default=None)
 Attributes = dict[str, str | int | float | bool]
@@ -227,3 +229,8 @@ def _usage(result: TurnResult) -> Attributes:
         SpanAttribute.OUTPUT_TOKENS: usage.output_tokens,
         SpanAttribute.COST_USD: float(usage.cost_usd),
     }
+
+
+def root_session(workflow_id: str) -> str:
+    """Return the id of the session at the root of the tree: ids below it begin with `<session>/<run>/`."""
+    return _BELOW.sub("", workflow_id)

@@ -31,9 +31,15 @@ from temporalio.workflow import ActivityHandle, ChildWorkflowHandle
 
 from activities.turn.contracts import TurnResult
 from chargehand.contracts import Report
-from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, root_session, span_name
+from chargehand.spans import OPERATIONS, SCOPE, SUPERVISOR, SpanAttribute, span_name
 from chargehand.wire import ActivityType, WorkflowType
-from chargehand_plugins.opentelemetry.activities import Attributes, TracedActivities, error_type, set_error
+from chargehand_plugins.opentelemetry.activities import (
+    Attributes,
+    TracedActivities,
+    error_type,
+    root_session,
+    set_error,
+)
 from workflows.contracts import SubtaskRequest, SubtaskResult, SupervisorRequest
 from workflows.steps.plan import OPEN_SPAN, Phase
 

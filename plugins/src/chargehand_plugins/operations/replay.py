@@ -77,8 +77,8 @@ async def _newest(client: "Client", limit: int | None, *, only_running: bool) ->
 
 async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
     """Write a list of `{"id", "history"}` one history at a time, since all of them together may be large."""
-    from chargehand.history.runs import histories_of_tree
     from chargehand.temporal_errors import translated
+    from chargehand_plugins.operations.histories import histories_of_tree
 
     with gzip.open(file, "wt", encoding="utf-8") as written:
         separator = "["
