@@ -134,15 +134,13 @@ def find_location(
     if not configured_by:
         artifacts = artifacts or str(state / "artifacts")
         storage = environment.get("CHARGEHAND_STORAGE") or str(state / "payloads")
-    settings = {
-        "CHARGEHAND_STATE_DIR": str(state),
-        "CHARGEHAND_ARTIFACTS": artifacts,
-        "CHARGEHAND_TASK_QUEUE": task_queue,
-        "CHARGEHAND_STORAGE": storage,
-    }
+    names = ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE", "STORAGE")
+    settings = dict(zip(names, (str(state), artifacts, task_queue, storage), strict=True))
     worker = None
     if command := _worker_command(environment, project, has_package=has_package):
-        worker = WorkerCommand(command, here, {k: v for k, v in settings.items() if v})
+        worker = WorkerCommand(
+            command, here, {f"CHARGEHAND_{name}": value for name, value in settings.items() if value}
+        )
     _require_one(configured_by, worker)
     return Location(
         configured_by=configured_by,
