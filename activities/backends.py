@@ -41,6 +41,8 @@ class Choice:
     why: str
     problem: str = ""
     """Why it does not work on this host; empty if it works or was not tried."""
+    replaces_all: bool = False
+    """Whether it answers instead of all models and tools, so that no server of theirs is needed."""
 
 
 @dataclass(frozen=True)

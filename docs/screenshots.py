@@ -25,7 +25,7 @@ async def main() -> None:
     """Run both sessions in a state directory of their own, and take all pictures."""
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
-        _run("run", "--state-dir", state, "--id", "engine-faults", "--replay-tape", TAPE)
+        _run("tape", "replay", "--state-dir", state, "--id", "engine-faults", TAPE)
         taped = state / "sessions" / "engine-faults"
         with process("up", "--state-dir", state, CHARGEHAND_CONSOLE_PORT="0") as up:
             assert up.stderr

@@ -31,7 +31,6 @@ from activities.opening.activity import SessionActivities
 from activities.opening.backlogs import BacklogActivities
 from activities.opening.listing import Listing
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
-from activities.tape.registry import Traffic, choose_tape, with_tape
 from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tools.code.registry import CODE
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
@@ -45,7 +44,7 @@ from activities.turn.tool_use import ToolActivities
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
 from chargehand.plugins import installed
-from worker.parts import WorkerParts, add_parts
+from worker.parts import Traffic, TrafficWrapper, WorkerParts, add_parts
 from worker.settings import Settings
 
 _SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
@@ -78,7 +77,6 @@ def choose(settings: Settings) -> dict[str, Choice]:
         Choice("large payloads", settings.storage, "set by CHARGEHAND_STORAGE")
         if settings.storage and settings.storage != "off"
         else Choice("large payloads", "none", "no CHARGEHAND_STORAGE: payloads above 2 MB are refused"),
-        *choose_tape(settings),
         *chain.from_iterable(added),
     )
     return {choice.backend: choice for choice in choices}
@@ -98,15 +96,12 @@ def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Cho
 
 
 async def compose(
-    settings: Settings,
-    environment: Mapping[str, str],
-    closing: AsyncExitStack,
-    wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic,
+    settings: Settings, environment: Mapping[str, str], closing: AsyncExitStack, *wrappers: TrafficWrapper
 ) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them.
 
-    MCP servers get their variables from `environment`. `wrap` puts something between adapters and activities:
-    evaluations count what passes, and let others answer.
+    MCP servers get their variables from `environment`. The wrappers come after those of plug-ins: evaluations count
+    what passes, and let others answer.
     """
     require_writable(settings.state_dir)
     chosen = choose(settings)
@@ -114,25 +109,18 @@ async def compose(
     store = artifact_store(settings, keys)
     library = document_library(settings, store)
     conversations = Conversations(conversation_store(settings, store, keys))
-    caches = [settings.state_dir / name for name in CACHES]
-    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
-    closing.callback(sweeping.cancel)
-    folders = crew_folders(settings)
-    _require_mcp(folders)
-    tools = await open_tools(settings, chosen, library, store, closing)
-    starts_servers = settings.tape_replay is None
-    parts = WorkerParts(settings, environment, library, store, closing, folders, tools, starts_servers=starts_servers)
-    await add_parts(parts)
-    tools = tools | parts.of_crews
+    _keep_caches_swept(settings, closing)
+    parts = await _open_parts(settings, environment, library, store, closing, chosen=chosen)
     models = build_models(settings, chosen["model"].adapter, closing)
-    traffic = wrap(with_tape(settings, Traffic(models, tools, absent_tools(chosen)), closing))
-    models, tools = traffic.models, traffic.tools
-    shared = {name: tool for name, tool in tools.items() if name not in parts.of_crews}
-    loaded = load_crews(folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    traffic = Traffic(models, parts.tools | parts.of_crews, absent_tools(chosen))
+    for wrap in (*parts.traffic_wrappers, *wrappers):
+        traffic = wrap(traffic)
     takes_turns = not settings.roles.isdisjoint({"sessions", "models"})
-    models = name_models(models, loaded.values()) if takes_turns else models
     has_all_tools = takes_turns or "tools" in settings.roles
-    tools = tools if has_all_tools else {name: tools[name] for name in SANDBOXED if name in tools}
+    shared = {name: tool for name, tool in traffic.tools.items() if name not in parts.of_crews}
+    loaded = load_crews(parts.crew_folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
+    models = name_models(traffic.models, loaded.values()) if takes_turns else traffic.models
+    tools = {name: tool for name, tool in traffic.tools.items() if has_all_tools or name in SANDBOXED}
     crews = CrewVersions(
         loaded,
         tools,
@@ -143,7 +131,50 @@ async def compose(
     )
     if takes_turns:
         await models.until_connected()
-    sessions = SessionActivities(
+    sessions = _session_activities(settings, crews, tools, library, parts)
+    return [
+        sessions.open_session,
+        sessions.add_agents,
+        TurnActivities(crews, models, tools, library, conversations).take_turn,
+        ToolActivities(crews, tools, library).use_tool,
+        ToolActivities(crews, tools, library).check_call,
+        RunningDuplicateActivities().await_duplicate,
+        BacklogActivities().read_backlog,
+        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
+        TenantActivities().find_ended,
+        *parts.activities,
+    ]
+
+
+def _keep_caches_swept(settings: Settings, closing: AsyncExitStack) -> None:
+    caches = [settings.state_dir / name for name in CACHES]
+    sweeping = asyncio.create_task(keep_swept(caches, timedelta(days=settings.index_days)))
+    closing.callback(sweeping.cancel)
+
+
+async def _open_parts(
+    settings: Settings,
+    environment: Mapping[str, str],
+    library: DocumentLibrary,
+    store: Artifacts,
+    closing: AsyncExitStack,
+    *,
+    chosen: Mapping[str, Choice],
+) -> WorkerParts:
+    """Open the tools, and have plug-ins add theirs."""
+    folders = crew_folders(settings)
+    _require_mcp(folders)
+    tools = await open_tools(settings, chosen, library, store, closing)
+    starts_servers = not any(choice.replaces_all for choice in chosen.values())
+    parts = WorkerParts(settings, environment, library, store, closing, folders, tools, starts_servers=starts_servers)
+    await add_parts(parts)
+    return parts
+
+
+def _session_activities(
+    settings: Settings, crews: CrewVersions, tools: Mapping[str, Tool], library: DocumentLibrary, parts: WorkerParts
+) -> SessionActivities:
+    return SessionActivities(
         crews,
         tools,
         settings.ceilings,
@@ -157,18 +188,6 @@ async def compose(
         tool_queues=tool_queues(settings.task_queue, settings.queues),
         ledgers=ledgers(settings),
     )
-    return [
-        sessions.open_session,
-        sessions.add_agents,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools, library).use_tool,
-        ToolActivities(crews, tools, library).check_call,
-        RunningDuplicateActivities().await_duplicate,
-        BacklogActivities().read_backlog,
-        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
-        TenantActivities().find_ended,
-        *parts.activities,
-    ]
 
 
 def _require_mcp(folders: Sequence[Path]) -> None:

@@ -1,6 +1,6 @@
 """What plug-ins add to a worker while it is composed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,9 +9,24 @@ from activities.backends import SettingsError
 from activities.contracts.tool import Tool
 from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
+from activities.models.registry import Models
 from chargehand.contracts import SessionRequest
 from chargehand.plugins import installed
 from worker.settings import Settings
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The models and tools that the activities call."""
+
+    models: Models
+    tools: Mapping[str, Tool]
+    absent: Collection[str]
+    """Tools that crews may mention and agents do not get."""
+
+
+TrafficWrapper = Callable[[Traffic], Traffic]
+"""Puts something between adapters and activities, such as what counts or records, or answers itself."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class WorkerParts:
     tools: dict[str, Tool]
     """By name; see `add_tool`."""
     starts_servers: bool = True
-    """Not where only crews are checked, or a tape is replayed."""
+    """Not where only crews are checked, or nothing calls them."""
     of_crews: dict[str, Tool] = field(default_factory=dict[str, Tool])
     """Tools that only those crews have which declare them."""
     activities: list[Callable[..., object]] = field(default_factory=list[Callable[..., object]])
@@ -38,6 +53,8 @@ class WorkerParts:
     """Each says what is wrong with a request; a session begins if nothing is."""
     document_checks: list[Callable[[str], bool]] = field(default_factory=list[Callable[[str], bool]])
     """Each says whether a tool reads documents of a name, even if they have no words."""
+    traffic_wrappers: list[TrafficWrapper] = field(default_factory=list[TrafficWrapper])
+    """Called once models and tools are open; each gets what the one before it returned."""
 
     def add_tool(self, tool: Tool) -> None:
         """Add a tool for all crews.

@@ -19,7 +19,6 @@ from activities.documents.registry import DocumentSettings
 from activities.heartbeat import HEARTBEAT_TIMEOUT, LONGEST_HEARTBEAT_TIMEOUT
 from activities.models.registry import ModelSettings
 from activities.queues import ROLES, Kind, Role
-from activities.tape.registry import TapeSettings
 from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
@@ -37,7 +36,7 @@ _PORTS: Final = 65_536
 _Part = TypeVar("_Part", bound=BaseSettings)
 
 
-class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings, TapeSettings):
+class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """Everything that an operator can set, from the environment: `CHARGEHAND_…` and the vendors' own names for keys.
 
     The settings of a backend stand in its own `registry.py`.

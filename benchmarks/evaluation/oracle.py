@@ -25,7 +25,6 @@ from activities.contracts.tool import (
 )
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.tape.registry import Traffic
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
@@ -33,6 +32,7 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Capability, Source, Tier, Usage
 from tests import scripted_model
+from worker.parts import Traffic
 
 Shape = Literal["flat", "fan-out"]
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(15)),)

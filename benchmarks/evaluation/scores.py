@@ -10,9 +10,9 @@ from typing import Final
 from pydantic import BaseModel
 
 from activities.contracts.rounds import PASSAGE_GAP
-from activities.tape.contracts import Line
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Report, Source, SubtaskRecord
+from chargehand_plugins.tape.contracts import Line
 
 _MARK: Final = re.compile(r"\[S(\d+)\]")
 _WORD: Final = re.compile(r"\w+")

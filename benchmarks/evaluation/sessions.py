@@ -4,9 +4,10 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -14,8 +15,6 @@ from uuid import uuid4
 from temporalio import activity
 from temporalio.client import Client
 
-from activities.tape.contracts import Line
-from activities.tape.registry import Traffic, recorded
 from benchmarks.evaluation.dataset import ROOT, Backend, Case, Dataset
 from benchmarks.evaluation.oracle import Oracle, Shape
 from benchmarks.evaluation.scores import Scores, score
@@ -24,7 +23,10 @@ from chargehand.contracts import SessionRequest
 from chargehand.contracts.limits import PROFILES
 from chargehand.errors import SessionEnded
 from chargehand.upload import store_documents
+from chargehand_plugins.tape.contracts import Line
+from chargehand_plugins.tape.worker import recorded, replayed
 from worker.composition import compose
+from worker.parts import TrafficWrapper
 from worker.settings import Settings
 from worker.workers import build_worker
 
@@ -78,7 +80,7 @@ async def evaluate(
     if backend == "tape":
         found: list[Scores] = []
         for case, number in runs:
-            async with _worker(client, folder, tape=ROOT / (case.tape or "")) as runner:
+            async with _worker(client, folder, partial(replayed, ROOT / (case.tape or ""))) as runner:
                 found.append(await run(case, number, runner))
         return found
     async with _worker(client, folder, oracle) as runner:
@@ -86,24 +88,20 @@ async def evaluate(
 
 
 @asynccontextmanager
-async def _worker(
-    client: Client, folder: Path, wrap: Callable[[Traffic], Traffic] | None = None, tape: Path | None = None
-) -> AsyncGenerator["Runner"]:
+async def _worker(client: Client, folder: Path, wrap: TrafficWrapper | None = None) -> AsyncGenerator["Runner"]:
     """Run a worker as `worker_main` composes it, and record what passes."""
     settings = Settings(
         state_dir=folder,
         task_queue=f"evaluation-{uuid4().hex[:8]}",
         ceilings=_CEILINGS,
         storage=str(folder / "payloads"),
-        tape_replay=tape,
     )
     traces = Traces()
     async with AsyncExitStack() as closing:
-        activities = await compose(
-            settings, os.environ, closing, lambda traffic: recorded(traces, wrap(traffic) if wrap else traffic)
-        )
+        wrappers = [wrap] if wrap else []
+        activities = await compose(settings, os.environ, closing, *wrappers, partial(recorded, traces))
         async with build_worker(client, settings, activities):
-            yield Runner(Chargehand(client, settings.task_queue), traces, folder, has_tools=not (wrap or tape))
+            yield Runner(Chargehand(client, settings.task_queue), traces, folder, has_tools=wrap is None)
 
 
 @dataclass

@@ -333,7 +333,7 @@ def test_wrong_usage_starts_nothing(
 def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargehand: Commands) -> None:
     """While another command uses the embedded worker, nothing is recorded or replayed, and no file is left."""
     tape = tmp_path / "tape.jsonl"
-    ran = chargehand("run", "--state-dir", served, "--record", tape, _QUESTION)
+    ran = chargehand("tape", "record", "--state-dir", served, tape, _QUESTION)
 
     assert ran.code == 2
     assert f"The embedded worker was started without CHARGEHAND_TAPE_RECORD={tape}" in ran.said
@@ -343,7 +343,7 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargeha
 @pytest.mark.slow
 def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
     """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
-    ran = chargehand("run", "--state-dir", state, "--replay-tape", _TAPE, "--json")
+    ran = chargehand("tape", "replay", "--state-dir", state, _TAPE, "--json")
 
     report = Report.model_validate_json(ran.out)
     assert ran.code == 0, ran.said

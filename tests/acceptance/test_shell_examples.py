@@ -67,9 +67,9 @@ _OTHERS: Final = {
         "docs/how-to/steering.md",
         "docs/how-to/traces.md",
     ),
-    "they are about a terminal, or a worker of their own: test_embedded_cli.py, test_tapes.py": (
+    "they are about a terminal, or a worker of their own: test_embedded_cli.py, test_replays.py": (
         "docs/how-to/terminal.md",
-        "docs/how-to/tapes.md",
+        "plugins/src/chargehand_plugins/tape/README.md",
     ),
 }
 """Why the examples of other pages do not run here, or the tests that run them."""

@@ -14,7 +14,6 @@ _BOUNDED_ELSEWHERE = {
     "activities/tools/code/tool.py",
     "activities/tools/data/query.py",
     "activities/models/extractive/figures.py",
-    "activities/tape/player.py",
     "cli/src/chargehand_cli/verbs/decide.py",
 }
 """Files that join what is no problem, of which there are few: files, columns, conditions, questions."""

@@ -204,9 +204,9 @@ class Connection:
             raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{lines}")
 
     @property
-    def running_tape(self) -> str:
-        """The tape of the embedded worker, as `WorkerCommand.tape`."""
-        return self._note.tape if self._note else ""
+    def running_variant(self) -> str:
+        """The variant of the embedded worker, as `WorkerCommand.variant`."""
+        return self._note.variant if self._note else ""
 
     def hand_over(self, command: Sequence[str]) -> None:
         """Start a command in the background that keeps the embedded server and its worker up."""

@@ -120,16 +120,16 @@ class RequestOptions:
 
 
 def build_request(
-    options: RequestOptions, documents: tuple[str, ...], taped: dict[str, Any] | None = None
+    options: RequestOptions, documents: tuple[str, ...], base: Mapping[str, Any] | None = None
 ) -> "SessionRequest":
-    """Merge the options into the JSON request or the one of a tape, if there is one, and validate the result.
+    """Merge the options into the JSON request, or else into the base, and validate the result.
 
     Raises:
         BadRequest: the JSON is unreadable, or the request is invalid.
     """
     from chargehand import SessionRequest
 
-    fields = read_json(options.input) if options.input else dict(taped or {})
+    fields = read_json(options.input) if options.input else dict(base or {})
     typed = _typed_fields(options)
     fields |= typed
     limits = _typed_limits(options)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
 _EXTRAS: Final = {
-    **dict.fromkeys(("advise", "clean", "codec-server", "doctor", "replay", "setup"), "cli"),
+    **dict.fromkeys(("advise", "clean", "codec-server", "doctor", "replay", "setup", "tape"), "cli"),
     "console": "console",
     "mcp": "mcp",
 }

@@ -15,7 +15,7 @@ _OF_WORKERS: Final = """
     FALLBACK_PROVIDER HEALTH_FILE HEARTBEAT_TIMEOUT INDEX_DAYS LOG_FORMAT LOG_LEVEL MAX_ACTIVITIES METRICS_ADDRESS
     MODELS OPENAI_BACKGROUND OUTPUT_TOKENS PAGE_HOSTS PRICES PROCESSES PROVIDER QUEUES REASONING_MODELS
     REQUESTS_PER_SECOND ROLES SEARCH SEARXNG_URL SILENCE_SECONDS STATE_DIR STORAGE STORAGE_RESULTS STORAGE_THRESHOLD
-    TAPE_RECORD TAPE_REPLAY TASK_QUEUE TENANTS
+    TASK_QUEUE TENANTS
 """
 COMMAND_SETTINGS: Final = frozenset({f"{PREFIX}UI_URL", f"{PREFIX}WORKER"})
 """Variables that commands read, and workers do not, without those of plug-ins."""
@@ -23,7 +23,12 @@ SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for
 """Every variable that a worker or a command reads, without those of plug-ins."""
 
 
-_OF_WORKER_PLUGINS: Final = {"WEBHOOK_HOSTS": "webhooks", "WEBHOOK_SECRET": "webhooks"}
+_OF_WORKER_PLUGINS: Final = {
+    "TAPE_RECORD": "tape",
+    "TAPE_REPLAY": "tape",
+    "WEBHOOK_HOSTS": "webhooks",
+    "WEBHOOK_SECRET": "webhooks",
+}
 _OF_PLUGINS: Final = _OF_WORKER_PLUGINS | {
     "CODEC_TOKEN": "codec_server",
     "CONSOLE_PORT": "console",

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.tape.contracts import Line, TapedAnswer, ToolAsked
 from benchmarks.evaluation.dataset import Case, GoldSubtask, read_datasets
 from benchmarks.evaluation.fanoutqa import WrongFile, read_fanoutqa
 from benchmarks.evaluation.results import Evaluated, regressions
@@ -15,6 +14,7 @@ from benchmarks.evaluation.scores import Scores, answer_share, citation_share, m
 from benchmarks.evaluation.sessions import Variant, evaluate
 from benchmarks.evaluation.statistics import bootstrap, pass_hat, sign_test
 from chargehand.contracts import Report, Source, SubtaskRecord
+from chargehand_plugins.tape.contracts import Line, TapedAnswer, ToolAsked
 from chargehand_plugins.testing import report_of
 
 

@@ -104,13 +104,13 @@ def test_a_setting_of_an_absent_plugin_is_named(
     install: _Install, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A worker does not start without what its operator has set; a command says which package to install."""
-    monkeypatch.setenv("CHARGEHAND_WEBHOOK_HOSTS", "[]")
     install()
-
-    code = main(["--check-settings"])
-
-    told = "CHARGEHAND_WEBHOOK_HOSTS belongs to the plug-in 'webhooks', which is not installed"
-    assert (code, told in capsys.readouterr().err) == (2, True)
+    for name, plugin in (("WEBHOOK_HOSTS", "webhooks"), ("TAPE_RECORD", "tape"), ("TAPE_REPLAY", "tape")):
+        with monkeypatch.context() as environment:
+            environment.setenv(f"CHARGEHAND_{name}", "[]")
+            code = main(["--check-settings"])
+        told = f"CHARGEHAND_{name} belongs to the plug-in '{plugin}', which is not installed"
+        assert (code, told in capsys.readouterr().err) == (2, True)
     assert describe_unknown({"CHARGEHAND_CONSOLE_TOKEN": ""}) == [
         "CHARGEHAND_CONSOLE_TOKEN belongs to the plug-in 'console', which is not installed; install chargehand-plugins"
     ]

@@ -119,7 +119,7 @@ class Keeper:
             ui_url=self._guard.url,
             keeper_pid=os.getpid(),
             server_pid=process.pid,
-            tape=self._order.worker.tape,
+            variant=self._order.worker.variant,
             has_worker=bool(self._order.worker.command),
         )
         self._renew_note()
@@ -158,7 +158,7 @@ class Keeper:
         if worker:
             end_process(worker, grace_seconds=self._grace_seconds)
         if self._note:
-            self._note = replace(self._note, tape="", has_worker=False)
+            self._note = replace(self._note, variant="", has_worker=False)
         self._renew_note()
         self._work_lock.release()
 

@@ -13,7 +13,6 @@ from chargehand.local_server import NOTE, NOTE_LOCK
 ALREADY_KEPT: Final = 75
 """Exit code of a keeper that found another one running."""
 COULD_NOT_START: Final = 1
-TAPE_SETTINGS: Final = ("CHARGEHAND_TAPE_RECORD", "CHARGEHAND_TAPE_REPLAY")
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,8 @@ class ServerNote:
     """Consecutive unexpected exits of the worker soon after its start."""
     worker_exit_code: int | None = None
     """Exit code of the last of them."""
-    tape: str = ""
-    """The tape of the worker."""
+    variant: str = ""
+    """As of `WorkerCommand`."""
     has_worker: bool = False
     """Whether a worker is kept running: not for users that only read."""
 
@@ -47,11 +46,8 @@ class WorkerCommand:
     """Added to this process's own; never secrets, since the process list shows it."""
     grace_seconds: float = 30
     """Time for in-flight calls once the last user has left."""
-
-    @property
-    def tape(self) -> str:
-        """The setting that makes the worker record or replay a tape, as `NAME=FILE`; empty without one."""
-        return next((f"{name}={self.environment[name]}" for name in TAPE_SETTINGS if name in self.environment), "")
+    variant: str = ""
+    """The setting that makes the worker one that only some commands may use, as `NAME=VALUE`; usually empty."""
 
 
 @dataclass(frozen=True)

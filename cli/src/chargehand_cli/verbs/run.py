@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from shlex import quote
@@ -17,7 +18,6 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.request import BadRequest, RequestOptions, build_request
 from chargehand_cli.resumed_sessions import resumed_lines
-from chargehand_cli.tape import Recording, TapeOptions, check_running_worker, locate, read_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
@@ -33,10 +33,10 @@ _MAX_SKIPPED_SHOWN: Final = 5
 
 @verb(app, location=FILES)
 async def run(
-    connection: Connection, options: RequestOptions, tape: TapeOptions, *, as_json: AsJson = False, quiet: Quiet = False
+    connection: Connection, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
 ) -> Exit:
     """Run a session, show its progress, and print its report. Ctrl-C asks what to do with it."""
-    return await _run(connection, options, tape, as_json=as_json, quiet=quiet)
+    return await run_session(connection, options, as_json=as_json, quiet=quiet)
 
 
 @verb(app, location=FILES)
@@ -49,13 +49,31 @@ async def ask(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a session that follows another one, and knows its report, findings, sources and documents."""
-    return await _run(connection, options, TapeOptions(), follows=session, as_json=as_json, quiet=quiet)
+    return await run_session(connection, options, follows=session, as_json=as_json, quiet=quiet)
 
 
-async def _run(
-    connection: Connection, options: RequestOptions, tape: TapeOptions, *, follows: str = "", as_json: bool, quiet: bool
+async def run_session(
+    connection: Connection,
+    options: RequestOptions,
+    *,
+    base: Mapping[str, Any] | None = None,
+    before_start: Callable[["SessionRequest"], None] = lambda _: None,
+    follows: str = "",
+    as_json: bool,
+    quiet: bool,
 ) -> Exit:
-    session = await _start(connection, options, tape, follows=follows, quiet=quiet)
+    """Start a session, show its progress, and print its report, for verbs such as `run`.
+
+    Args:
+        connection: of the command.
+        options: the request as typed.
+        base: fields of a request that the options change; no goal has to be typed then.
+        before_start: called with the whole request, once it is valid and a worker can take it up.
+        follows: the session that it follows.
+        as_json: print the report as JSON.
+        quiet: do not show progress.
+    """
+    session = await _start(connection, options, base, before_start, follows=follows, quiet=quiet)
     try:
         is_typed = options.output_schema is not None
         return await follow_to_report(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
@@ -71,7 +89,7 @@ async def _run(
 @verb(app, location=FILES)
 async def start(connection: Connection, options: RequestOptions) -> None:
     """Start a session and print its ID, without waiting for its report."""
-    session = await _start(connection, options, TapeOptions())
+    session = await _start(connection, options)
     put(session.id)
     connection.farewell = (
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"
@@ -80,43 +98,54 @@ async def start(connection: Connection, options: RequestOptions) -> None:
 
 
 async def _start(
-    connection: Connection, options: RequestOptions, tape: TapeOptions, *, follows: str = "", quiet: bool = False
+    connection: Connection,
+    options: RequestOptions,
+    base: Mapping[str, Any] | None = None,
+    before_start: Callable[["SessionRequest"], None] = lambda _: None,
+    *,
+    follows: str = "",
+    quiet: bool = False,
 ) -> "Session":
     """Check the options before anything is started, upload the documents, and start the session."""
-    connection.location = locate(connection.location, tape)
-    taped = read_request(tape.file) if tape.replay and tape.file else None
     given = (options.goal, options.input)
-    if given.count(None) != 1 and (taped is None or options.input):
+    if given.count(None) != 1 and (base is None or options.input):
         raise typer.BadParameter("Give either GOAL or --input FILE with a request as JSON.")
     documents = tuple(options.docs or ())
     for document in documents:
         if not document.expanduser().exists():
             raise UploadRefused(f"No such file or folder: {document}")
-    recording = Recording(tape.file) if tape.record and tape.file else None
-    try:
-        with nullcontext() if quiet else passing_line("Starting …"):
-            request = await _prepare(connection, options, documents, taped)
-            if follows:
-                request = await _follow_up(connection, follows, request)
-        check_running_worker(connection.running_tape, connection.location)
-        if recording:
-            recording.keep_request(request)
-    except BaseException:
-        if recording:
-            recording.discard()
-        raise
+    with nullcontext() if quiet else passing_line("Starting …"):
+        request = await _prepare(connection, options, documents, base)
+        if follows:
+            request = await _follow_up(connection, follows, request)
+    _check_worker_variant(connection)
+    before_start(request)
     resumed = await resumed_lines(connection, options.id)
     session = await connection.chargehand.start(request, session_id=options.id)
     if not quiet:
-        _announce(connection, session.id, tape, resumed)
+        _announce(connection, session.id, resumed)
     return session
 
 
-def _announce(connection: Connection, session_id: str, tape: TapeOptions, resumed: list[str]) -> None:
+def _check_worker_variant(connection: Connection) -> None:
+    """Compare the embedded worker that runs with the one that this command needs."""
+    worker, running = connection.location.worker, connection.running_variant
+    needed = worker.variant if worker else ""
+    if running == needed:
+        return
+    if not needed:
+        raise BadRequest(
+            f"The embedded worker serves another command with {running}. Run this again when it has ended."
+        )
+    raise BadRequest(
+        f"The embedded worker was started without {needed} and serves another command, such as `chargehand up`. "
+        "End that first, or name another --state-dir."
+    )
+
+
+def _announce(connection: Connection, session_id: str, resumed: list[str]) -> None:
     """Say where a session runs, and which earlier ones resume."""
     say(connection.describe())
-    if tape.file:
-        say(f"Recording to {tape.file}" if tape.record else f"No model is called: {tape.file} is replayed.")
     for line in resumed:
         say(line)
     url = connection.session_url(session_id)
@@ -126,14 +155,14 @@ def _announce(connection: Connection, session_id: str, tape: TapeOptions, resume
 
 
 async def _prepare(
-    connection: Connection, options: RequestOptions, documents: tuple[Path, ...], taped: dict[str, Any] | None
+    connection: Connection, options: RequestOptions, documents: tuple[Path, ...], base: Mapping[str, Any] | None
 ) -> "SessionRequest":
     """Connect, and meanwhile upload the documents and build the request."""
     await connection.check_settings()
     connection.join()
     opening = asyncio.create_task(connection.open())
     try:
-        request = build_request(options, await asyncio.to_thread(_upload, connection, documents), taped)
+        request = build_request(options, await asyncio.to_thread(_upload, connection, documents), base)
         await opening
     finally:
         opening.cancel()

@@ -10,7 +10,7 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.request import BadRequest
 from chargehand_cli.terminal import put, put_json, say
-from chargehand_cli.verb import verb
+from chargehand_cli.verb import SessionId, verb
 
 if TYPE_CHECKING:
     from chargehand import Trace
@@ -29,7 +29,7 @@ class Format(StrEnum):
 @verb(app)
 async def trace(
     connection: Connection,
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Session ID.")] = "",
+    session: SessionId,
     *,
     form: Annotated[
         Format, typer.Option("--format", help="otlp is OTLP/JSON, as OpenTelemetry collectors take it.")
@@ -37,20 +37,8 @@ async def trace(
     to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; - is standard output. Default: -.")
     ] = None,
-    wire: Annotated[
-        Path | None,
-        typer.Option(metavar="TAPE", help="Print what the models of a session recorded with `run --record` read."),
-    ] = None,
 ) -> None:
     """Export every step of a session. Needs no worker, and includes running and failed sessions."""
-    if bool(session) == bool(wire):
-        raise typer.BadParameter("Give either a session or --wire TAPE.")
-    if wire is not None:
-        from chargehand_cli.wire import wire_lines
-
-        for line in wire_lines(wire):
-            put(line)
-        return
     from chargehand_cli.session_files import open_trace
 
     text = _write(await open_trace(connection, session), form)

@@ -21,7 +21,6 @@ from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer,
 from activities.crews.files import CrewError
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.tape.registry import Traffic
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
 from chargehand.contracts import (
@@ -45,6 +44,7 @@ from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, error_of
 from chargehand_plugins.testing.in_memory.server import Server
 from chargehand_plugins.testing.scripts import Asked, Script, ScriptedRun, ToolUse
 from worker.composition import compose
+from worker.parts import Traffic
 from worker.settings import Settings
 
 _SESSION: Final = "session-1"

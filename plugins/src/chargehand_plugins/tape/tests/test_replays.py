@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,30 +16,56 @@ from temporalio.client import Client
 from activities.contracts.tool import Tool
 from activities.models.protocol import Model, ModelCall, ModelReply
 from activities.models.registry import Models
-from activities.tape.registry import Traffic, with_tape
 from activities.turn_kinds.work import WorkTask
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionTerminated
-from chargehand_cli.tape import read_request
+from chargehand_plugins.tape.verbs import read_request
+from chargehand_plugins.tape.worker import TapeSettings, with_recorder
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, subtask, use, work_task
 from worker.composition import compose
+from worker.parts import Traffic, TrafficWrapper
 from worker.settings import Settings
 from worker.workers import build_worker
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
-TAPES = Path(__file__).resolve().parents[2] / "examples" / "tapes"
+TAPES = Path(__file__).resolve().parents[5] / "examples" / "tapes"
+
+CREW_WITH_SERVER = """
+name = "clock"
+description = "Tells the time anywhere."
+guidance = "Give everything to the timekeeper."
+
+[[agents]]
+name = "timekeeper"
+description = "Knows what time it is."
+prompt = "You tell the time."
+tools = ["time_now"]
+capabilities = ["reaches_out", "reads_untrusted"]
+
+[[mcp]]
+name = "time"
+command = "no-such-program"
+environment = ["TOKEN"]
+tools = ["now"]
+"""
+
+
+class TapedSettings(Settings, TapeSettings):
+    """The settings of a worker with this plug-in."""
+
+    model_config = Settings.model_config
 
 
 @asynccontextmanager
 async def worker(
-    client: Client, folder: Path, wrap: Callable[[Traffic], Traffic] = lambda traffic: traffic, tape: Path | None = None
+    client: Client, folder: Path, *wrappers: TrafficWrapper, tape: Path | None = None
 ) -> AsyncGenerator[Chargehand]:
     """Run a worker as `worker_main` composes it."""
-    settings = Settings(state_dir=folder, task_queue=f"tape-{uuid4().hex[:8]}", tape_replay=tape)
+    settings = TapedSettings(state_dir=folder, task_queue=f"tape-{uuid4().hex[:8]}", tape_replay=tape)
     async with AsyncExitStack() as closing:
-        activities = await compose(settings, os.environ, closing, wrap)
+        activities = await compose(settings, os.environ, closing, *wrappers)
         async with build_worker(client, settings, activities):
             yield Chargehand(client, settings.task_queue)
 
@@ -68,11 +94,11 @@ class Late:
         return await self.model.complete(call)
 
 
-def scripted(closing: AsyncExitStack, tape: Path) -> Callable[[Traffic], Traffic]:
+def scripted(closing: AsyncExitStack, tape: Path) -> TrafficWrapper:
     """Let a scripted model and scripted tools answer, and record them."""
     tools: dict[str, Tool] = {name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read")) for name in TOOLS}
-    settings = Settings(tape_record=tape)
-    return lambda _: with_tape(settings, Traffic(Models(ScriptedModel(SCRIPT), scripted_cards()), tools, ()), closing)
+    models = Models(ScriptedModel(SCRIPT), scripted_cards())
+    return lambda traffic: with_recorder(Settings(), tape, closing, Traffic(models, {**traffic.tools, **tools}, ()))
 
 
 def cited(call: ModelCall) -> BaseModel:
@@ -109,7 +135,7 @@ async def test_a_replayed_session_gives_the_recorded_report(client: Client, tmp_
         return Traffic(replace(traffic.models, adapter=Late(traffic.models.adapter, "T1")), traffic.tools, ())
 
     first, tape = await recorded(client, tmp_path)
-    async with worker(client, tmp_path / "other", reversed_speed, tape) as chargehand:
+    async with worker(client, tmp_path / "other", reversed_speed, tape=tape) as chargehand:
         again = await run(chargehand)
 
     assert said(again) == said(first)
@@ -145,3 +171,12 @@ async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: st
     assert set(re.findall(r"\[S(\d+)\]", result.answer)) == {str(number + 1) for number in range(len(result.sources))}
     assert all(source.quote for source in result.sources)
     assert result.brain == "hand-written (replayed)"
+
+
+async def test_a_replay_starts_no_server(tmp_path: Path) -> None:
+    """A worker with a tape needs neither the program nor the variables of an MCP server that a crew declares."""
+    (tmp_path / "clock.toml").write_text(CREW_WITH_SERVER)
+    settings = TapedSettings(state_dir=tmp_path / "state", crews=tmp_path, tape_replay=TAPES / "wind-limits.jsonl")
+
+    async with AsyncExitStack() as closing:
+        assert await compose(settings, {}, closing)

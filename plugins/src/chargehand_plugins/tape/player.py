@@ -21,12 +21,12 @@ from activities.contracts.tool import ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
 from activities.models.replies import within
-from activities.tape.contracts import (
-    MOST_BYTES,
-    MOST_LINE_BYTES,
-    MOST_LINE_VALUES,
-    MOST_LINES,
-    VERSION,
+from chargehand.contracts import Capability
+from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
+from chargehand.visibility import describe
+from chargehand.wire import ErrorType
+from chargehand_plugins.tape.contracts import (
     Line,
     TapedReply,
     ToolAsked,
@@ -35,12 +35,8 @@ from activities.tape.contracts import (
     differences,
     identify,
 )
-from activities.tape.recorder import redact
-from chargehand.contracts import Capability
-from chargehand.converter import describe_problems, join_problems, printable
-from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
-from chargehand.visibility import describe
-from chargehand.wire import ErrorType
+from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, MOST_LINE_VALUES, MOST_LINES, VERSION
+from chargehand_plugins.tape.recorder import redact
 
 _Asked = TurnAsked | ToolAsked
 _SHOWN_CHARACTERS: Final = 160

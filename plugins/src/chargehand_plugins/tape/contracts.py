@@ -16,13 +16,6 @@ from activities.models.protocol import ModelCall
 from chargehand.contracts import Capability, Contract, Source, Tier, Usage
 from chargehand.wire import ErrorType
 
-VERSION: Final = 1
-MOST_BYTES: Final = 64_000_000
-"""Of a tape. Recording stops there, and a longer tape is not read."""
-MOST_LINE_BYTES: Final = 4_000_000
-MOST_LINE_VALUES: Final = 100_000
-MOST_LINES: Final = 20_000
-
 _SUBJECTS: Final = ("instruction", "template", "question", "goal")
 """Fields of tasks that state what a turn is about, the most specific first."""
 _ATTEMPTS: Final = ("rejected", "problems", "attempts")

@@ -15,10 +15,8 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
-from activities.tape.contracts import (
-    MOST_BYTES,
-    MOST_LINE_BYTES,
-    VERSION,
+from chargehand.contracts import Capability
+from chargehand_plugins.tape.contracts import (
     Line,
     TapedAnswer,
     TapedFailure,
@@ -30,7 +28,7 @@ from activities.tape.contracts import (
     identify,
     uses,
 )
-from chargehand.contracts import Capability
+from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, VERSION
 
 _logger = logging.getLogger("chargehand.tape")
 _OBJECT: Final = TypeAdapter(dict[str, JsonValue])

@@ -1,4 +1,4 @@
-"""`chargehand trace --wire` shows what was sent and what came back, and nothing of a file that is no tape."""
+"""`chargehand tape show` shows what was sent and what came back, and nothing of a file that is no tape."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chargehand_cli.request import BadRequest
-from chargehand_cli.wire import wire_lines
+from chargehand_plugins.tape.wire import wire_lines
 
 TURN = {
     "turn": {"kind": "work", "agent": "reader", "about": "i", "round": 1},

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
 from chargehand_cli.request import BadRequest
-
-_MOST_BYTES: Final = 64_000_000
-"""No tape is longer."""
+from chargehand_plugins.tape.format import MOST_BYTES
 
 
 class _Turn(BaseModel):
@@ -31,7 +29,7 @@ class _Prompt(BaseModel):
 
 
 class _Line(BaseModel):
-    """The parts of a tape's line that are shown; `activities/tape/contracts.py` has the others."""
+    """The parts of a tape's line that are shown; `contracts.py` has the others."""
 
     turn: _Turn | None = None
     prompt: _Prompt | None = None
@@ -47,14 +45,14 @@ def wire_lines(tape: Path) -> Iterator[str]:
     """
     try:
         with tape.open("rb") as opened:
-            lines = [_Line.model_validate_json(line) for line in opened.read(_MOST_BYTES).splitlines()]
+            lines = [_Line.model_validate_json(line) for line in opened.read(MOST_BYTES).splitlines()]
     except OSError as error:
         raise BadRequest(f"{tape} cannot be read: {error.strerror}.") from error
     except ValidationError as error:
         raise BadRequest(f"{tape} is not a tape.") from error
     turns = [(line.turn, line) for line in lines if line.turn]
     if not turns:
-        raise BadRequest(f"{tape} has no turns. Record a session with `chargehand run --record FILE`.")
+        raise BadRequest(f"{tape} has no turns. Record a session with `chargehand tape record FILE`.")
     for number, (turn, line) in enumerate(turns, start=1):
         yield f"═══ {number} · {turn.kind} · {turn.agent} · round {turn.round} ═══"
         yield from _prompt_lines(line.prompt)

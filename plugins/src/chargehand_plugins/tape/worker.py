@@ -1,24 +1,26 @@
-"""The settings of tapes, and what a worker wraps around its models and tools because of them."""
+"""The settings of tapes, and what they wrap around the models and tools of a worker."""
 
-from collections.abc import Collection, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import FilePath
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import Choice, SettingsError, secret_values
-from activities.contracts.tool import Tool, tool_capabilities
+from activities.contracts.tool import tool_capabilities
 from activities.models.protocol import CountsInput
 from activities.models.registry import Models
-from activities.tape.contracts import WorkerFacts
-from activities.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
-from activities.tape.recorder import Recorder, TapeFile, recording, recording_tool
+from chargehand_plugins.tape.contracts import WorkerFacts
+from chargehand_plugins.tape.player import CountingReplayedModel, ReplayedModel, ReplayedTool, read_tape
+from chargehand_plugins.tape.recorder import Recorder, TapeFile, recording, recording_tool
+from worker.parts import Traffic, WorkerParts
+from worker.settings import settings_of
 
 
 class TapeSettings(BaseSettings):
-    """The settings of tapes; `chargehand run` sets them for the worker that it starts."""
+    """The settings of tapes; `chargehand tape` sets them for the worker that it starts."""
 
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
@@ -28,43 +30,42 @@ class TapeSettings(BaseSettings):
     """A recorded file that answers instead of models and tools."""
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """What a session's questions go to."""
+def choose(settings: BaseSettings) -> tuple[Choice, ...]:
+    """Say which tape is used, if one is.
 
-    models: Models
-    tools: Mapping[str, Tool]
-    absent: Collection[str]
-    """Tools that crews may mention and agents do not get."""
-
-
-def choose_tape(settings: TapeSettings) -> tuple[Choice, ...]:
-    """Say which tape is used, if one is."""
-    if settings.tape_replay:
-        return (Choice("tape", "replay", f"CHARGEHAND_TAPE_REPLAY is {settings.tape_replay}: no model is called"),)
-    if settings.tape_record:
-        return (Choice("tape", "record", f"CHARGEHAND_TAPE_RECORD is {settings.tape_record}"),)
+    Raises:
+        SettingsError: there are two.
+    """
+    tape = settings_of(settings, TapeSettings)
+    if tape.tape_replay and tape.tape_record:
+        raise SettingsError("CHARGEHAND_TAPE_RECORD and CHARGEHAND_TAPE_REPLAY are both set; unset one of them.")
+    if tape.tape_replay:
+        why = f"CHARGEHAND_TAPE_REPLAY is {tape.tape_replay}: no model is called"
+        return (Choice("tape", "replay", why, replaces_all=True),)
+    if tape.tape_record:
+        return (Choice("tape", "record", f"CHARGEHAND_TAPE_RECORD is {tape.tape_record}"),)
     return ()
 
 
-def with_tape(settings: TapeSettings, traffic: Traffic, closing: AsyncExitStack) -> Traffic:
-    """Record or replay the traffic, if the settings say so.
+async def add_parts(parts: WorkerParts) -> None:
+    """Record or replay what passes between activities and adapters, if the settings say so."""
+    tape = settings_of(parts.settings, TapeSettings)
+    if tape.tape_replay:
+        parts.traffic_wrappers.append(partial(replayed, tape.tape_replay))
+    elif tape.tape_record:
+        parts.traffic_wrappers.append(partial(with_recorder, parts.settings, tape.tape_record, parts.closing))
+
+
+def with_recorder(settings: BaseSettings, path: Path, closing: AsyncExitStack, traffic: Traffic) -> Traffic:
+    """Record what passes to a file.
 
     Raises:
-        SettingsError: both are set, or the file cannot be used.
+        SettingsError: the file cannot be written.
     """
-    if settings.tape_replay and settings.tape_record:
-        raise SettingsError("CHARGEHAND_TAPE_RECORD and CHARGEHAND_TAPE_REPLAY are both set; unset one of them.")
-    if settings.tape_replay:
-        return replayed(settings.tape_replay, traffic)
-    if not settings.tape_record:
-        return traffic
     try:
-        tape = TapeFile(settings.tape_record, secret_values(settings), _facts(traffic))
+        tape = TapeFile(path, secret_values(settings), _facts(traffic))
     except OSError as error:
-        raise SettingsError(
-            f"CHARGEHAND_TAPE_RECORD: {settings.tape_record} cannot be written: {error.strerror}."
-        ) from error
+        raise SettingsError(f"CHARGEHAND_TAPE_RECORD: {path} cannot be written: {error.strerror}.") from error
     closing.callback(tape.close)
     return recorded(tape, traffic)
 

@@ -12,12 +12,13 @@ from activities.contracts.rounds import Round, ToolCall
 from activities.models.extractive.model import ExtractiveModel
 from activities.models.failures import ProviderError
 from activities.models.protocol import CountsInput, ModelCall, ModelReply
-from activities.tape.contracts import MOST_LINE_BYTES, Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
-from activities.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape, with_empty_fields
-from activities.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
+from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
+from chargehand_plugins.tape.format import MOST_LINE_BYTES
+from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape, with_empty_fields
+from chargehand_plugins.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from tests.activities.models.calls import KEY, a_call
 from tests.scripted_model import ScriptedModel, answer, reply, usage
 
