@@ -134,8 +134,8 @@ def find_location(
     if not configured_by:
         artifacts = artifacts or str(state / "artifacts")
         storage = environment.get("CHARGEHAND_STORAGE") or str(state / "payloads")
-    names = ("STATE_DIR", "ARTIFACTS", "TASK_QUEUE", "STORAGE")
-    settings = dict(zip(names, (str(state), artifacts, task_queue, storage), strict=True))
+    chosen = {"STATE_DIR": str(state), "ARTIFACTS": artifacts, "TASK_QUEUE": task_queue, "STORAGE": storage}
+    settings = {f"CHARGEHAND_{name}": value for name, value in chosen.items() if value}
     worker = None
     if command := _worker_command(environment, project, has_package=has_package):
         worker = WorkerCommand(
