@@ -138,9 +138,7 @@ def find_location(
     settings = {f"CHARGEHAND_{name}": value for name, value in chosen.items() if value}
     worker = None
     if command := _worker_command(environment, project, has_package=has_package):
-        worker = WorkerCommand(
-            command, here, {f"CHARGEHAND_{name}": value for name, value in settings.items() if value}
-        )
+        worker = WorkerCommand(command, here, settings)
     _require_one(configured_by, worker)
     return Location(
         configured_by=configured_by,
