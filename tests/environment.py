@@ -26,7 +26,6 @@ from activities.opening.activity import SessionActivities
 from activities.opening.backlogs import BacklogActivities
 from activities.opening.listing import Listing
 from activities.queues import Kind, ToolQueues, tool_queues
-from activities.tenants import Ledgers, TenantActivities, Tenants
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
@@ -72,8 +71,8 @@ class Backends:
     """Activities of plug-ins."""
     parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = ()
     """What else plug-ins add."""
-    ledgers: Ledgers | None = None
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
+    settings: Settings | None = None
 
     @cached_property
     def crews(self) -> dict[str, Crew]:
@@ -91,7 +90,13 @@ class Backends:
         store = ArtifactStore(folder / "artifacts")
         library = DocumentLibrary(store, folder / "indexes", self.document_roots)
         parts = WorkerParts(
-            Settings(state_dir=folder), {}, library, store, closing or AsyncExitStack(), self.own_crews, {}
+            self.settings or Settings(state_dir=folder),
+            {},
+            library,
+            store,
+            closing or AsyncExitStack(),
+            self.own_crews,
+            {},
         )
         for add in self.parts:
             with suppress(StopIteration):
@@ -109,7 +114,7 @@ class Backends:
             document_checks=parts.document_checks,
             listing=Listing(),
             tool_queues=self.tool_queues,
-            ledgers=self.ledgers,
+            opening_steps=parts.opening_steps,
         )
         return [
             sessions.open_session,
@@ -120,7 +125,6 @@ class Backends:
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             VerificationActivities(store, self.document_roots).verify_report,
-            TenantActivities().find_ended,
             *self.added,
             *parts.activities,
         ]
@@ -158,7 +162,6 @@ async def open_environment(
     added: Sequence[Callable[..., Any]] = (),
     parts: Sequence[Callable[[WorkerParts], Coroutine[Any, Any, None]]] = (),
     more_tools: Sequence[str] = (),
-    tenants: Tenants | None = None,
     queues: Mapping[Kind, int] | None = None,
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker whose model answers by a function, on a task queue of its own unless one is named.
@@ -188,8 +191,8 @@ async def open_environment(
         request_checks=request_checks,
         added=added,
         parts=parts,
-        ledgers=Ledgers(tenants, task_queue) if tenants else None,
         tool_queues=tool_queues(task_queue, queues or {}),
+        settings=settings,
     )
     async with AsyncExitStack() as closing:
         activities = backends.activities(folder, ceilings or settings.ceilings, closing)

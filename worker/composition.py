@@ -31,7 +31,6 @@ from activities.opening.activity import SessionActivities
 from activities.opening.backlogs import BacklogActivities
 from activities.opening.listing import Listing
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
-from activities.tenants import Ledgers, TenantActivities, load_tenants
 from activities.tools.code.registry import CODE
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
@@ -141,7 +140,6 @@ async def compose(
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
-        TenantActivities().find_ended,
         *parts.activities,
     ]
 
@@ -186,7 +184,7 @@ def _session_activities(
         document_checks=parts.document_checks,
         listing=Listing(),
         tool_queues=tool_queues(settings.task_queue, settings.queues),
-        ledgers=ledgers(settings),
+        opening_steps=parts.opening_steps,
     )
 
 
@@ -228,15 +226,6 @@ def encryption(settings: Settings) -> Encryption | None:
     """Build the encryption of payloads, documents and conversations; None if it is off."""
     keys = secret(settings.encryption_keys) or None
     return encryption_from(keys, settings.encryption_key_id, accept_plain=settings.encryption_accept_plain)
-
-
-def ledgers(settings: Settings) -> Ledgers:
-    """Read the tenants' limits, which their ledgers keep.
-
-    Raises:
-        SettingsError: the file is missing or wrong.
-    """
-    return Ledgers(load_tenants(settings.tenants), settings.task_queue)
 
 
 def turns_queue(settings: Settings) -> str | None:

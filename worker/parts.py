@@ -1,11 +1,12 @@
 """What plug-ins add to a worker while it is composed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from activities.backends import SettingsError
+from activities.contracts.session import SessionFacts
 from activities.contracts.tool import Tool
 from activities.documents.artifacts import Artifacts
 from activities.documents.library import DocumentLibrary
@@ -51,6 +52,10 @@ class WorkerParts:
         default_factory=list[Callable[[SessionRequest], Sequence[str]]]
     )
     """Each says what is wrong with a request; a session begins if nothing is."""
+    opening_steps: list[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]] = field(
+        default_factory=list[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]]
+    )
+    """Each adds to the facts of a session that is not refused, when it is opened."""
     document_checks: list[Callable[[str], bool]] = field(default_factory=list[Callable[[str], bool]])
     """Each says whether a tool reads documents of a name, even if they have no words."""
     traffic_wrappers: list[TrafficWrapper] = field(default_factory=list[TrafficWrapper])

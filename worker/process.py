@@ -19,9 +19,9 @@ from activities.metrics import BUCKETS
 from chargehand.connect import grpc_compression
 from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
-from chargehand.plugins import installed
+from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
-from worker.composition import activity_slots, compose, encryption, ledgers
+from worker.composition import activity_slots, compose, encryption
 from worker.health import health_file
 from worker.logs import SDK_LOGGING
 from worker.server_gauges import measure_server
@@ -74,9 +74,8 @@ async def polling(
             *build_tool_workers(client, settings, activities, interceptors=listed),
         ]
         await _warn_if_unlisted(client)
-        if settings.tenants is not None:
-            with suppress(RPCError):  # sessions that begin bring the limits, too
-                await ledgers(settings).announce_limits(client)
+        for prepare in installed().functions(Hook.WORKER_START):
+            await prepare(client, settings)
         for worker in filter(None, workers):
             await running.enter_async_context(worker)
         healthy = health_file(settings.health_file, member=member, members=settings.processes)

@@ -24,7 +24,7 @@ from activities.crews.files import CrewError
 from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
-from worker.composition import choose, encryption, ledgers
+from worker.composition import choose, encryption
 from worker.logs import configure_logging, disable_core_dumps, writes_json
 from worker.process import announce_polling, converter, run
 from worker.process_group import ProcessGroup
@@ -104,7 +104,6 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     if verb == "--check-settings":
         choose(settings)
         encryption(settings)
-        ledgers(settings)
         return 0
     if verb == "--explain":
         return asyncio.run(explain(settings, os.environ))

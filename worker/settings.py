@@ -60,8 +60,6 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
-    tenants: Path | None = None
-    """A TOML file with the limits of tenants; see docs/how-to/tenants.md."""
     queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
     """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
     object of `models`, `tools` and `sandboxes`."""

@@ -20,7 +20,7 @@ from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_t
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.metrics import SessionMetrics
-from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, versioned, workflow_runner
+from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 
 GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
@@ -121,7 +121,7 @@ def build_worker(
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[*(versioned(WORKFLOWS) if settings.deployment else WORKFLOWS), *added_workflows()],
+        workflows=[*WORKFLOWS, *added_workflows(with_versioning=bool(settings.deployment))],
         activities=activities,
         nexus_service_handlers=[extension.load(type)() for extension in installed().nexus_handlers],
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),

@@ -33,7 +33,6 @@ from chargehand.wire import ErrorType, SignalName, WorkflowType
 from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
-from workflows.tenant import TenantWorkflow, UpgradingTenantWorkflow
 from workflows.verification import VerificationWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
@@ -41,7 +40,6 @@ WORKFLOWS: Final[Sequence[type]] = (
     SupervisorWorkflow,
     SubtaskWorkflow,
     VerificationWorkflow,
-    TenantWorkflow,
 )
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
@@ -55,14 +53,11 @@ _SHARED_MODULES: Final = (
 )
 
 
-def added_workflows() -> list[type]:
-    """Return the workflows of plug-ins."""
-    return [extension.load(type) for extension in installed().workflows]
-
-
-def versioned(workflows: Sequence[type]) -> Sequence[type]:
-    """List the workflows of a worker with Worker Versioning: only it may say that one of them changes its build."""
-    return [UpgradingTenantWorkflow if each is TenantWorkflow else each for each in workflows]
+def added_workflows(*, with_versioning: bool = False) -> list[type]:
+    """Return the workflows of plug-ins: only with Worker Versioning may one of them say that it changes its build."""
+    plugins = installed()
+    added = plugins.versioned_workflows if with_versioning else plugins.workflows
+    return [extension.load(type) for extension in added]
 
 
 def workflow_runner() -> SandboxedWorkflowRunner:

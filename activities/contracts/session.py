@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import JsonValue, field_serializer
 
+from activities.contracts.admission import AdmissionTerms
 from activities.contracts.cards import AgentCard, AgentDraft, CrewCard
 from activities.contracts.model import ModelCard, OutputCaps
 from activities.queues import ToolQueues
-from activities.tenant_contracts import AdmissionTerms
 from chargehand.contracts import (
     Capability,
     Contract,

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +22,6 @@ from activities.json_schema import schema_problems
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.opening.listing import Listing
 from activities.queues import ToolQueues
-from activities.tenants import Ledgers
 from activities.tools.note import NOTE
 from activities.turn_kinds.protocol import SCHEMA_BYTES
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
@@ -58,8 +57,8 @@ class SessionActivities:
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
-    ledgers: Ledgers | None = None
-    """Admit sessions within the limits of their tenants; without them there are none."""
+    opening_steps: Sequence[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]] = ()
+    """Of plug-ins: each adds to the facts of a session that is not refused."""
 
     @activity.defn(name=ActivityType.OPEN_SESSION)
     async def open_session(self, opening: OpenSessionRequest) -> SessionFacts:
@@ -76,7 +75,6 @@ class SessionActivities:
         terms = settle_terms(request, crew)
         problems = [
             *self._ceiling_problems(terms.limits),
-            *(self.ledgers.tenants.problems(request.tenant) if self.ledgers else ()),
             *_tier_problems(request, crew),
             *_document_problems(request.documents),
             *_absent_plugins(request),
@@ -98,15 +96,9 @@ class SessionActivities:
             is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
         )
-        return await self._admitted(request, facts)
-
-    async def _admitted(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
-        """Have the ledger of the session's tenant run, unless the request is refused anyway."""
-        if self.ledgers is None:
-            return facts
-        weight = self.ledgers.tenants.limits_of(request.tenant).weight
-        admission = await self.ledgers.open(request)
-        return facts.model_copy(update={"weight": weight, "admission": admission})
+        for step in self.opening_steps:
+            facts = await step(request, facts)
+        return facts
 
     @activity.defn(name=ActivityType.ADD_AGENTS)
     async def add_agents(self, asked: AddAgentsRequest) -> AddedAgents:

@@ -51,7 +51,7 @@ _OTHERS: Final = {
         "docs/how-to/changing-a-workflow.md",
         "plugins/src/chargehand_plugins/opentelemetry/README.md",
         "docs/how-to/starting-sessions-safely.md",
-        "docs/how-to/tenants.md",
+        "plugins/src/chargehand_plugins/tenants/README.md",
         "docs/how-to/watching-workers.md",
         "plugins/src/chargehand_plugins/webhooks/README.md",
     ),

@@ -95,7 +95,7 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "tool": "search_documents", "arguments": {}}]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
-        case ActivityType.CALL_WEBHOOK | ActivityType.WRITE_REVIEW:
+        case ActivityType.CALL_WEBHOOK | ActivityType.WRITE_REVIEW | ActivityType.FIND_ENDED:
             return []  # the plug-ins' own tests try them
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
@@ -103,8 +103,6 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "request": {"goal": "Spend money."}, "crew": "custom", "agents": []}]
         case ActivityType.VERIFY_REPORT:
             return [{"session": "s"}]
-        case ActivityType.FIND_ENDED:
-            return [{"sessions": []}]
         case ActivityType.OPEN_SESSION:
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
 

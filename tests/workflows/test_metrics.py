@@ -31,13 +31,13 @@ from activities.crews.versions import CrewVersions
 from activities.metrics import OTHER, BoundedLabel, Metric
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
-from activities.tenants import Tenants
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType, WorkflowType
+from chargehand_plugins.tenants.tests.environment import allowing
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import (
@@ -146,9 +146,9 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
         asyncio.create_task(watch_event_loop(runtime.metric_meter)),
         asyncio.create_task(measure_server(connected, activity_slots(settings), runtime.metric_meter)),
     ]
-    tenants = Tenants(tenants={"broke": TenantLimits(usd_per_day=Decimal("0.01"))})
+    tenants = allowing(broke=TenantLimits(usd_per_day=Decimal("0.01")))
     held = Held(answer("Never."))
-    worker = partial(open_environment, connected, folder, _script(held), task_queue=queue, tenants=tenants)
+    worker = partial(open_environment, connected, folder, _script(held), task_queue=queue, parts=[tenants])
     async with worker() as before:
         reports = [await before.run(QUESTION.model_copy(update={"tenant": "acme"})), await before.run(DIGGING)]
         reports.append(await _run_with_a_lost_child(before.chargehand, held))

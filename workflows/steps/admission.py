@@ -7,8 +7,8 @@ from decimal import Decimal
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.admission import AdmissionTerms
 from activities.contracts.session import SessionFacts
-from activities.tenant_contracts import AdmissionTerms
 from chargehand.contracts import SessionRequest, SessionState
 from chargehand.search_attributes import CREW, STATE, TENANT, change_of
 from chargehand.wire import ErrorType

@@ -6,9 +6,9 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
+from activities.contracts.admission import LEDGER_PREFIX
 from activities.contracts.session import OpenSessionRequest, SessionFacts
 from activities.opening.activity import SessionActivities
-from activities.tenant_contracts import LEDGER_PREFIX
 from chargehand.contracts import Delegation, SessionRequest
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.converter import invalid_input

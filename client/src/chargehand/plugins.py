@@ -49,6 +49,8 @@ class Hook(StrEnum):
     """A function of a function that returns the client, and of the console's address: returns Starlette's routes."""
     CONNECTION = "connection"
     """A function that returns an interceptor of the client that is connected."""
+    WORKER_START = "worker_start"
+    """An asynchronous function of the client of a worker and its settings, called before it polls."""
     WORKFLOW_ACTIVATION = "workflow_activation"
     """A function of a workflow's activation, before it is carried out."""
 
@@ -94,6 +96,8 @@ class Plugins:
     settings: list[Extension] = field(default_factory=list[Extension])
     parts: list[Extension] = field(default_factory=list[Extension])
     workflows: list[Extension] = field(default_factory=list[Extension])
+    versioned_workflows: list[Extension] = field(default_factory=list[Extension])
+    """The same, as workers with Worker Versioning run them."""
     nexus_handlers: list[Extension] = field(default_factory=list[Extension])
     examinations: list[Extension] = field(default_factory=list[Extension])
     choices: list[Extension] = field(default_factory=list[Extension])
@@ -160,9 +164,10 @@ class Registry:
         """Add activities, tools and checks to a worker: an asynchronous function of its `WorkerParts`."""
         self._plugins.parts.append(Extension(self.plugin, target))
 
-    def workflow(self, target: str) -> None:
-        """Add a workflow."""
+    def workflow(self, target: str, *, with_versioning: str = "") -> None:
+        """Add a workflow, and what workers with Worker Versioning run in its place, if that is another class."""
         self._plugins.workflows.append(Extension(self.plugin, target))
+        self._plugins.versioned_workflows.append(Extension(self.plugin, with_versioning or target))
         self._note_package(target)
 
     def nexus_handler(self, target: str) -> None:

@@ -105,11 +105,12 @@ def test_a_setting_of_an_absent_plugin_is_named(
 ) -> None:
     """A worker does not start without what its operator has set; a command says which package to install."""
     install()
-    for name, plugin in (("WEBHOOK_HOSTS", "webhooks"), ("TAPE_RECORD", "tape"), ("TAPE_REPLAY", "tape")):
+    plugins = {"WEBHOOK_HOSTS": "webhooks", "TAPE_RECORD": "tape", "TAPE_REPLAY": "tape", "TENANTS": "tenants"}
+    for name, plugin in plugins.items():
         with monkeypatch.context() as environment:
             environment.setenv(f"CHARGEHAND_{name}", "[]")
             code = main(["--check-settings"])
-        told = f"CHARGEHAND_{name} belongs to the plug-in '{plugin}', which is not installed"
+        told = f"CHARGEHAND_{name} belongs to the plug-in '{plugin}', which is not installed; install"
         assert (code, told in capsys.readouterr().err) == (2, True)
     assert describe_unknown({"CHARGEHAND_CONSOLE_TOKEN": ""}) == [
         "CHARGEHAND_CONSOLE_TOKEN belongs to the plug-in 'console', which is not installed; install chargehand-plugins"

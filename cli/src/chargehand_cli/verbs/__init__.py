@@ -11,7 +11,6 @@ from chargehand_cli.verbs import (
     run,
     sessions,
     steer,
-    tenants,
     trace,
     up,
     watch,
@@ -21,7 +20,7 @@ GROUPS = {
     "Run": (run.app,),
     "Follow and steer": (watch.app, steer.app, decide.app, calls.app),
     "Read": (inspect.app, sessions.app, browse.app, report.app, trace.app),
-    "Operate": (up.app, tenants.app),
+    "Operate": (up.app,),
     "Build": (project.app, crew.app),
 }
 """The files' verbs by the heading that lists them."""

@@ -15,12 +15,12 @@ from temporalio.common import VersioningBehavior
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.tenant_contracts import EndedQuery, EndedSession, Entry, LedgerRequest, LedgerState
-    from activities.tenants import TenantActivities
     from chargehand.contracts import TenantLimits, TenantUsage
     from chargehand.wire import QueryName, SignalName, WorkflowType
+    from chargehand_plugins.tenants.activities import TenantActivities
+    from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, Entry, LedgerRequest, LedgerState
+    from chargehand_plugins.tenants.ledger import TenantLedger
     from workflows import continue_as_new, options
-    from workflows.budget.tenant_ledger import TenantLedger
     from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Leaving
     from workflows.mailbox.mailbox import Mailbox
     from workflows.mailbox.signals import answer

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
-from activities.tenant_contracts import Entry
 from chargehand.contracts import QueuedSession, TenantLimits
+from chargehand_plugins.tenants.contracts import Entry
 
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_SESSIONS: Final = 5_000

@@ -1,22 +1,23 @@
-"""Tenants: the operator's file of their limits, and the activities that speak with their ledgers."""
+"""The ledgers of tenants as workers see them, and the activity that looks for sessions on their behalf."""
 
 import asyncio
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import Field, ValidationError
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.backends import SettingsError
-from activities.tenant_contracts import (
-    AdmissionTerms,
+from activities.contracts.admission import AdmissionTerms
+from activities.contracts.session import SessionFacts
+from chargehand.contracts import SessionRequest, Step
+from chargehand.history.tree import read_trace
+from chargehand.visibility import OPEN, describe, is_open, list_executions
+from chargehand.wire import ActivityType, SignalName, WorkflowType
+from chargehand_plugins.tenants.contracts import (
     EndedQuery,
     EndedSession,
     EndedSessions,
@@ -24,65 +25,13 @@ from activities.tenant_contracts import (
     LedgerRequest,
     ledger_id,
 )
-from chargehand.contracts import SessionRequest, Step, TenantLimits, TypedByPeople
-from chargehand.contracts.base import Name
-from chargehand.converter import describe_problems, join_problems
-from chargehand.history.tree import read_trace
-from chargehand.visibility import OPEN, describe, is_open, list_executions
-from chargehand.wire import ActivityType, SignalName, WorkflowType
+from chargehand_plugins.tenants.file import Tenants
 
-_LARGEST_FILE_BYTES: Final = 1_000_000
 _MOST_AT_ONCE: Final = 8
 _WORKFLOWS: Final = frozenset({"session", "subtask"})
 _SUMMARY: Final = "ledger of a tenant"
 _LOOK_SECONDS: Final = 60.0
 """What was not found by then is looked for again: well below the time of the activity."""
-
-
-class Tenants(TypedByPeople):
-    """The file of tenants, written by the operator."""
-
-    refuse_unknown: bool = False
-    """Whether sessions of tenants that have no table of their own are refused."""
-    default: TenantLimits = TenantLimits()
-    """Limits of each tenant, as far as its own table does not say otherwise."""
-    tenants: Annotated[dict[Name, TenantLimits], Field(max_length=10_000)] = {}
-    """Limits by tenant."""
-
-    def limits_of(self, tenant: str) -> TenantLimits:
-        """Return the limits of a tenant."""
-        own = self.tenants.get(tenant, TenantLimits())
-        given = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.default.model_copy(update=given)
-
-    def problems(self, tenant: str) -> list[str]:
-        """Say why no session of this tenant may run, if so."""
-        if not self.refuse_unknown or tenant in self.tenants:
-            return []
-        return [f"tenant: '{tenant}' is unknown here; the operator names tenants in the file of CHARGEHAND_TENANTS"]
-
-
-def load_tenants(file: Path | None) -> Tenants:
-    """Read the file of tenants; without one no tenant has limits.
-
-    Raises:
-        SettingsError: it is missing or wrong.
-    """
-    if file is None:
-        return Tenants()
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_LARGEST_FILE_BYTES + 1)
-        if len(data) > _LARGEST_FILE_BYTES:
-            raise SettingsError(f"CHARGEHAND_TENANTS: {file} has more than {_LARGEST_FILE_BYTES:,} bytes")
-        return Tenants.model_validate(tomllib.loads(data.decode()))
-    except OSError as error:
-        raise SettingsError(f"CHARGEHAND_TENANTS: {file} cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        problems = join_problems(describe_problems(error, Tenants))
-        raise SettingsError(f"CHARGEHAND_TENANTS: {file}: {problems}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"CHARGEHAND_TENANTS: {file} is not TOML: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -92,24 +41,14 @@ class Ledgers:
     tenants: Tenants
     task_queue: str
 
-    async def open(self, request: SessionRequest) -> AdmissionTerms | None:
-        """Have the ledger of the running session's tenant run, for the session to ask; None without limits."""
-        limits = self.tenants.limits_of(request.tenant)
-        info = activity.info()
-        if not limits.need_ledger or request.delegation is not None or not info.workflow_id:
-            return None
-        terms = AdmissionTerms(ledger=ledger_id(self.task_queue, request.tenant), key=info.workflow_run_id or "")
-        await activity.client().start_workflow(
-            WorkflowType.TENANT,
-            LedgerRequest(tenant=request.tenant, limits=limits),
-            id=terms.ledger,
-            task_queue=self.task_queue,
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-            static_summary=_SUMMARY,
-            start_signal=SignalName.SET_LIMITS,
-            start_signal_args=[limits],
-        )
-        return terms
+    def check(self, request: SessionRequest) -> list[str]:
+        """Say why a session may not begin."""
+        return self.tenants.problems(request.tenant)
+
+    async def admit(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
+        """Note the share of the session's tenant, and the ledger that admits the session."""
+        weight = self.tenants.limits_of(request.tenant).weight
+        return facts.model_copy(update={"weight": weight, "admission": await self._open(request)})
 
     async def announce_limits(self, client: Client) -> None:
         """Tell the ledgers that run what the file says, for sessions that already wait.
@@ -128,6 +67,25 @@ class Ledgers:
                 except RPCError as error:
                     if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended meanwhile
                         raise
+
+    async def _open(self, request: SessionRequest) -> AdmissionTerms | None:
+        """Have the ledger of the running session's tenant run, for the session to ask; None without limits."""
+        limits = self.tenants.limits_of(request.tenant)
+        info = activity.info()
+        if not limits.need_ledger or request.delegation is not None or not info.workflow_id:
+            return None
+        terms = AdmissionTerms(ledger=ledger_id(self.task_queue, request.tenant), key=info.workflow_run_id or "")
+        await activity.client().start_workflow(
+            WorkflowType.TENANT,
+            LedgerRequest(tenant=request.tenant, limits=limits),
+            id=terms.ledger,
+            task_queue=self.task_queue,
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            static_summary=_SUMMARY,
+            start_signal=SignalName.SET_LIMITS,
+            start_signal_args=[limits],
+        )
+        return terms
 
 
 class TenantActivities:

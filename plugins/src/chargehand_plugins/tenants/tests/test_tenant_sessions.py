@@ -10,17 +10,20 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from activities.tenant_contracts import ledger_id
-from activities.tenants import Ledgers, Tenants
 from chargehand.contracts import Limits, SessionRequest, TenantLimits, TenantUsage
 from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
 from chargehand.listing import summarise
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import ErrorType, QueryName
+from chargehand.wire import ActivityType, ErrorType, QueryName
+from chargehand_plugins.tenants.activities import Ledgers
+from chargehand_plugins.tenants.contracts import ledger_id
+from chargehand_plugins.tenants.file import Tenants
+from chargehand_plugins.tenants.tests.environment import allowing
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
 from tests.waiting import until, until_state
+from tests.workflows.test_callers import TYPES, ends, open_strangers
 from workflows import options
 
 _GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never", tenant="acme")
@@ -36,8 +39,7 @@ async def _allowing(
     client: Client, folder: Path, held: Held, limits: TenantLimits
 ) -> AsyncGenerator[SessionEnvironment]:
     """Run a worker that allows the tenant so much, and whose model holds the first plan."""
-    tenants = Tenants(tenants={"acme": limits})
-    async with open_environment(client, folder, Script().on("plan", held), tenants=tenants) as opened:
+    async with open_environment(client, folder, Script().on("plan", held), parts=[allowing(acme=limits)]) as opened:
         yield opened
 
 
@@ -200,3 +202,12 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
 
     assert usage.limits.sessions == 2
     assert found == [ledger_id(opened.chargehand.task_queue, "acme")]
+
+
+async def test_workflows_of_strangers_look_for_nothing(client: Client, tmp_path: Path) -> None:
+    """Whatever the type of a workflow on another queue, the activity refuses."""
+    async with _allowing(client, tmp_path, _held(), TenantLimits()) as opened, open_strangers(client) as strangers:
+        query: dict[str, object] = {"activity": ActivityType.FIND_ENDED, "input": {"sessions": []}}
+        ended = await ends(client, strangers, TYPES, [query | {"queue": opened.chargehand.task_queue}])
+
+    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from activities.backends import SettingsError
-from activities.tenants import load_tenants
 from chargehand.contracts import TenantLimits
+from chargehand_plugins.tenants.file import load_tenants
 
 
 def _written(folder: Path, text: str) -> Path:

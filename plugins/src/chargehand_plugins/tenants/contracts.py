@@ -1,15 +1,14 @@
-"""What sessions, the ledgers of their tenants and the activities of both exchange."""
+"""What the ledgers of tenants and their activities exchange."""
 
 from datetime import date, datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import StringConstraints
 
+from activities.contracts.admission import LEDGER_PREFIX
 from chargehand.contracts import Contract, Dollars, TenantLimits, left_out
 from chargehand.contracts.base import Name
 
-LEDGER_PREFIX: Final = "chargehand-tenant/"
-"""The workflow ids of ledgers begin so, those of sessions must not."""
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 _Session = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
@@ -19,17 +18,8 @@ def ledger_id(task_queue: str, tenant: str) -> str:
     return f"{LEDGER_PREFIX}{task_queue}/{tenant}"
 
 
-class AdmissionTerms(Contract):
-    """Where a session waits to be admitted."""
-
-    ledger: str
-    """Workflow id of its tenant's ledger."""
-    key: str
-    """The run that opened the session, by which the ledger knows it, in later runs too."""
-
-
 class Entry(Contract):
-    """A session in a ledger; see `workflows.budget.tenant_ledger`."""
+    """A session in a ledger; see `ledger.py`."""
 
     key: str
     """The run that opened the session: an id may be used again."""

@@ -10,13 +10,13 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from activities.tenant_contracts import EndedQuery, EndedSession, EndedSessions, LedgerRequest
 from chargehand.contracts import TenantLimits, TenantUsage
 from chargehand.wire import ActivityType, QueryName, SignalName
+from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, EndedSessions, LedgerRequest
+from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import until
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
 from workflows.registry import workflow_runner
-from workflows.tenant import TenantWorkflow
 
 _LIMITS = TenantLimits(sessions=1)
 _Ledger = WorkflowHandle[TenantWorkflow, None]

@@ -1,0 +1,15 @@
+"""Tenants: limits of each, over all its sessions, which a durable ledger keeps."""
+
+from chargehand.plugins import Hook, Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the file of tenants, their ledgers, and the verb that lists what they use."""
+    registry.settings(f"{__name__}.settings:TenantSettings", "CHARGEHAND_TENANTS")
+    registry.choices(f"{__name__}.settings:choose")
+    registry.parts(f"{__name__}.settings:add_parts")
+    registry.workflow(
+        f"{__name__}.workflow:TenantWorkflow", with_versioning=f"{__name__}.workflow:UpgradingTenantWorkflow"
+    )
+    registry.hook(Hook.WORKER_START, f"{__name__}.settings:announce_limits")
+    registry.verbs("Operate", f"{__name__}.verbs:app")

@@ -1,0 +1,60 @@
+"""The operator's file of tenants and their limits."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field, ValidationError
+
+from activities.backends import SettingsError
+from chargehand.contracts import TenantLimits, TypedByPeople
+from chargehand.contracts.base import Name
+from chargehand.converter import describe_problems, join_problems
+
+_LARGEST_FILE_BYTES: Final = 1_000_000
+
+
+class Tenants(TypedByPeople):
+    """The file of tenants, written by the operator."""
+
+    refuse_unknown: bool = False
+    """Whether sessions of tenants that have no table of their own are refused."""
+    default: TenantLimits = TenantLimits()
+    """Limits of each tenant, as far as its own table does not say otherwise."""
+    tenants: Annotated[dict[Name, TenantLimits], Field(max_length=10_000)] = {}
+    """Limits by tenant."""
+
+    def limits_of(self, tenant: str) -> TenantLimits:
+        """Return the limits of a tenant."""
+        own = self.tenants.get(tenant, TenantLimits())
+        given = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.default.model_copy(update=given)
+
+    def problems(self, tenant: str) -> list[str]:
+        """Say why no session of this tenant may run, if so."""
+        if not self.refuse_unknown or tenant in self.tenants:
+            return []
+        return [f"tenant: '{tenant}' is unknown here; the operator names tenants in the file of CHARGEHAND_TENANTS"]
+
+
+def load_tenants(file: Path | None) -> Tenants:
+    """Read the file of tenants; without one no tenant has limits.
+
+    Raises:
+        SettingsError: it is missing or wrong.
+    """
+    if file is None:
+        return Tenants()
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_LARGEST_FILE_BYTES + 1)
+        if len(data) > _LARGEST_FILE_BYTES:
+            raise SettingsError(f"CHARGEHAND_TENANTS: {file} has more than {_LARGEST_FILE_BYTES:,} bytes")
+        return Tenants.model_validate(tomllib.loads(data.decode()))
+    except OSError as error:
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        problems = join_problems(describe_problems(error, Tenants))
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file}: {problems}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file} is not TOML: {error}") from error

@@ -1,0 +1,59 @@
+"""The setting of tenants, and what a worker is made of with it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from activities.backends import Choice
+from chargehand_plugins.tenants.activities import Ledgers, TenantActivities
+from chargehand_plugins.tenants.file import load_tenants
+from worker.parts import WorkerParts
+from worker.settings import Settings, settings_of
+
+
+class TenantSettings(BaseSettings):
+    """The setting of tenants."""
+
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    tenants: Path | None = None
+    """A TOML file with the limits of tenants."""
+
+
+def choose(settings: Settings) -> Sequence[Choice]:
+    """Read the file of tenants; there is nothing to choose.
+
+    Raises:
+        SettingsError: the file is missing or wrong.
+    """
+    load_tenants(_file(settings))
+    return ()
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    """Admit sessions within the limits of their tenants, and refuse those of unknown tenants."""
+    tenants = load_tenants(_file(parts.settings))
+    add_ledgers(parts, Ledgers(tenants, parts.settings.task_queue))
+
+
+def add_ledgers(parts: WorkerParts, ledgers: Ledgers) -> None:
+    """Have a worker use ledgers."""
+    parts.request_checks.append(ledgers.check)
+    parts.opening_steps.append(ledgers.admit)
+    parts.activities.append(TenantActivities().find_ended)
+
+
+async def announce_limits(client: Client, settings: Settings) -> None:
+    """Tell the ledgers that run what the file says, if there is one; sessions that begin bring the limits, too."""
+    file = _file(settings)
+    if file is not None:
+        with suppress(RPCError):
+            await Ledgers(load_tenants(file), settings.task_queue).announce_limits(client)
+
+
+def _file(settings: Settings) -> Path | None:
+    return settings_of(settings, TenantSettings).tenants

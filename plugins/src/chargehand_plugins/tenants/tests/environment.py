@@ -1,0 +1,19 @@
+"""What the plug-in adds to a worker of a test."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from chargehand.contracts import TenantLimits
+from chargehand_plugins.tenants.activities import Ledgers
+from chargehand_plugins.tenants.file import Tenants
+from chargehand_plugins.tenants.settings import add_ledgers
+from worker.parts import WorkerParts
+
+
+def allowing(**limits: TenantLimits) -> Callable[[WorkerParts], Coroutine[Any, Any, None]]:
+    """Add the ledgers of tenants, which have these limits by their names."""
+
+    async def add(parts: WorkerParts) -> None:
+        add_ledgers(parts, Ledgers(Tenants(tenants=limits), parts.settings.task_queue))
+
+    return add
