@@ -91,7 +91,7 @@ class Agent(TypedByPeople):
 
     name: Name
     description: Description
-    """What it is good for, for whoever plans."""
+    """What it is good for, for the planner."""
     prompt: Prose
     """How it works and what a good answer is."""
     tools: tuple[Name, ...] = ()

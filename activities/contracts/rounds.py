@@ -37,7 +37,7 @@ class ToolResult(Contract):
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
     is_unknown: bool = left_out(False)
-    """Whether nobody knows if the call, which changes something in the world, was applied."""
+    """Whether it is unknown if the call, which changes something in the world, was applied."""
 
 
 MOST_CALLS: Final = 8

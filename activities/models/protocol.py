@@ -88,7 +88,7 @@ class ModelCall(BaseModel):
     urgency: Literal["now", "batch"] = "now"
     """`batch` allows hours for a lower price; providers without batches answer now."""
     live: FollowsText | None = None
-    """Follows the reply while it is streamed; None if nobody does."""
+    """Follows the reply while it is streamed; None if it is not followed."""
     job: ProviderJob | None = None
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
 

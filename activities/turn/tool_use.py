@@ -69,7 +69,7 @@ class ToolActivities:
         return CallProblems(problems=tuple(found))
 
     async def _use(self, request: ToolRequest) -> ToolAnswer | None:
-        """Use the tool within its time; None if it acts and nobody knows whether it was applied."""
+        """Use the tool within its time; None if it acts and may or may not have been applied."""
         tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
         step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
         context = RecallContext(

@@ -32,7 +32,7 @@ class OutputAnswer(TypedAnswer):
 
     kind: Literal["output"] = "output"
     missing: list[str]
-    """What the schema requires and nobody found."""
+    """What the schema requires and was not found."""
 
     @property
     def requires_data(self) -> bool:

@@ -1,4 +1,4 @@
-"""A git repository that nobody trusts: its objects are read by dulwich, and nothing of it is configured or run.
+"""An untrusted git repository: its objects are read by dulwich, and nothing of it is configured or run.
 
 Neither hooks, attributes nor configuration are looked at, and no `git` is started. A `.git` that leads elsewhere, by a
 link, an alternate or a common directory, is refused. Used by `repository_process` alone, which bounds memory and time.

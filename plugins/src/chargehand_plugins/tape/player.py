@@ -99,7 +99,7 @@ class Tape:
 
 
 def read_tape(path: Path) -> Tape:
-    """Read a tape; whoever wrote it may be a stranger.
+    """Read a tape, which a stranger may have written.
 
     Raises:
         SettingsError: it cannot be read; the message names the line.
