@@ -4,16 +4,19 @@ A new adapter is a new file and a row in the `registry.py` of its folder. Adapte
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from importlib.util import find_spec
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Annotated, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, SecretStr
 from pydantic_settings import BaseSettings
 
+from chargehand.plugins import Extension
+
 ENVIRONMENT_PREFIX = "CHARGEHAND_"
+_BuildType = TypeVar("_BuildType", bound=Callable[..., object])
 BuildType_co = TypeVar("BuildType_co", bound=Callable[..., object], covariant=True)
 
 
@@ -47,17 +50,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Row(Generic[BuildType_co]):
-    """One adapter of a backend."""
-
     name: str
     build: BuildType_co
     """Imports the adapter and builds it."""
-    chosen_by: str = ""
-    """The environment variable that selects this row when it is set; empty if only the backend's own setting does."""
     needs: str = ""
-    """The environment variable that must be set."""
-    package: tuple[str, str] = ("", "")
-    """An optional package that must be installed, and the command that installs it."""
+    """The environment variable that must be set, and then selects this row; empty if the backend's own setting does."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class Backend(Generic[BuildType_co]):
         """Select a row: the one that the backend's setting names, or the first whose variable is set."""
         if named := _value(settings, self.setting):
             return Choice(self.name, self._row(named).name, f"set by {self.setting}")
-        variables = {row.chosen_by: row for row in self.rows if row.chosen_by}
+        variables = {row.needs: row for row in self.rows if row.needs}
         for variable, row in variables.items():
             if _value(settings, variable):
                 return Choice(self.name, row.name, f"{variable} is set")
@@ -86,14 +83,11 @@ class Backend(Generic[BuildType_co]):
         """Return what builds the adapter of a row.
 
         Raises:
-            SettingsError: it needs a setting or a package that is missing.
+            SettingsError: it needs a setting that is missing.
         """
         row = self._row(name)
         if row.needs and not _value(settings, row.needs).strip():
             raise SettingsError(f"{row.needs} is not set, but the {self.name} backend '{name}' needs it.")
-        package, command = row.package
-        if package and find_spec(package) is None:
-            raise SettingsError(f"The {self.name} backend '{name}' is not installed; install it with `{command}`.")
         return row.build
 
     def _row(self, name: str) -> Row[BuildType_co]:
@@ -103,8 +97,28 @@ class Backend(Generic[BuildType_co]):
         return rows[name]
 
 
+def with_added(
+    backend: Backend[_BuildType], added: Iterable[Extension], builder: Callable[[Extension], _BuildType]
+) -> Backend[_BuildType]:
+    """Add the adapters of plug-ins, before the default; they replace none."""
+    known = {row.name for row in backend.rows}
+    rows = (Row(each.name, builder(each), needs=each.needs) for each in added if each.name not in known)
+    return replace(backend, rows=(*backend.rows[:-1], *rows, backend.rows[-1]))
+
+
+@contextmanager
+def opening(kind: str, extension: Extension) -> Generator[None]:
+    """Name the plug-in whose adapter cannot be opened, as a `SettingsError`."""
+    try:
+        yield
+    except SettingsError:
+        raise
+    except Exception as error:
+        where = f"The {kind} '{extension.name}' of the plug-in '{extension.plugin}'"
+        raise SettingsError(f"{where} cannot be opened: {type(error).__name__}: {error}") from error
+
+
 def secret(key: SecretStr | None) -> str:
-    """Return the text of a secret; empty if it is not set."""
     return key.get_secret_value() if key else ""
 
 
@@ -116,5 +130,6 @@ def secret_values(settings: BaseSettings) -> tuple[str, ...]:
 
 
 def _value(settings: BaseSettings, variable: str) -> str:
-    value: object = getattr(settings, variable.removeprefix(ENVIRONMENT_PREFIX).lower())
+    # Settings that were made without a plug-in have none of its fields.
+    value: object = getattr(settings, variable.removeprefix(ENVIRONMENT_PREFIX).lower(), None)
     return secret(value) if isinstance(value, SecretStr) else str(value or "")

@@ -6,7 +6,6 @@ whose workers decide what the workflow does, and the parent.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.contracts.session import OpenSessionRequest
+from activities.newest import Newest
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 
@@ -44,7 +44,7 @@ class _Caller:
     parent: _Run | None = None
 
 
-_carried_out: Final = OrderedDict[_Run, _Caller]()
+_carried_out: Final = Newest[_Run, _Caller](_MOST_RUNS)
 """The latest runs that workers of this process have begun or taken over."""
 
 
@@ -56,13 +56,7 @@ def recognise(info: workflow.Info) -> None:
     if info.first_execution_run_id != info.run_id or info.continued_run_id is not None:
         return
     parent = (info.parent.workflow_id, info.parent.run_id) if info.parent else None
-    _note(_carried_out, (info.workflow_id, info.run_id), _Caller(info.workflow_type, info.task_queue, parent))
-
-
-def _note(runs: OrderedDict[_Run, _Caller], run: _Run, caller: _Caller) -> None:
-    runs[run] = caller
-    if len(runs) > _MOST_RUNS:
-        runs.popitem(last=False)
+    _carried_out[info.workflow_id, info.run_id] = _Caller(info.workflow_type, info.task_queue, parent)
 
 
 class CallerCheck(Interceptor):
@@ -70,12 +64,11 @@ class CallerCheck(Interceptor):
 
     def __init__(self, task_queue: str) -> None:
         self._task_queue = task_queue
-        self._known: OrderedDict[_Run, _Caller] = OrderedDict()
+        self._known = Newest[_Run, _Caller](_MOST_RUNS)
         self._asking: dict[_Run, asyncio.Task[_Caller]] = {}
         """None is kept when it is done, since a task holds the context of the activity that began it."""
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of activities."""
         return _CheckedActivities(next, self)
 
     async def require_session(self, *, is_delegated: bool) -> None:
@@ -112,7 +105,7 @@ class CallerCheck(Interceptor):
             asking = self._asking[run] = asyncio.create_task(_ask_server(run))
             asking.add_done_callback(lambda _: self._asking.pop(run, None))
         caller = await asyncio.shield(asking)
-        _note(self._known, run, caller)
+        self._known[run] = caller
         return caller
 
 

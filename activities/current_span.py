@@ -37,7 +37,6 @@ def note_content(said: "ModelCall | ModelReply") -> None:
 
 
 def note(attributes: Mapping[SpanAttribute, str | int | float | bool]) -> None:
-    """Add attributes to the current span."""
     if span := _current():
         span.set_attributes(attributes)
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from temporalio import activity
@@ -38,8 +38,6 @@ _logger = logging.getLogger("chargehand.heartbeats")
 
 
 class Pulse:
-    """The heartbeats of one running activity."""
-
     def __init__(self, waited: float = 0.0) -> None:
         """Describe the running activity, which began so many seconds after the server handed it out."""
         task_token = activity.info().task_token
@@ -50,7 +48,8 @@ class Pulse:
         self.details: Callable[[], Sequence[object]] = lambda: recorded
         """What each heartbeat repeats, since the server keeps only the last."""
         self._first = max(0.0, self.seconds - waited)
-        self._beaten_at = time.monotonic() - self.seconds - waited
+        self._began = time.monotonic() - waited
+        self._beaten_at = self._began - self.seconds
         self._lock = threading.Lock()
         self._under_way: Future[None] | None = None
         self.has_beaten = False
@@ -58,8 +57,11 @@ class Pulse:
         self.is_over = False
         """Whether the server no longer waits for this attempt."""
 
+    def now(self) -> datetime:
+        """Return the time by the server's clock, which is the same for all workers."""
+        return activity.info().started_time + timedelta(seconds=time.monotonic() - self._began)
+
     async def send(self) -> None:
-        """Send heartbeats from the event loop, until cancelled."""
         await asyncio.sleep(self._first)
         while True:
             self.beat()
@@ -116,7 +118,6 @@ _running: Final[ContextVar[Pulse]] = ContextVar("pulse")
 
 
 def pulse() -> Pulse:
-    """Return the heartbeats of the running activity."""
     return _running.get()
 
 

@@ -4,9 +4,11 @@ A schema refers to itself only, its patterns run in linear time, and checking a 
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime, time, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -28,8 +30,6 @@ MOST_STEPS: Final = 50_000
 MOST_PROBLEMS: Final = 10
 """The most problems that a model or a person is told at once."""
 _PROBLEM_CHARACTERS: Final = 300
-_PATTERNS: Final = 500
-"""The most compiled patterns that are kept."""
 _UNSUPPORTED: Final = frozenset(
     (
         "$anchor",
@@ -46,7 +46,9 @@ _OF_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose value is no schema, whatever it looks like."""
 _OF_NAMES: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas", "dependencies"})
 """Keywords whose value maps names to schemas."""
-_TRIALS: Final[Sequence[JsonValue]] = (None, True, 0, "", [], {})
+_REFERENCE: Final = re.compile(r"#(?:/(\$defs|definitions)/([^/]+))?")
+"""The whole schema, or one of its own definitions: any other place may hold what is no schema, and was not checked."""
+_TRIALS: Final[Sequence[JsonValue]] = (None, True, 0, 1.5, "", [], {})
 _FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
     "date": TypeAdapter(date),
     "date-time": TypeAdapter(datetime),
@@ -89,8 +91,10 @@ def schema_problems(schema: JsonSchema, where: str) -> list[str]:
         validator.check_schema(schema, format_checker=None)
     except SchemaError as error:
         return [_described(error, where)]
-    endless = f"{where}: {_ENDLESS}"
-    return [endless] if any(endless in value_problems(schema, value, where) for value in _TRIALS) else []
+    tried = (problem for value in _TRIALS for problem in value_problems(schema, value, where))
+    return [
+        problem for problem in tried if problem.startswith((f"{where}: {_ENDLESS}", f"{where}: its schema cannot"))
+    ][:1]
 
 
 def value_problems(
@@ -106,6 +110,8 @@ def value_problems(
         return [_described(error, where) for error in errors]
     except (_TooMuch, RecursionError):
         return [f"{where}: {_ENDLESS}"]
+    except Exception as error:  # noqa: BLE001  # whatever a library makes of a hostile schema is the schema's fault
+        return [f"{where}: its schema cannot be applied to it: {printable(str(error), _PROBLEM_CHARACTERS)}"]
     finally:
         _STEPS.reset(token)
 
@@ -157,17 +163,12 @@ def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool)
 
 
 def _resolves(reference: str, root: JsonSchema) -> bool:
-    if reference == "#":
-        return True
-    if not reference.startswith("#/"):
-        return False
-    value: object = root
-    for part in unquote(reference[2:]).split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(value, dict) or name not in value:
-            return False
-        value = cast("dict[str, object]", value)[name]
-    return isinstance(value, dict | bool)
+    match = _REFERENCE.fullmatch(unquote(reference))
+    if match is None or match[1] is None:
+        return match is not None
+    definitions = root.get(match[1])
+    name = match[2].replace("~1", "/").replace("~0", "~")
+    return isinstance(definitions, dict) and isinstance(definitions.get(name), dict | bool)
 
 
 def _described(error: InvalidValue | SchemaError, where: str) -> str:
@@ -179,18 +180,10 @@ _Check = Callable[[Any, Any, Any, Any], Any]
 """A keyword of the library: validator, the keyword's value, the instance, the schema."""
 
 
+@lru_cache(maxsize=500)
 def _pattern(pattern: str) -> SchemaValidator:
     """Compile a pattern by the engine of pydantic, which has no backtracking. Raises `PatternError`."""
-    compiled = _COMPILED.get(pattern)
-    if compiled is None:
-        if len(_COMPILED) >= _PATTERNS:
-            _COMPILED.clear()
-        compiled = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
-        _COMPILED[pattern] = compiled
-    return compiled
-
-
-_COMPILED: Final[dict[str, SchemaValidator]] = {}
+    return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
 def _check_pattern(_: object, pattern: str, instance: object, __: object) -> Iterator[InvalidValue]:

@@ -61,7 +61,6 @@ class BoundedLabel:
     """Gives a label its value, up to so many different ones in a process; every further value becomes `other`."""
 
     def __init__(self, most: int) -> None:
-        """Keep so many."""
         self._most = most
         self._known: set[str] = set()
 

@@ -21,7 +21,6 @@ class ToolQueues(Contract):
 
     tools: str | None = left_out(None)
     sandboxes: str | None = left_out(None)
-    """Of tools that run what a model has written."""
 
     def of(self, tool: str) -> str | None:
         """Return the task queue of a tool; None if its calls have none of their own."""

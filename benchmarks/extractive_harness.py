@@ -16,7 +16,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.models.extractive import MODEL_NAME, ExtractiveModel
+from activities.models.extractive.model import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools.data.query import QueryData
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask

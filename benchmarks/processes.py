@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from benchmarks.scripted import MODEL_NAME, WIDEST
-from chargehand_cli.embedded import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
+from chargehand_cli.embedded.user import find_temporal
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2

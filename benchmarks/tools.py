@@ -17,14 +17,14 @@ from pydantic import JsonValue
 from activities.contracts.tool import Tool, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.tools.code.bubblewrap.self_test import require_tight
 from activities.tools.code.monty import MontyRunner
 from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.tool import RunCode
 from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 from benchmarks.tables import Row
+from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from chargehand_plugins.bubblewrap.self_test import require_tight
 
 _REPETITIONS: Final = 10
 _ROWS: Final = 100_000

@@ -19,12 +19,12 @@ from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
+from activities.documents.locations import DocumentSources
 from activities.documents.verify_report import VerificationActivities
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.opening.activity import SessionActivities
+from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
-from activities.opening.listing import Listing
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
@@ -124,7 +124,7 @@ class Backends:
             ToolActivities(crews, tools, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
-            VerificationActivities(store, self.document_roots).verify_report,
+            VerificationActivities(DocumentSources(store, self.document_roots)).verify_report,
             *self.added,
             *parts.activities,
         ]

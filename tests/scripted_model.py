@@ -30,6 +30,7 @@ from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.design_agents import DesignAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft
+from activities.turn_kinds.judge_claims import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
 from activities.turn_kinds.judge_outcomes import JudgeAnswer
 from activities.turn_kinds.outline_report import OutlineAnswer, SectionDraft
 from activities.turn_kinds.output import OutputAnswer, OutputTask
@@ -388,7 +389,20 @@ def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAns
     return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
 
 
-DEFAULTS: Final[Mapping[str, BaseModel]] = {
+def verdicts(*, verdict: Verdict = "says", of: str = "", reason: str = "It says 4.") -> Turn:
+    """Give all claims with these words a verdict, and find the others in their evidence."""
+
+    def judge(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, JudgeClaimsTask)
+        said: list[Verdict] = [verdict if of in claim.text else "says" for claim in call.task.claims]
+        return JudgeClaimsAnswer(
+            verdicts=[ClaimVerdict(claim=n, verdict=each, reason=reason) for n, each in enumerate(said, start=1)]
+        )
+
+    return judge
+
+
+DEFAULTS: Final[Mapping[str, Turn]] = {
     "work": answer("Known."),
     "synthesis": report("All of it."),
     "expand": expanded(),
@@ -398,6 +412,7 @@ DEFAULTS: Final[Mapping[str, BaseModel]] = {
     "judge": judged(""),
     "critique": criticised(),
     "grade": graded(),
+    "judge_claims": verdicts(),
     "compress": compressed("In short: so."),
     "outline": outlined("Topics"),
     "output": output(None, "Nothing is scripted."),

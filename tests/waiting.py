@@ -15,10 +15,10 @@ _PAUSE_SECONDS: Final = 0.05
 """Between two looks, which are queries."""
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 15) -> None:
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 15) -> None:
     """Wait until a condition holds; fail when it still does not after `seconds`."""
     async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110  # what is awaited happens in another process
+        while not (holds if isinstance(holds := condition(), bool) else await holds):  # noqa: ASYNC110  # what is awaited happens in another process
             await asyncio.sleep(_PAUSE_SECONDS)
 
 

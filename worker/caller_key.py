@@ -26,7 +26,6 @@ class RequireCallerKey(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of workflows."""
         key = self._key
 
         class RequireSignature(WorkflowInboundInterceptor):

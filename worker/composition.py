@@ -21,21 +21,19 @@ from activities.documents.registry import (
     artifact_store,
     conversation_store,
     crew_store,
-    document_downloads,
     document_library,
     require_writable,
 )
 from activities.documents.verify_report import VerificationActivities
 from activities.models.registry import build_models, model_backend, name_models
-from activities.opening.activity import SessionActivities
+from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
-from activities.opening.listing import Listing
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
-from activities.tools.code.registry import CODE
+from activities.tools.code.registry import code_backend
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
 from activities.tools.search.protocol import WarmsUp
-from activities.tools.search.registry import SEARCH
+from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
@@ -56,9 +54,9 @@ def choose(settings: Settings) -> dict[str, Choice]:
         SettingsError: some cannot be chosen; the message names all of their settings.
     """
     (model,), (search,), (code,), *added = _choose_each(
-        lambda: [model_backend(settings).choose(settings)],
-        lambda: [SEARCH.choose(settings)],
-        lambda: [CODE.choose(settings)],
+        lambda: [model_backend().choose(settings)],
+        lambda: [search_backend().choose(settings)],
+        lambda: [code_backend().choose(settings)],
         *(partial(extension.load_function(), settings) for extension in installed().choices),
     )
     choices = (
@@ -139,7 +137,7 @@ async def compose(
         ToolActivities(crews, tools, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
-        VerificationActivities(store, settings.document_roots, document_downloads(settings, store)).verify_report,
+        VerificationActivities(library.sources).verify_report,
         *parts.activities,
     ]
 
@@ -159,7 +157,6 @@ async def _open_parts(
     *,
     chosen: Mapping[str, Choice],
 ) -> WorkerParts:
-    """Open the tools, and have plug-ins add theirs."""
     folders = crew_folders(settings)
     _require_mcp(folders)
     tools = await open_tools(settings, chosen, library, store, closing)
@@ -184,6 +181,7 @@ def _session_activities(
         document_checks=parts.document_checks,
         listing=Listing(),
         tool_queues=tool_queues(settings.task_queue, settings.queues),
+        recall_for=timedelta(seconds=settings.recall_seconds),
         opening_steps=parts.opening_steps,
     )
 
@@ -204,12 +202,12 @@ async def open_tools(
     store: Artifacts,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
-    search = SEARCH.builder(settings, chosen["search"].adapter)(settings, library, closing)
+    search = search_backend().builder(settings, chosen["search"].adapter)(settings, library, closing)
     if isinstance(search, WarmsUp):
         await search.warm_up()
     tools = build_tools(
         search=search,
-        code=await CODE.builder(settings, chosen["code"].adapter)(settings, closing),
+        code=await code_backend().builder(settings, chosen["code"].adapter)(settings, closing),
         library=library,
         artifacts=store,
         page_hosts=settings.page_hosts,

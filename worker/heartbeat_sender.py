@@ -68,11 +68,9 @@ class Heartbeats(Interceptor):
     """Sends heartbeats from an activity's begin until the SDK has sent its result."""
 
     def __init__(self, slots: PacedSlots) -> None:
-        """Tell the worker's slots when an activity begins."""
         self._slots = slots
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of activities."""
         return _BeatingActivities(next, self._slots)
 
 
@@ -115,7 +113,6 @@ class SetHeartbeatTimeout(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of workflows."""
         timeout = self._timeout
 
         class Outbound(WorkflowOutboundInterceptor):

@@ -72,7 +72,6 @@ def configure_logging(level: str, form: LogFormat = "auto", *, names_process: bo
 
 
 def writes_json(form: str) -> bool:
-    """Whether records are written as JSON."""
     return form == "json" or (form != "text" and not sys.stderr.isatty())
 
 
@@ -95,7 +94,6 @@ class TextFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802  # the base class's name
-        """Format types and tracebacks, the first cause first."""
         if not self._redacts:
             return super().formatException(ei)
         return "\n".join(_traceback_lines(ei[1])) if ei[1] else ""

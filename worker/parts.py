@@ -18,8 +18,6 @@ from worker.settings import Settings
 
 @dataclass(frozen=True)
 class Traffic:
-    """The models and tools that the activities call."""
-
     models: Models
     tools: Mapping[str, Tool]
     absent: Collection[str]
@@ -73,6 +71,5 @@ class WorkerParts:
 
 
 async def add_parts(parts: WorkerParts) -> None:
-    """Have the plug-ins add to a worker."""
     for extension in installed().parts:
         await extension.load_function()(parts)

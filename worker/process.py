@@ -28,7 +28,7 @@ from worker.server_gauges import measure_server
 from worker.settings import Settings
 from worker.takeover import RunningActivities, take_over
 from worker.watchdog import watch_event_loop
-from worker.workers import build_tool_workers, build_turns_worker, build_worker
+from worker.workers import build_workers
 
 _logger = logging.getLogger("chargehand.worker")
 
@@ -49,7 +49,10 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
         closing.callback(watching.cancel)
         activities = await compose(settings, os.environ, closing)
-        client = await _connected(settings, stop, runtime, _client_plugins(settings, closing))
+        plugins = [
+            each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)
+        ]
+        client = await _connected(settings, stop, runtime, plugins)
         if client is None:
             return
         if settings.metrics_address:
@@ -68,15 +71,11 @@ async def polling(
     async with AsyncExitStack() as running:
         await take_over(client, settings.state_dir)
         listed = _list_activities(settings, running)
-        workers = [
-            build_worker(client, settings, activities, interceptors=listed) if "sessions" in settings.roles else None,
-            build_turns_worker(client, settings, activities, interceptors=listed),
-            *build_tool_workers(client, settings, activities, interceptors=listed),
-        ]
+        workers = build_workers(client, settings, activities, interceptors=listed)
         await _warn_if_unlisted(client)
         for prepare in installed().functions(Hook.WORKER_START):
             await prepare(client, settings)
-        for worker in filter(None, workers):
+        for worker in workers:
             await running.enter_async_context(worker)
         healthy = health_file(settings.health_file, member=member, members=settings.processes)
         await running.enter_async_context(healthy)
@@ -95,7 +94,6 @@ def _list_activities(settings: Settings, closing: AsyncExitStack) -> Sequence[In
 
 
 async def _warn_if_unlisted(client: Client) -> None:
-    """Log which search attributes of sessions the namespace lacks; sessions run without them."""
     with suppress(RPCError):
         if missing := await missing_attributes(client):
             _logger.warning(
@@ -139,10 +137,6 @@ def build_runtime(settings: Settings) -> Runtime:
 def converter(settings: Settings, namespace: str) -> DataConverter:
     storage = storage_from(settings.storage, namespace, settings.storage_threshold, results=settings.storage_results)
     return data_converter(encryption(settings), storage)
-
-
-def _client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
-    return [each for extension in installed().client_plugins for each in extension.load_function()(settings, closing)]
 
 
 async def _connected(

@@ -4,7 +4,6 @@ The parent only starts processes, passes on signals, and starts again what ends.
 that they share the memory of what it has imported, and start within a fraction of a second.
 """
 
-import ctypes
 import logging
 import multiprocessing
 import os
@@ -19,12 +18,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, cast
 
+from activities.processes.limits import die_with_parent
 from chargehand.environment import BAD_SETTINGS
 
 _BACK_OFF_SECONDS: Final = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _WELL_AFTER_SECONDS: Final = 20.0
 """An exit after this long does not count as a consecutive failure."""
-_PR_SET_PDEATHSIG: Final = 1
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _logger: Final = logging.getLogger("chargehand.worker")
 
@@ -37,14 +36,12 @@ class _Member:
     number: int
     process: BaseProcess | None = None
     told: Connection | None = None
-    """Tells when the process polls."""
     polls: bool = False
     """Whether it, or one before it, has polled."""
     started_at: float = 0.0
     due_at: float | None = None
     """When it is to be started; None while it runs, or may not."""
     failures: int = 0
-    """One after another."""
 
 
 class ProcessGroup:
@@ -165,10 +162,9 @@ def _run_member(work: Work, number: int, tells: Connection, parent: int) -> None
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before the arrangement was made
-            os._exit(1)
+    die_with_parent(signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before the arrangement was made
+        os._exit(1)
     code = work(number, lambda: tells.send(True))  # any message will do
     sys.stdout.flush()
     sys.stderr.flush()

@@ -37,7 +37,6 @@ _logger = logging.getLogger("chargehand.worker")
 
 
 def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
-    """Run one worker of a group, with an address of its own for its metrics."""
     return _reporting(lambda: _run_loop(run(settings.of_process(number), announce, number)), settings, is_worker=True)
 
 

@@ -28,8 +28,6 @@ class HistoriesError(Exception):
 
 @dataclass(frozen=True)
 class Replayed:
-    """The result of replaying one history."""
-
     id: str
     type: str
     events: int
@@ -60,7 +58,8 @@ async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed
     async with replayer.workflow_replay_iterator(one_by_one()) as results:
         async for result in results:
             history = result.history
-            yield Replayed(history.workflow_id, _type_of(history), len(history.events), _problem(result.replay_failure))
+            kind = history.events[0].workflow_execution_started_event_attributes.workflow_type.name
+            yield Replayed(history.workflow_id, kind, len(history.events), _problem(result.replay_failure))
 
 
 def read_histories(file: Path) -> Iterator[WorkflowHistory]:
@@ -101,7 +100,3 @@ def _problem(failure: Exception | None) -> str:
     text = str(failure) or type(failure).__name__
     found = _OWN_WORDS.search(text)
     return (found[1].replace('\\"', '"') if found else text)[:_MOST_CHARACTERS]
-
-
-def _type_of(history: WorkflowHistory) -> str:
-    return history.events[0].workflow_execution_started_event_attributes.workflow_type.name

@@ -4,15 +4,12 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
-from activities.backends import Choice, SettingsError
+from activities.backends import Choice
 from activities.contracts.tool import acting_tools, tool_capabilities
 from activities.crews.files import check_crews
 from activities.documents.registry import artifact_store, document_library
-from activities.tools.code.registry import CODE
 from activities.tools.registry import absent_tools
 from chargehand.plugins import installed
 from worker.composition import choose, crew_folders, encryption, open_tools
@@ -22,25 +19,15 @@ from worker.settings import Settings
 
 async def explain(settings: Settings, environment: Mapping[str, str]) -> int:
     """Print the chosen adapters, and why, as JSON."""
-    chosen = [await _tested(settings, choice) for choice in choose(settings).values()]
-    tried = [await each.load_function()(settings, environment) for each in installed().examinations]
-    active = [vars(choice) for choice in chain(chosen, *tried)]
+    chosen, tried = choose(settings), list[Choice]()
+    for extension in installed().examinations:
+        tried += await extension.load_function()(settings, environment)
+    for choice in tried:
+        chosen.pop(choice.backend, None)
+    active = [vars(choice) for choice in (*chosen.values(), *tried)]
     report = {"active": active, "task_queue": settings.task_queue}
     sys.stdout.write(json.dumps(report) + "\n")
     return 0
-
-
-async def _tested(settings: Settings, choice: Choice) -> Choice:
-    """Run the self-test of a sandbox that a worker would refuse to start with."""
-    if choice.adapter != "bubblewrap":
-        return choice
-    try:
-        async with AsyncExitStack() as closing:
-            runner = await CODE.builder(settings, choice.adapter)(settings, closing)
-    except SettingsError as error:
-        return replace(choice, problem=str(error))
-    why = f"{choice.why}; its self-test passes on this host for {' and '.join(runner.languages)}"
-    return replace(choice, why=why)
 
 
 async def list_crews(settings: Settings, file: Path) -> int:

@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import Final
 
 from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import MetricMeter
 from temporalio.service import RPCError
 
 from activities.metrics import ACTIVITY_SLOTS, BACKLOG_AGE, BACKLOG_TASKS, SESSIONS_OPEN
+from activities.opening.backlogs import queue_stats
 from chargehand.contracts import SessionState
 from chargehand.listing import WAITING_STATES
 from chargehand.visibility import OPEN, ROOT_SESSIONS
@@ -31,10 +30,7 @@ _KINDS: Final = {
 async def measure_server(client: Client, slots: Mapping[str, int], meter: MetricMeter) -> None:
     """Measure until cancelled. Of the server, every worker of the same task queues says the same.
 
-    Args:
-        client: of the server.
-        slots: how many activities this worker makes at once, by task queue.
-        meter: takes the gauges.
+    `slots` are the activities that this worker makes at once, by task queue.
     """
     for queue, number in slots.items():
         meter.create_gauge(*ACTIVITY_SLOTS).set(number, {"task_queue": queue})
@@ -49,10 +45,7 @@ async def measure_server(client: Client, slots: Mapping[str, int], meter: Metric
 
 async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> None:
     for kind, number in _KINDS.items():
-        asked = DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=number, report_stats=True
-        )
-        stats = (await client.workflow_service.describe_task_queue(asked)).stats
+        stats = await queue_stats(client, queue, number)
         labels = {"task_queue": queue, "kind": kind}
         meter.create_gauge(*BACKLOG_TASKS).set(stats.approximate_backlog_count, labels)
         age = stats.approximate_backlog_age.ToTimedelta().total_seconds()

@@ -60,6 +60,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         subtask_deadline=timedelta(hours=1),
     )
     """The most that a request may ask for, as a JSON object; 1,000 turns if there is `storage`."""
+    recall_seconds: int = Field(default=3_600, ge=1, le=30 * 24 * 3_600)
+    """Seconds after which agents can no longer recall the outcome of a subtask that has ended."""
     queues: dict[Kind, Annotated[int, Field(strict=True, ge=1, le=1_000)]] = {}
     """Kinds of work with a task queue of their own, and how much of each this worker does at the same time: a JSON
     object of `models`, `tools` and `sandboxes`."""
@@ -188,8 +190,6 @@ def settings_of(settings: BaseSettings, part: type[_Part]) -> _Part:
 
 @dataclass(frozen=True)
 class _Unreadable:
-    """A value that is not JSON where it has to be."""
-
     problem: str
 
 

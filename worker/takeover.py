@@ -35,7 +35,6 @@ from chargehand.visibility import describe
 from chargehand.wire import ErrorType
 
 _FOLDER: Final = "running"
-"""Of the state directory."""
 _SENT_SECONDS: Final = 1.0
 """After so long the server has an activity's result; ending an attempt that it no longer waits for does nothing."""
 _OTHERS_KEPT_SECONDS: Final = 86_400
@@ -52,11 +51,8 @@ _logger: Final = logging.getLogger("chargehand.takeover")
 
 @dataclass(frozen=True)
 class Attempt:
-    """A running attempt of an activity."""
-
     token: bytes
     run: _Run
-    """Of the workflow."""
 
     def line(self, number: int) -> bytes:
         """Write it as a line that `_open_attempts` reads."""
@@ -84,7 +80,6 @@ class RunningActivities(Interceptor):
         self._lock = threading.Lock()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of activities."""
         return _ListedActivities(next, self)
 
     def begin(self, attempt: Attempt) -> int:
@@ -96,7 +91,6 @@ class RunningActivities(Interceptor):
             return self._number
 
     def end(self, number: int) -> None:
-        """Take an attempt off the list."""
         with self._lock:
             self._running.pop(number, None)
             self._write(_line([number]))

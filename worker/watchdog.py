@@ -37,15 +37,13 @@ async def watch_event_loop(
         if lag > _WARN_ABOVE.total_seconds():
             long_lags.append(lag)
         if long_lags and now >= quiet_until:
-            _warn(round(max(long_lags) * 1_000), len(long_lags))
+            longest_ms, times = round(max(long_lags) * 1_000), len(long_lags)
+            _logger.warning(
+                "the event loop stood still: something blocks it, or this machine has too much to do "
+                "(longest %d ms, times %d)",
+                longest_ms,
+                times,
+                extra={"longest_ms": longest_ms, "times": times},
+            )
             quiet_until = now + _WARN_EVERY.total_seconds()
             long_lags.clear()
-
-
-def _warn(longest_ms: int, times: int) -> None:
-    _logger.warning(
-        "the event loop stood still: something blocks it, or this machine has too much to do (longest %d ms, times %d)",
-        longest_ms,
-        times,
-        extra={"longest_ms": longest_ms, "times": times},
-    )

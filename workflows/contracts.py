@@ -15,6 +15,7 @@ from chargehand.contracts import (
     Capability,
     Contract,
     Contradiction,
+    DecisionRecord,
     Dollars,
     EditRecord,
     Message,
@@ -67,19 +68,23 @@ class SteeringState(Contract):
 
 
 class ConversationState(Contract):
-    """A conversation that continues in a new run; see `workflows.state.conversation`."""
+    """What a conversation has come to; see `workflows.state.conversation`."""
 
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
+    """The notes with which this conversation began."""
     notes: tuple[Note, ...] = left_out(())
     opening_told: tuple[str, ...] = left_out(())
+    """What a person had written when it began."""
     rounds: tuple[Round, ...] = left_out(())
     sources: tuple[Source, ...] = left_out(())
+    """What was read in earlier conversations, as are artifacts and addresses."""
     artifacts: tuple[Artifact, ...] = left_out(())
     addresses: tuple[str, ...] = left_out(())
     tool_calls: int = left_out(0)
     doubts: tuple[str, ...] = left_out(())
     kept: str = left_out("")
+    """Digest of the part of the conversation that a worker keeps, which has so many rounds."""
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)
     counted_rounds: int = left_out(0)
@@ -93,13 +98,19 @@ class SubtaskState(Contract):
     began_at: datetime
     rounds_begun: int
     corrections: int = left_out(0)
+    """Unusable replies in a row."""
+    cut: tuple[str, ...] = left_out(())
+    """The gap that a reply has left that was cut off, though it was asked for again."""
     mailbox: MailboxState = left_out(MailboxState())
     messages: tuple[SteeringItem, ...] = left_out(())
     """Messages that the agent has not read."""
     messages_read: tuple[int, ...] = left_out(())
     unusable: Outcome | None = left_out(None)
+    """The latest answer, if its data is not valid."""
     answered: Outcome | None = left_out(None)
+    """An answer after which a person has written."""
     answered_after: tuple[int, ...] = left_out(())
+    """Numbers of the messages that had been read then."""
     waited: timedelta = left_out(timedelta(0))
 
 
@@ -131,13 +142,8 @@ class LimitUsage(Contract):
 
     def at_least(self, use: "LimitUsage") -> "LimitUsage":
         """Return the greater of the two, limit by limit."""
-        return LimitUsage(
-            parallel=max(self.parallel, use.parallel),
-            attempts=max(self.attempts, use.attempts),
-            rounds=max(self.rounds, use.rounds),
-            depth=max(self.depth, use.depth),
-            longest_attempt=max(self.longest_attempt, use.longest_attempt),
-        )
+        names = LimitUsage.model_fields
+        return LimitUsage(**{name: max(getattr(self, name), getattr(use, name)) for name in names})
 
 
 class ProgressState(Contract):
@@ -150,10 +156,12 @@ class ProgressState(Contract):
     contradictions: tuple[Contradiction, ...] = left_out(())
     routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
+    outcomes_read: int = left_out(0)
     ignored_messages: int = left_out(0)
     approvals: ApprovalsState = left_out(ApprovalsState())
     steering: SteeringState = left_out(SteeringState())
     edits: tuple[EditRecord, ...] = left_out(())
+    decisions: tuple[DecisionRecord, ...] = left_out(())
     children: tuple[str, ...] = left_out(())
     """Ids of all the child workflows that the session has had."""
     limit_usage: LimitUsage = left_out(LimitUsage())
@@ -212,6 +220,8 @@ class SubtaskRequest(Message):
     """Outcomes of the subtasks it depends on."""
     recallable: tuple[InputOutcome, ...] = left_out(())
     """These in full, and those that they depend on, for an agent that can recall them."""
+    recallable_until: dict[str, datetime] = left_out({})
+    """When each of them can no longer be recalled, by the id of its subtask."""
     final_instruction: str = left_out("")
     """How its text is to be written, if the user reads it as it is."""
     length_words: int = left_out(0)
@@ -222,6 +232,8 @@ class SubtaskRequest(Message):
     """What a person has written to its agents so far, those of earlier attempts included."""
     turns: int
     usd: Dollars
+    spare_turns: int = left_out(0)
+    """Turns that it may borrow beside its own, as long as no other agent needs them."""
     max_rounds: int
     deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
@@ -234,6 +246,8 @@ class SubtaskRequest(Message):
     """Whether a person approved the instruction as it is, so that its words may be sent out."""
     state: SubtaskState | None = left_out(None)
     """Where the run before this one stopped."""
+    others_act: bool = left_out(False)
+    """Whether other agents of the session may change something in the world meanwhile."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 

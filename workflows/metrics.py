@@ -49,7 +49,6 @@ class SessionMetrics(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of workflows."""
         return _SessionMetrics
 
 
@@ -79,7 +78,7 @@ class _SessionMetrics(WorkflowInboundInterceptor):
 
 def _end_of(error: BaseException) -> str:
     """Say how a session ended that has no report."""
-    if isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+    if is_cancelled_exception(error):
         return "cancelled"
     return "refused" if _type_of(error) in _REFUSED else "failed"
 
@@ -122,7 +121,6 @@ def count_lost_grant(usd: Decimal) -> None:
 
 
 def count_refusal(kind: Refusal) -> None:
-    """Count something that was refused."""
     _count(metrics.REFUSALS, kind=kind)
 
 

@@ -4,25 +4,20 @@ from datetime import timedelta
 from typing import Final, TypedDict
 
 from temporalio import workflow
-from temporalio.common import Priority, RetryPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, RetryPolicy
 
 from activities.heartbeat import HEARTBEAT_TIMEOUT
-from activities.turn.retry_policy import BILLED_FAILURES
 from chargehand.contracts import SessionRequest
 
 _LEAST_PATIENCE: Final = timedelta(seconds=1)
 """What an activity gets even when its time is up."""
 
 _OPEN_SESSION_TIMEOUT: Final = timedelta(seconds=10)
-_OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
-"""Well below the ten seconds after which the server gives a workflow task to another worker."""
 # It costs nothing: it is retried until it succeeds, refuses the request, or the session's deadline passes.
 _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(milliseconds=100))
 
 _LONGEST_TURN: Final = timedelta(days=7)
 """The time of a turn whose workflow has no deadline."""
-MAX_BILLED_FAILURES: Final = BILLED_FAILURES
-"""Calls of a turn that may fail and have been billed before the turn is given up."""
 MAX_LOST_WORKERS: Final = 10
 """How often a turn is called again after its worker was lost."""
 # What was not billed is retried until the turn's time is up; the activity ends the retries in all other cases.
@@ -35,7 +30,6 @@ TURN_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
-_TOOL_PATIENCE: Final = timedelta(minutes=10)
 _TOOL_RETRIES: Final = RetryPolicy(
     initial_interval=timedelta(seconds=1),
     backoff_coefficient=2.0,
@@ -44,18 +38,10 @@ _TOOL_RETRIES: Final = RetryPolicy(
     non_retryable_error_types=["PayloadsTooLarge"],
 )
 
-_VERIFICATION_TIMEOUT: Final = timedelta(minutes=10)
-
-_CHECK_TIMEOUT: Final = timedelta(seconds=20)
-
-_RUNNING_DUPLICATE_TIMEOUT: Final = timedelta(days=7)
-"""The longest that a session may run; its own deadline ends the wait sooner."""
-
-_BACKLOG_TIMEOUT: Final = timedelta(seconds=10)
-_FIND_ENDED_TIMEOUT: Final = timedelta(minutes=2)
-
 REPORT_TIME: Final = timedelta(minutes=2)
 """The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
+TIME_AFTER_WAIT: Final = timedelta(minutes=2)
+"""Kept for an agent after a person was waited for in vain."""
 LEAST_REPORT_TIME: Final = timedelta(seconds=1)
 """What the writer gets even when the deadline has passed."""
 _NESTED_MARGIN: Final = timedelta(seconds=5)
@@ -84,20 +70,6 @@ class ActivityLimits(TypedDict, total=False):
     cancellation_type: workflow.ActivityCancellationType
 
 
-class LocalActivityLimits(TypedDict):
-    """The options of a local activity that limit its time and its attempts."""
-
-    schedule_to_close_timeout: timedelta
-    retry_policy: RetryPolicy
-
-
-class ChildLimits(TypedDict):
-    """The options of a child workflow that limit its starts and its life."""
-
-    id_reuse_policy: WorkflowIDReusePolicy
-    parent_close_policy: workflow.ParentClosePolicy
-
-
 def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
     """Translate tenant and priority of a request for the server. Activities of a child inherit the child's."""
     return Priority(
@@ -107,31 +79,20 @@ def priority_of(request: SessionRequest, weight: float = 1.0) -> Priority:
     )
 
 
+def _limits(patience: timedelta, retries: RetryPolicy) -> ActivityLimits:
+    """Limit an activity that heartbeats to a time in which it has to end with all its attempts."""
+    return ActivityLimits(
+        start_to_close_timeout=patience,
+        schedule_to_close_timeout=patience,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=retries,
+    )
+
+
 def open_session(deadline: timedelta, *, has_documents: bool) -> ActivityLimits:
     """Build the limits of the activity that opens a session; documents are fetched and indexed by it."""
-    return ActivityLimits(
-        start_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT) if has_documents else _OPEN_SESSION_TIMEOUT,
-        schedule_to_close_timeout=max(deadline, _OPEN_SESSION_TIMEOUT),
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_OPEN_SESSION_RETRIES,
-    )
-
-
-def open_at_once() -> LocalActivityLimits:
-    """Build the limits of the same activity within a workflow task, for a session without documents."""
-    return LocalActivityLimits(
-        schedule_to_close_timeout=_OPEN_AT_ONCE_TIMEOUT, retry_policy=RetryPolicy(maximum_attempts=1)
-    )
-
-
-def verification() -> ActivityLimits:
-    """Build the limits of the activity that verifies a report; it reads all documents of a session."""
-    return ActivityLimits(
-        start_to_close_timeout=_VERIFICATION_TIMEOUT,
-        schedule_to_close_timeout=_VERIFICATION_TIMEOUT,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_TOOL_RETRIES,
-    )
+    limits = _limits(max(deadline, _OPEN_SESSION_TIMEOUT), _OPEN_SESSION_RETRIES)
+    return limits if has_documents else {**limits, "start_to_close_timeout": _OPEN_SESSION_TIMEOUT}
 
 
 def turn(left: timedelta | None) -> ActivityLimits:
@@ -139,13 +100,7 @@ def turn(left: timedelta | None) -> ActivityLimits:
 
     A provider that sends nothing is given up much sooner, by the adapter.
     """
-    patience = _within(left, _LONGEST_TURN)
-    return ActivityLimits(
-        start_to_close_timeout=patience,
-        schedule_to_close_timeout=patience,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=TURN_RETRIES,
-    )
+    return _limits(_within(left, _LONGEST_TURN), TURN_RETRIES)
 
 
 def tool(left: timedelta) -> ActivityLimits:
@@ -153,65 +108,39 @@ def tool(left: timedelta) -> ActivityLimits:
 
     A tool that makes no progress is given up much sooner, by the activity.
     """
-    patience = _within(left, _TOOL_PATIENCE)
-    return ActivityLimits(
-        start_to_close_timeout=patience,
-        schedule_to_close_timeout=patience,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_TOOL_RETRIES,
-    )
+    return _limits(_within(left, timedelta(minutes=10)), _TOOL_RETRIES)
 
 
-def check() -> ActivityLimits:
-    """Build the limits of the activity that checks what a person has written; the person waits for it."""
-    return ActivityLimits(schedule_to_close_timeout=_CHECK_TIMEOUT, retry_policy=_OPEN_SESSION_RETRIES)
-
-
-def running_duplicate() -> ActivityLimits:
-    """Build the limits of the activity that waits for a child of an earlier run."""
-    return ActivityLimits(
-        start_to_close_timeout=_RUNNING_DUPLICATE_TIMEOUT,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_OPEN_SESSION_RETRIES,
-        cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-    )
-
-
-def backlog() -> ActivityLimits:
-    """Build the limits of the activity that reads a backlog: without an answer, nothing is slow."""
-    return ActivityLimits(
-        schedule_to_close_timeout=_BACKLOG_TIMEOUT,
-        start_to_close_timeout=_BACKLOG_TIMEOUT,
-        retry_policy=_OPEN_SESSION_RETRIES,
-    )
-
-
-def find_ended() -> ActivityLimits:
-    """Build the limits of the activity that looks for ended sessions, which is called again anyway."""
-    return ActivityLimits(
-        schedule_to_close_timeout=_FIND_ENDED_TIMEOUT,
-        start_to_close_timeout=_FIND_ENDED_TIMEOUT,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_OPEN_SESSION_RETRIES,
-    )
-
-
-def add_agents() -> ActivityLimits:
-    """Build the limits of the activity that gives a session's crew more agents; it only writes to a store."""
-    return ActivityLimits(
-        start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
-        schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT,
-        retry_policy=_OPEN_SESSION_RETRIES,
-    )
-
-
-def child() -> ChildLimits:
-    """Build the limits of a child workflow. It is not retried as a whole, but its own activities are."""
-    return ChildLimits(
-        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-    )
+OPEN_AT_ONCE_TIMEOUT: Final = timedelta(seconds=2)
+"""Of a session without documents that is opened within a workflow task: well below the ten seconds after which the
+server gives the task to another worker."""
+VERIFICATION: Final = _limits(timedelta(minutes=10), _TOOL_RETRIES)
+"""Verifies a report; it reads all documents of a session."""
+CHECK: Final = ActivityLimits(schedule_to_close_timeout=timedelta(seconds=20), retry_policy=_OPEN_SESSION_RETRIES)
+"""Checks what a person has written; the person waits for it."""
+RUNNING_DUPLICATE: Final = ActivityLimits(
+    # The longest that a session may run; its own deadline ends the wait sooner.
+    start_to_close_timeout=timedelta(days=7),
+    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+    retry_policy=_OPEN_SESSION_RETRIES,
+    cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+)
+"""Waits for a child of an earlier run."""
+BACKLOG: Final = ActivityLimits(
+    schedule_to_close_timeout=timedelta(seconds=10),
+    start_to_close_timeout=timedelta(seconds=10),
+    retry_policy=_OPEN_SESSION_RETRIES,
+)
+"""Reads a backlog: without an answer, nothing is slow."""
+FIND_ENDED: Final = _limits(timedelta(minutes=2), _OPEN_SESSION_RETRIES)
+"""Looks for ended sessions, and is called again anyway."""
+ADD_AGENTS: Final = ActivityLimits(
+    start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
+    schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,
+    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+    retry_policy=_OPEN_SESSION_RETRIES,
+)
+"""Gives a session's crew more agents; it only writes to a store."""
 
 
 def report_time(session_time: timedelta) -> timedelta:

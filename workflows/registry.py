@@ -132,7 +132,6 @@ class RefuseBadInput(Interceptor):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of workflows."""
         return _RefuseBadInput
 
 

@@ -7,13 +7,14 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.turn.contracts import TurnResult
+    from activities.turn.contracts import TurnRequest, TurnResult
     from activities.turn_kinds.compact_conversation import CompactAnswer
     from activities.turn_kinds.work import WorkTask
     from chargehand.contracts import FailureReason, Outcome
     from chargehand.wire import ErrorType, SignalName, WorkflowType
     from workflows import continue_as_new
-    from workflows.budget.model_calls import CannotPay, ModelCalls, NewTurn, TurnLost
+    from workflows.budget.estimates import NOTHING_ASIDE, purpose_of
+    from workflows.budget.model_calls import CannotPay, ModelCalls, TurnLost, was_reset
     from workflows.contracts import SubtaskRequest, SubtaskResult
     from workflows.mailbox.contracts import Envelope, SteeringItem
     from workflows.mailbox.mailbox import Mailbox
@@ -57,11 +58,11 @@ class SubtaskWorkflow:
             now = workflow.now()
             if agent.left(now) <= timedelta(0):
                 break
-            is_last = agent.is_last(number, now)
-            if not is_last:
+            why_last = agent.why_last(number, now)
+            if not why_last:
                 await self._make_room(request, is_first=number == first)
             agent.begin_round(number)
-            task = await self._task(is_last=is_last)
+            task = await self._task(why_last)
             agent.inbox.begin_turn()
             try:
                 result = await self._take(request, task)
@@ -98,45 +99,57 @@ class SubtaskWorkflow:
         conversation = self._agent.conversation
         try:
             result = await self._take(request, conversation.compact_task())
-        except (CannotPay, TurnLost):
+        except TurnLost:
             conversation.begin_anew(None)
         else:
             conversation.begin_anew(result.answer_as(CompactAnswer))
 
-    async def _task(self, *, is_last: bool) -> WorkTask:
+    async def _task(self, why_last: str) -> WorkTask:
+        """Ask the agent to go on, or to answer if this is its last turn or no other can be paid."""
         agent, task = self._agent, self._agent.conversation.task()
-        needed = agent.cost_of_going_on(task)
-        must_answer = is_last or agent.is_stuck() or not await self._model_calls.can_pay(needed)
-        return task.model_copy(update={"must_answer": must_answer})
+        why = why_last or ("it kept repeating itself" if agent.is_stuck() else "")
+        if not why and agent.request.agent.tools:
+            needed, calls = agent.cost_of_going_on(task), self._model_calls
+            if not (await calls.can_pay(needed.roomy, is_optional=True) or await calls.can_pay(needed.least)):
+                why = agent.shortage(needed.least)
+        if why:
+            agent.force(why)
+            return task.model_copy(update={"must_answer": True})
+        agent.tell_turns(agent.rounds_begun)
+        return agent.conversation.task()
 
     async def _take(self, request: SubtaskRequest, task: WorkTask) -> TurnResult:
-        conversation = self._agent.conversation
-        turn = NewTurn(
-            task=task,
+        agent, conversation = self._agent, self._agent.conversation
+        turn = TurnRequest(
+            session=request.session,
+            step="",
+            crew=request.crew,
             agent=request.agent.name,
             tier=request.agent.tier,
-            model=request.model,
             model_name=request.agent.model.name if request.agent.model else "",
-            input_tokens=self._agent.input_tokens(task),
-            sent=conversation.new_in(task),
+            documents=request.documents,
+            task=conversation.new_in(task),
+            profile=request.agent.profile,
+            today=agent.began_at.date(),
+            max_input_tokens=agent.input_tokens(task),
             counted=conversation.counted,
+            max_output_tokens=0,
+            effort=purpose_of(task).effort_in(request.agent.effort),
+            after_reset=was_reset(),
+            urgency=request.urgency,
             at_once=() if task.must_answer else usable_at_once(request),
         )
-        return await self._model_calls.take(turn, lambda: self._agent.until(workflow.now()))
+        goes_on = request.agent.tools and not task.must_answer
+        set_aside = agent.cost_of_going_on(task).set_aside if goes_on else NOTHING_ASIDE
+        return await self._model_calls.take(turn, request.model, lambda: agent.until(workflow.now()), task, set_aside)
 
     @property
     def _model_calls(self) -> ModelCalls:
-        agent, request = self._agent, self._agent.request
+        request = self._agent.request
         return ModelCalls(
-            spending=agent.spending,
-            session=request.session,
-            crew=request.crew,
-            documents=request.documents,
+            spending=self._agent.spending,
             output_caps=request.output_caps,
-            effort=request.agent.effort,
-            today=agent.began_at.date(),
             mailbox=self._mailbox,
-            urgency=request.urgency,
             queue=request.turns_queue,
             priority=workflow.info().priority,
         )

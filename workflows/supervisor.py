@@ -126,14 +126,13 @@ class SupervisorWorkflow:
             self._open.check_raised(raised, workflow.info().execution_timeout)
             await self._place.enlarge(raised.budget_usd)
             self._open.raise_limits(raised)
+            self._progress.waits.decide(self._progress.waits.limits_id, "raised", raised.by)
             publish(self._open)
             return self._progress.status()
 
     @raise_limits.validator
     def _check_raised(self, raised: RaisedLimits) -> None:
         self._check(lambda session: session.progress.refuse_if_over())
-        if workflow.info().parent is not None:
-            raise _refusal("A nested session gets its limits from its parent; raise them at the root session.")
         self._check(lambda session: session.check_raised(raised, workflow.info().execution_timeout))
 
     @workflow.update(**handles(Messages.answer))
@@ -141,7 +140,7 @@ class SupervisorWorkflow:
         """Give a person's answer to the subtask that asked."""
         self._progress.receive_answer(answer.subtask)
         await _next_task()
-        self._progress.answer(answer.subtask, answer.text)
+        self._progress.answer(answer)
         return self._progress.status()
 
     @answer.validator
@@ -176,32 +175,20 @@ class SupervisorWorkflow:
     @workflow.update(**handles(Messages.tell))
     async def tell(self, message: UserMessage) -> Status:
         """Keep a message for the agents that it is for; those that run get it now."""
-        await _next_task()
-        with _refusals():
-            check_steering(self._progress, message.text, message.subtask or "")
-            await steer(self._mailbox, self._progress, message.text, message.subtask or "")
-            return self._progress.status()
+        return await self._steer(message.text, message.subtask)
 
     @tell.validator
     def _check_message(self, message: UserMessage) -> None:
-        if not self._is_resuming:
-            with _refusals():
-                check_steering(self._progress, message.text, message.subtask or "")
+        self._check_steering(message.text, message.subtask)
 
     @workflow.update(**handles(Messages.interrupt))
     async def interrupt(self, interruption: Interruption = _ALL) -> Status:
         """End the tools of the agents that run; they go on with their next turn."""
-        await _next_task()
-        with _refusals():
-            check_steering(self._progress, "", interruption.subtask or "")
-            await steer(self._mailbox, self._progress, "", interruption.subtask or "")
-            return self._progress.status()
+        return await self._steer("", interruption.subtask)
 
     @interrupt.validator
     def _check_interruption(self, interruption: Interruption = _ALL) -> None:
-        if not self._is_resuming:
-            with _refusals():
-                check_steering(self._progress, "", interruption.subtask or "")
+        self._check_steering("", interruption.subtask)
 
     @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
     async def receive(self, envelope: Envelope) -> None:
@@ -222,6 +209,18 @@ class SupervisorWorkflow:
     def details(self) -> str:
         """Render what the Web UI shows of the session, when it asks."""
         return details(self._progress.status())
+
+    async def _steer(self, text: str, subtask: str | None) -> Status:
+        await _next_task()
+        with _refusals():
+            check_steering(self._progress, text, subtask or "")
+            await steer(self._mailbox, self._progress, text, subtask or "")
+            return self._progress.status()
+
+    def _check_steering(self, text: str, subtask: str | None) -> None:
+        if not self._is_resuming:
+            with _refusals():
+                check_steering(self._progress, text, subtask or "")
 
     @property
     def _open(self) -> Session:
@@ -258,18 +257,13 @@ async def _route_or_plan(session: Session) -> Plan:
         return await make_plan(session)
 
 
-def _refusal(message: str) -> ApplicationError:
-    """Build the error of an update that is refused."""
-    return ApplicationError(message, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
-
-
 @contextmanager
 def _refusals() -> Generator[None]:
     """Have an update fail with the reason for which it is refused."""
     try:
         yield
     except Refused as error:
-        raise _refusal(str(error)) from None
+        raise ApplicationError(str(error), type=ErrorType.UPDATE_REFUSED, non_retryable=True) from None
 
 
 async def _next_task() -> None:

@@ -19,7 +19,7 @@ class VerificationWorkflow:
         """Verify one report."""
         try:
             return await workflow.execute_activity_method(
-                VerificationActivities.verify_report, request, summary=request.session, **options.verification()
+                VerificationActivities.verify_report, request, summary=request.session, **options.VERIFICATION
             )
         except ActivityError as error:
             if isinstance(error.cause, ApplicationError):

@@ -7,8 +7,6 @@ from chargehand.contracts import Contract, left_out
 
 
 class ToolRequest(Contract):
-    """One use of one tool."""
-
     session: str
     step: str
     crew: str
@@ -28,8 +26,6 @@ class ToolRequest(Contract):
 
 
 class CallCheck(Contract):
-    """Arguments that a person wants a tool to be called with."""
-
     session: str
     tool: str
     arguments: dict[str, JsonValue]

@@ -3,6 +3,7 @@
 from activities.contracts.crew import CodeReviewRules, Routing, SlowQueue
 from activities.contracts.model import ModelCard
 from chargehand.contracts import Capability, Contract, Effort, JsonSchema, Obligation, Strategy, Tier, Watched, left_out
+from chargehand.contracts.limits import Profile
 
 
 class AgentCard(Contract):
@@ -20,6 +21,8 @@ class AgentCard(Contract):
     """What its outcome has as data."""
     acting: tuple[str, ...] = left_out(())
     """Those of its tools that change something in the world."""
+    repeatable: tuple[str, ...] = left_out(())
+    """Those of its tools whose calls are never refused as repeated."""
     at_once: tuple[str, ...] = left_out(())
     """Those of its tools that a turn may use before it ends."""
     approvals: tuple[str, ...] = left_out(())
@@ -34,12 +37,13 @@ class AgentCard(Contract):
     """The model that it uses instead of its tier's."""
     rounds: int | None = left_out(None)
     """The most rounds of an attempt, if the request allows more."""
+    profile: Profile = left_out("standard")
+    """That of its session."""
     sees_goal: bool = left_out(True)
     """Whether it is told the user's request, for context."""
     confidence_threshold: int = left_out(0)
     """An answer that is less sure than this counts as unsure."""
     slow: SlowQueue | None = left_out(None)
-    """What is used instead of it while a task queue is slow."""
     prompt_bytes: int
     """UTF-8 bytes of everything in the agent's prompt that does not depend on the session."""
 
@@ -47,6 +51,11 @@ class AgentCard(Contract):
     def least_turns(self) -> int:
         """The fewest turns that are of use to it: with tools it has to look and to answer."""
         return 2 if self.tools else 1
+
+    @property
+    def planned_turns(self) -> int:
+        """The turns that a plan of several subtasks has to have for it: with tools it looks, reads on and answers."""
+        return 3 if self.tools else 1
 
 
 class OfferedTool(Contract):
@@ -77,7 +86,6 @@ class CrewCard(Contract):
     confidence_threshold: int = left_out(0)
     """A route that is less sure than this is not used."""
     routing: Routing = left_out(Routing())
-    """How requests get to agents without a plan."""
     custom_tools: tuple[OfferedTool, ...] = left_out(())
     """What agents may be described from, before a request is planned; empty if there are the crew's own only."""
     most_custom: int = left_out(0)
@@ -91,8 +99,6 @@ class CrewCard(Contract):
 
 
 class AgentDraft(Contract):
-    """An agent as the model describes it."""
-
     name: str
     description: str
     prompt: str

@@ -111,7 +111,10 @@ class Agent(TypedByPeople):
     """Whether it checks what it is given, and answers with issues: severity, place, what is wrong, what would mend it.
     """
     length_words: Words = 600
-    """The most words of its answer, unless the request asks for another length."""
+    """The most words of its answer, unless the request asks for another length; in the profile `deep` 2.5 times that.
+    """
+    cites: bool = True
+    """Whether its text names the source behind each statement; not if it is to be sent as it is."""
     fallback: Name | None = None
     """Agent that is tried when this one has failed."""
     rounds: Annotated[int, Field(strict=True, ge=1, le=250)] | None = None
@@ -154,6 +157,9 @@ class Crew(TypedByPeople):
     """Model tier of the supervisor's own turns."""
     effort: Effort | None = None
     """Replaces the usual effort: high for plans and reports, medium for the agents. Small decisions stay at low."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Sampling temperature of the supervisor's own turns, on models that take one; if absent, that of the kind of turn.
+    """
     policy_mode: PolicyMode = "enforce"
     """`report` allows calls that are against the agents' policies, and records them in the trace."""
     profile: Profile | None = None
@@ -191,7 +197,6 @@ class Crew(TypedByPeople):
         return (*data, "tier", "deadline", "max_output_tokens") if self.subtask_limits else data
 
     def agent(self, name: str) -> Agent | None:
-        """Find an agent by its name."""
         return next((agent for agent in self.agents if agent.name == name), None)
 
 

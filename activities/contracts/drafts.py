@@ -1,4 +1,4 @@
-"""Parts of answers that models write."""
+"""Parts of answers that models write. What may be empty need not be there: models that no schema binds leave it out."""
 
 from pydantic import GetJsonSchemaHandler, JsonValue
 from pydantic.json_schema import JsonSchemaValue
@@ -8,14 +8,12 @@ from chargehand.contracts import Contract, left_out
 
 
 class SubtaskDraft(Contract):
-    """A subtask as the model writes it."""
-
     id: str
     agent: str
     instruction: str
-    depends_on: list[str]
-    required: list[str]
-    for_each: str
+    depends_on: list[str] = []
+    required: list[str] = []
+    for_each: str = ""
     """Id of the subtask that lists the items for which this one is a template; empty for any other subtask."""
     input: JsonValue = left_out(None)
     """JSON as text, or an object; only in crews that declare what their agents take."""
@@ -38,4 +36,4 @@ class SubtaskDraft(Contract):
 class ContradictionDraft(Contract):
     about: str
     positions: list[str]
-    resolution: str
+    resolution: str = ""

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Artifact, Contract, Outcome, Source, left_out
+from chargehand.contracts import Artifact, Contract, Issue, Outcome, Source, left_out
 
 PASSAGE_GAP: Final = "\n[…]\n"
 
@@ -60,7 +60,9 @@ class Round(Contract):
     told: tuple[str, ...] = left_out(())
     """What the person who asked has written after it."""
     turns_left: int = left_out(0)
-    """How many turns the agent has at most after this round; the model is told."""
+    """How many turns the agent has after this round; 0 if it is not told, since the next one has to answer."""
+    spare_turns: int = left_out(0)
+    """How many more it may get if other agents leave them."""
 
 
 class Note(Contract):
@@ -72,9 +74,12 @@ class Note(Contract):
 
 
 class InputOutcome(Contract):
-    """The outcome of a subtask, as others are given it."""
-
     id: str
     agent: str
     instruction: str
     outcome: Outcome
+
+    @property
+    def issues_by_id(self) -> dict[str, Issue]:
+        """Its issues, by the names under which other agents read of them: `T2.1` is the first of T2."""
+        return {f"{self.id}.{number}": issue for number, issue in enumerate(self.outcome.issues, start=1)}

@@ -1,11 +1,10 @@
 """What opening a session, following a reset and routing ask of the world, and the answers."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue, field_serializer
 
-from activities.contracts.admission import AdmissionTerms
 from activities.contracts.cards import AgentCard, AgentDraft, CrewCard
 from activities.contracts.model import ModelCard, OutputCaps
 from activities.queues import ToolQueues
@@ -21,6 +20,18 @@ from chargehand.contracts import (
     left_out,
 )
 from chargehand.contracts.limits import Profile
+
+LEDGER_PREFIX: Final = "chargehand-tenant/"
+"""The workflow ids of ledgers begin so, those of sessions must not."""
+
+
+class AdmissionTerms(Contract):
+    """Where a session waits to be admitted."""
+
+    ledger: str
+    """Workflow id of its tenant's ledger."""
+    key: str
+    """The run that opened the session, by which the ledger knows it, in later runs too."""
 
 
 class SessionTerms(Contract):
@@ -51,6 +62,15 @@ class EarlierWork(Contract):
     """What kinds of text its report rests on."""
 
 
+class NoticeStep(Contract):
+    """Whom to tell of a wait for a person."""
+
+    channel: str
+    """Name of a channel that the operator has set."""
+    after: timedelta = timedelta(0)
+    """How long after the wait has begun, unless it has ended by then."""
+
+
 class SessionFacts(Contract):
     """What the world says about a request, read once at its start."""
 
@@ -59,7 +79,6 @@ class SessionFacts(Contract):
     terms: SessionTerms = SessionTerms()
     """Limits and manners of the session, the crew's defaults included."""
     ceilings: Limits
-    """The most that the operator allows any session."""
     turns_queue: str | None = None
     """Task queue of model turns, if they have one of their own, whose rate is limited; None for the session's."""
     unread: tuple[str, ...] = left_out(())
@@ -74,10 +93,15 @@ class SessionFacts(Contract):
     """Whether large payloads are stored outside of histories, so that one of any size can be handed on."""
     tool_queues: ToolQueues = left_out(ToolQueues())
     """Task queues of tool calls, if they have their own."""
+    recall_for: timedelta = left_out(timedelta(hours=1))
+    """How long the outcome of a subtask can be recalled after it has ended."""
     weight: float = left_out(1.0)
     """The tenant's share of a backlog."""
     admission: AdmissionTerms | None = left_out(None)
     """Where the session waits to be admitted, if its tenant has limits."""
+
+    notices: tuple[NoticeStep, ...] = left_out(())
+    """Whom to tell when the session waits for a person."""
 
     @field_serializer("terms", "ceilings")
     def _write_whole(self, value: Contract) -> dict[str, JsonValue]:
@@ -85,7 +109,6 @@ class SessionFacts(Contract):
         return value.model_dump(mode="json")
 
     def model_of(self, agent: AgentCard) -> ModelCard:
-        """Return the model that an agent uses."""
         return agent.model or self.models[agent.tier]
 
 
@@ -95,8 +118,6 @@ class OpenSessionRequest(Contract):
 
 
 class AddAgentsRequest(Contract):
-    """Give a session's crew agents that a model has described."""
-
     session: str
     request: SessionRequest
     crew: str
@@ -112,8 +133,6 @@ class AddedAgents(Contract):
 
 
 class RunningDuplicateRequest(Contract):
-    """Wait for a child that an earlier run has started."""
-
     workflow_id: str
 
 
@@ -127,13 +146,8 @@ class RunningDuplicate(Contract):
 
 
 class BacklogRequest(Contract):
-    """Read how long the oldest task of a task queue waits."""
-
     queue: str
 
 
 class Backlog(Contract):
-    """The backlog of a task queue."""
-
     age: timedelta
-    """How long its oldest task waits."""

@@ -6,25 +6,15 @@ from typing import Final, Protocol, runtime_checkable
 from pydantic import JsonValue
 
 from chargehand.contracts import Capability, Contract, left_out
-from chargehand.tools import ToolAnswer, ToolContext, failed
-
-__all__ = [
-    "ForwardsLookUp",
-    "LooksUp",
-    "Tool",
-    "ToolAnswer",
-    "ToolContext",
-    "ToolSpec",
-    "failed",
-    "object_schema",
-    "tool_capabilities",
-]
+from chargehand.tools import NotYetKnown, ToolAnswer, ToolContext
 
 OUTPUT_CAP_CHARACTERS: Final = 8_000
 """The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
 READING_CHARACTERS: Final = 25_000
 """The most text that one call of a tool that reads hands to a model."""
 
+LookUpResult = ToolAnswer | NotYetKnown | None
+"""What the call would have returned; None if it was not applied."""
 
 READS_DOCUMENTS: Final[frozenset[Capability]] = frozenset({"reads_private"})
 READS_THE_WEB: Final[frozenset[Capability]] = frozenset({"reads_untrusted", "reaches_out"})
@@ -45,12 +35,18 @@ class ToolSpec(Contract):
     """Whether it only reads what is on this host, and quickly: a turn may use it before it ends."""
     idempotent: bool = left_out(False)
     """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
+    repeatable: bool = left_out(False)
+    """Whether the same call may get another result at any time, so that it is never refused as repeated."""
     approval: bool = left_out(False)
     """Whether a person must approve each call."""
+    needs_documents: bool = left_out(False)
+    """Whether it can do nothing in a session without documents."""
     reserved_bytes: int = left_out(0)
     """Room in the prompt for a description that is not known yet."""
     time_limit_seconds: float | None = left_out(None)
     """The most that one call may take; None if only its silence is limited."""
+    settles_within_seconds: float | None = left_out(None)
+    """How long after its begin a call may still be applied; None if that is unknown."""
 
 
 class Tool(Protocol):
@@ -68,11 +64,11 @@ class Tool(Protocol):
 
 
 @runtime_checkable
-class LooksUp(Protocol):
+class LooksUp(Tool, Protocol):
     """A tool that acts, and can find out whether a call was applied."""
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
-        """Return what the call would have returned, or None if it was not applied."""
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+        """Find out whether a call was applied."""
         ...
 
 
@@ -81,19 +77,16 @@ class ForwardsLookUp:
 
     tool: Tool
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
-        """Ask the tool."""
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         assert isinstance(self.tool, LooksUp)
         return await self.tool.look_up(arguments, context)
 
 
 def tool_capabilities(tools: Mapping[str, Tool]) -> dict[str, frozenset[Capability]]:
-    """Map each tool to what it lets an agent do."""
     return {name: tool.capabilities for name, tool in tools.items()}
 
 
 def acting_tools(tools: Mapping[str, Tool]) -> frozenset[str]:
-    """Name the tools that change something in the world."""
     return frozenset(name for name, tool in tools.items() if tool.spec.acts)
 
 

@@ -1,13 +1,17 @@
-"""Check a crew against the tools that there are, and against the other crews."""
+"""Check a crew, and agents that a model has described for it, against the tools that there are and the other crews."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, get_args
 
+from pydantic import ValidationError
+
+from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Agent, Crew
-from activities.json_schema import schema_problems, value_problems
+from activities.json_schema import MOST_PROBLEMS, schema_problems, value_problems
 from chargehand.contracts import Capability
+from chargehand.converter import describe_problems, printable
 
 _RESERVED: Final = "supervisor"
 _MANY_AGENTS: Final = 7
@@ -20,7 +24,6 @@ Tools = Mapping[str, Collection[Capability]]
 
 
 def capabilities_of(agent: Agent, tools: Tools) -> frozenset[Capability]:
-    """Name what an agent's tools let it do, as they are set up here."""
     return frozenset(capability for tool in agent.tools for capability in tools.get(tool, ()))
 
 
@@ -44,11 +47,12 @@ def crew_problems(crew: Crew, tools: Tools, acting: Collection[str] = ()) -> lis
 def crew_warnings(crew: Crew) -> list[str]:
     """List what is allowed and yet unwise."""
     count = len(crew.agents)
+    is_planned = not any("*" in rule.match for rule in crew.routing.rules)
     warning = (
         f"agents: there are {count}; above {_MANY_AGENTS} a planner chooses less well. Merge agents that read the "
         "same, or give a part of the work to a crew of its own (`nested`)"
     )
-    return [warning] if count > _MANY_AGENTS else []
+    return [warning] if count > _MANY_AGENTS and is_planned else []
 
 
 def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:
@@ -79,6 +83,37 @@ def nesting_warnings(crew: Crew, crews: Mapping[str, Crew], tools: Tools, acting
             for tool in sorted(withheld)
         ),
     ]
+
+
+def custom_agents(crew: Crew, drafts: Sequence[AgentDraft], tools: Tools) -> tuple[list[Agent], list[str]]:
+    """Check the agents that a model has described for a crew.
+
+    Returns:
+        The agents, and all problems found in them; they may be used only if there are none.
+    """
+    agents: list[Agent] = []
+    problems: list[str] = []
+    allowed, most = (crew.custom.tools, crew.custom.most) if crew.custom else ((), 0)
+    if len(drafts) > most:
+        return [], [f"agents: there are {len(drafts)}; {most} at most"]
+    for number, draft in enumerate(drafts):
+        where = f"agents.{number}"
+        refused = [tool for tool in draft.tools if tool not in allowed]
+        if refused:
+            named = printable(", ".join(refused), 100)
+            problems.append(f"{where}.tools: {named} cannot be given; choose from {', '.join(allowed)}")
+            continue
+        able = sorted({capability for tool in draft.tools for capability in tools.get(tool, ())})
+        try:
+            agents.append(
+                Agent.model_validate({**draft.model_dump(), "tier": draft.tier or "medium", "capabilities": able})
+            )
+        except ValidationError as error:
+            problems += [f"{where}.{problem}" for problem in describe_problems(error, Agent)]
+    if not problems:
+        # What the crew's own agents are was checked when it was loaded.
+        problems = crew_problems(crew.model_copy(update={"agents": (*crew.agents, *agents)}), tools)
+    return agents, problems[:MOST_PROBLEMS]
 
 
 def _server_problems(crew: Crew) -> Iterator[str]:

@@ -34,11 +34,7 @@ def load_crews(
 ) -> dict[str, Crew]:
     """Read every `*.toml` of the folders, later folders replacing crews of the same name.
 
-    Args:
-        folders: where crew files are.
-        tools: the tools that there are.
-        absent: tools that agents name and do not get in this installation.
-        acting: tools that change something in the world.
+    `absent` are tools that agents name and do not get in this installation, `acting` those that change something.
 
     Raises:
         CrewError: a folder or a file is missing or wrong.

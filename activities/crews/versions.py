@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError
@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.model import ModelCard
 from activities.contracts.tool import Tool, ToolSpec
-from activities.documents.artifacts import ArtifactError
+from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Capability, Contract, Tier
 from chargehand.wire import ErrorType
 
@@ -25,24 +25,14 @@ MOST_KEPT: Final = 100
 """Versions in memory: each session whose model describes agents has one of its own. Others are read again."""
 
 
-class Store(Protocol):
-    """Where versions are stored by their digest."""
-
-    def put(self, content: bytes) -> str: ...
-
-    def read(self, digest: str) -> bytes: ...
-
-
 class _Version(Contract):
     """What a session began with: a crew and those of its nested sessions, their tools, and the models."""
 
     crews: dict[str, Crew]
     tools: dict[str, ToolSpec]
     capabilities: dict[str, tuple[Capability, ...]]
-    """Of the tools."""
     models: dict[Tier, ModelCard]
     named: dict[str, ModelCard] = {}
-    """The models that agents name."""
 
     def content(self) -> bytes:
         # What a crew leaves to the request is told by what it does not set. Keys stay in their order, which is that of
@@ -58,7 +48,6 @@ class PinnedCrew:
     specs: Mapping[str, ToolSpec]
     models: Mapping[Tier, ModelCard]
     named: Mapping[str, ModelCard]
-    """The models that agents name."""
     reference: str
     """`<name>@<digest of the version>`, by which activities find it."""
 
@@ -76,7 +65,7 @@ class CrewVersions:
         crews: Mapping[str, Crew],
         tools: Mapping[str, Tool],
         models: Mapping[Tier, ModelCard] | None = None,
-        store: Store | None = None,
+        store: Artifacts | None = None,
         named: Mapping[str, ModelCard] | None = None,
         *,
         has_all_tools: bool = True,

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.http.page import FetchError, FetchLimits
+from activities.single_flight import SingleFlight
 from chargehand.contracts import Contract
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Downloads:
     limits: FetchLimits = DOWNLOAD_LIMITS
     now: Callable[[], float] = time.time
     _http: "GuardedGet | None" = field(default=None, init=False)
-    _under_way: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock], init=False)
+    _under_way: SingleFlight[Download | str] = field(default_factory=SingleFlight[Download | str], init=False)
     _failed: dict[str, tuple[float, str]] = field(default_factory=dict[str, tuple[float, str]], init=False)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE), init=False)
 
@@ -73,27 +74,22 @@ class Downloads:
         For a day, every session gets the same content for a URL.
         """
         wanted = list(dict.fromkeys(urls))
-        return dict(zip(wanted, await asyncio.gather(*map(self._fetch, wanted)), strict=True))
+        fetching = (self._under_way.run(url, partial(self._fetch, url)) for url in wanted)
+        return dict(zip(wanted, await asyncio.gather(*fetching), strict=True))
 
     async def _fetch(self, url: str) -> Download | str:
         record = self.directory / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
-        lock = self._under_way.setdefault(url, asyncio.Lock())
-        try:
-            async with lock:
-                if (known := await asyncio.to_thread(self._known, record)) is not None:
-                    return known
-                failed_at, problem = self._failed.pop(url, (0.0, ""))
-                if not problem or self.now() - failed_at > _FAILED_FOR_SECONDS:
-                    async with self._slots:
-                        answer = await self._download(url, record)
-                    if not isinstance(answer, str):
-                        return answer
-                    failed_at, problem = self.now(), answer
-                self._failed[url] = (failed_at, problem)
-                return problem
-        finally:
-            if not lock.locked() and self._under_way.get(url) is lock:
-                del self._under_way[url]
+        if (known := await asyncio.to_thread(self._known, record)) is not None:
+            return known
+        failed_at, problem = self._failed.pop(url, (0.0, ""))
+        if not problem or self.now() - failed_at > _FAILED_FOR_SECONDS:
+            async with self._slots:
+                answer = await self._download(url, record)
+            if not isinstance(answer, str):
+                return answer
+            failed_at, problem = self.now(), answer
+        self._failed[url] = (failed_at, problem)
+        return problem
 
     async def _download(self, url: str, record: Path) -> Download | str:
         if self._http is None:

@@ -11,21 +11,24 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from activities.documents.artifacts import ArtifactError
-from activities.documents.catalog import Catalog, DocumentEntry, Table
+from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.documents.formats.registry import Format, format_of, size_problem
 from activities.documents.index import IndexWriter
-from activities.documents.locations import DocumentSources, Found, Listing
-from activities.documents.parsed import NotADocumentError, Part, Result, Span, read_result
+from activities.documents.locations import DocumentSources, Listing
+from activities.documents.parsed import NotADocumentError, Part, Result, Sheet, Span, read_result
 from activities.documents.parsing import Answer, Job, parse_in_child
 from activities.documents.sql_names import sql_name
-from activities.documents.table_loader import TableSource, close_database, load_table
-from activities.processes.child import ChildProcess
+from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 
 INDEX_FILE: Final = "index.sqlite"
 TABLES_FILE: Final = "tables.duckdb"
 CATALOG_FILE: Final = "catalog.json"
 
 _MOST_TABLES: Final = 200
+_SECONDS_A_TABLE: Final = 30
+"""Processor time for one table."""
+_BUSY: Final = 4
+"""Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
 
 
 class LibraryBuild:
@@ -152,35 +155,21 @@ class LibraryBuild:
         database = self._directory / TABLES_FILE
         taken: set[str] = set()
         for number in sorted(self._tabular):
-            for source in self._table_sources(self._files[number], self._tabular[number], taken):
+            document, sheets = self._files[number].name, self._tabular[number].sheets
+            stem = PurePosixPath(document).stem
+            for sheet in sheets:
+                table = sql_name(f"{stem} {sheet.name}" if len(sheets) > 1 else stem, taken, "data")
                 if len(tables) >= _MOST_TABLES:
-                    self._skipped.append(
-                        f"{source.document} {source.sheet}: a session has {_MOST_TABLES} tables at most"
-                    )
+                    self._skipped.append(f"{document} {sheet.name}: a session has {_MOST_TABLES} tables at most")
                     continue
-                loaded = await load_table(child, database, source)
+                loaded = await load_table(child, database, table, document, sheet)
                 if isinstance(loaded, Table):
                     tables.append(loaded)
                 else:
-                    self._skipped.append(f"{source.document}{f' ({source.sheet})' if source.sheet else ''}: {loaded}")
+                    self._skipped.append(f"{document}{f' ({sheet.name})' if sheet.name else ''}: {loaded}")
             self._count_rows(number, tables)
         await close_database(child, database)
         return tables
-
-    def _table_sources(self, file: Found, result: Result, taken: set[str]) -> list[TableSource]:
-        stem = PurePosixPath(file.name).stem
-        several = len(result.sheets) > 1
-        return [
-            TableSource(
-                table=sql_name(f"{stem} {sheet.name}" if several else stem, taken, "data"),
-                document=file.name,
-                sheet=sheet.name,
-                path=Path(sheet.path),
-                delimiter=sheet.delimiter,
-                header=sheet.header,
-            )
-            for sheet in result.sheets
-        ]
 
     def _count_rows(self, number: int, tables: list[Table]) -> None:
         entry = self._entries[number]
@@ -191,3 +180,35 @@ class LibraryBuild:
     def _finish(self, catalog: Catalog) -> None:
         shutil.rmtree(self._inputs)
         (self._directory / CATALOG_FILE).write_text(catalog.model_dump_json(), encoding="utf-8")
+
+
+async def load_table(child: ChildProcess, database: Path, table: str, document: str, sheet: Sheet) -> Table | str:
+    """Load one table; returns its problem if it cannot be loaded."""
+    question = {
+        "database": str(database),
+        "table": table,
+        "path": sheet.path,
+        "delimiter": sheet.delimiter,
+        "header": sheet.header,
+        "processor_seconds": _SECONDS_A_TABLE,
+    }
+    try:
+        answer = await child.ask(question, _BUSY * _SECONDS_A_TABLE)
+    except ChildTimeoutError:
+        return f"the table takes longer than {_BUSY * _SECONDS_A_TABLE} s to load: split it"
+    except ChildError:
+        return "the table needs more memory or time than a table may: split it"
+    if problem := answer.get("problem"):
+        return f"the table cannot be loaded: {problem}"
+    return Table(
+        name=table,
+        document=document,
+        sheet=sheet.name,
+        rows=answer["rows"],
+        columns=tuple(Column.model_validate(column) for column in answer["columns"]),
+    )
+
+
+async def close_database(child: ChildProcess, database: Path) -> None:
+    """Close the database, so that it can be opened read-only."""
+    await child.ask({"database": str(database), "close": True}, _BUSY * _SECONDS_A_TABLE)

@@ -23,46 +23,15 @@ from activities.documents.locations import DocumentSources, Listing
 from activities.documents.names import Named, UnknownDocumentError, resolve
 from activities.documents.parsed import Part, Unit
 from activities.documents.passages import Place, reference
-from activities.documents.ranking import Hit, search
-from chargehand.contracts import Contract
+from activities.documents.ranking import Found, search
+from activities.single_flight import SingleFlight
+from chargehand.contracts import Contract, Source
 
 _FORMAT: Final = 3
 """Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
 _MOST_SHEETS: Final = 30
 _STALE_AFTER_SECONDS: Final = 24 * 3_600
-
-
-class Passage(Contract):
-    """Words of a document."""
-
-    ref: str
-    """Where: `handbook.md#L10-L14`, `manual.pdf#page=3`, `prices.xlsx#Sheet1!2-40`, `letter.docx#paragraph=4`."""
-    document: str
-    heading: str
-    """Titles above it, outermost first, joined by ` > `."""
-    text: str
-    """Verbatim, 900 characters at most."""
-    kind: str = "text"
-    """text, code or table."""
-    score: float
-    coverage: float
-    """Share, 0 to 1, of the question's words found here, the telling ones counting more."""
-
-
-class Found(Contract):
-    """The result of a search, best first."""
-
-    passages: tuple[Passage, ...] = ()
-    missing: tuple[str, ...] = ()
-    """Words of the question that no document contains."""
-
-
-class Stretch(Contract):
-    """What one reference names, in full."""
-
-    ref: str
-    text: str
 
 
 class Reading(Contract):
@@ -77,7 +46,7 @@ class Reading(Contract):
     """Number of the document's last page, line, paragraph or row."""
     next: int | None
     """Where to continue; None at the end."""
-    stretches: tuple[Stretch, ...] = ()
+    sources: tuple[Source, ...] = ()
     """One for each page, or one for everything that was read."""
     is_cut: bool = False
     """Whether a single page, line, paragraph or row was longer than fits; the rest of it cannot be read."""
@@ -92,11 +61,7 @@ class OpenLibrary:
         """All tables of the catalog, for DuckDB."""
         self._index = directory / INDEX_FILE
 
-    async def search(self, query: str, limit: int = 6, document: str | None = None) -> list[Passage]:
-        """Find the passages that answer a question. Raises `UnknownDocumentError`."""
-        return list((await self.find(query, limit, document)).passages)
-
-    async def find(self, query: str, limit: int = 6, document: str | None = None) -> Found:
+    async def search(self, query: str, limit: int = 6, document: str | None = None) -> Found:
         """Find passages, and the words of the question that no document contains. Raises `UnknownDocumentError`."""
         name = self._named(document).document if document is not None else None
         return await asyncio.to_thread(self._find, query, limit, name)
@@ -132,8 +97,7 @@ class OpenLibrary:
 
     def _find(self, query: str, limit: int, document: str | None) -> Found:
         with open_index(self._index) as index:
-            found = search(index, query, limit, document)
-        return Found(passages=tuple(_passage(hit) for hit in found.hits), missing=found.missing)
+            return search(index, query, limit, document)
 
     def _read(self, named: Named, first: int, last: int | None) -> Reading:
         name = named.document
@@ -159,10 +123,11 @@ class OpenLibrary:
             last=end,
             total=total,
             next=end + 1 if end < total else None,
-            stretches=tuple(
-                Stretch(
+            sources=tuple(
+                Source(
                     ref=reference(name, unit, group[0].first, group[-1].last, place),
-                    text="\n".join(piece.text for piece in group),
+                    title=name,
+                    quote="\n".join(piece.text for piece in group),
                 )
                 for group in groups
             ),
@@ -196,7 +161,7 @@ class DocumentLibrary:
         """Where the documents themselves come from."""
         self._index_root = index_root
         self._opened: OrderedDict[str, OpenLibrary] = OrderedDict()
-        self._builds: dict[str, _SharedBuild] = {}
+        self._builds = SingleFlight[OpenLibrary]()
 
     async def open(self, documents: tuple[str, ...]) -> OpenLibrary:
         """Open the documents of these URIs, and index them if no worker has yet.
@@ -207,14 +172,7 @@ class DocumentLibrary:
         key = await asyncio.to_thread(_key, listing)
         opened = self._opened.get(key)
         if opened is None or not await asyncio.to_thread(mark_used, self._index_root / key):
-            build = self._builds.get(key)
-            if build is None:
-                build = self._builds[key] = _SharedBuild(asyncio.ensure_future(self._open(key, listing)))
-            try:
-                opened = await build.result()
-            finally:
-                if build.is_over() and self._builds.get(key) is build:
-                    del self._builds[key]
+            opened = await self._builds.run(key, lambda: self._open(key, listing))
         self._opened[key] = opened  # other sessions may have closed it meanwhile
         self._opened.move_to_end(key)
         while len(self._opened) > _OPEN_LIBRARIES:
@@ -247,30 +205,6 @@ class DocumentLibrary:
             return catalog
         finally:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, building, ignore_errors=True))
-
-
-class _SharedBuild:
-    """A build that all sessions with the same documents wait for; cancelled when the last of them is."""
-
-    def __init__(self, task: "asyncio.Future[OpenLibrary]") -> None:
-        self._task = task
-        self._waiting = 0
-
-    async def result(self) -> OpenLibrary:
-        self._waiting += 1
-        try:
-            return await asyncio.shield(self._task)
-        except asyncio.CancelledError:
-            if self._waiting == 1 and not self._task.done():
-                self._task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await self._task
-            raise
-        finally:
-            self._waiting -= 1
-
-    def is_over(self) -> bool:
-        return self._task.done() or self._waiting == 0
 
 
 def _key(listing: Listing) -> str:
@@ -308,19 +242,6 @@ def _read_catalog(directory: Path) -> Catalog | None:
         # The disk was full or the machine lost power: build it again.
         shutil.rmtree(directory, ignore_errors=True)
         return None
-
-
-def _passage(hit: Hit) -> Passage:
-    row = hit.row
-    return Passage(
-        ref=reference(row.document, row.unit, row.first, row.last, row.place),
-        document=row.document,
-        heading=row.heading,
-        text=row.text,
-        kind=row.kind,
-        score=round(hit.score, 4),
-        coverage=hit.coverage,
-    )
 
 
 def _pieces(part: Part, unit: Unit) -> list[Part]:

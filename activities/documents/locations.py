@@ -56,7 +56,7 @@ class DocumentSources:
     """Resolves `artifact:` and `file:` URIs, and `https:` URIs if it is given `downloads`."""
 
     artifacts: Artifacts
-    allowed_roots: tuple[Path, ...]
+    allowed_roots: tuple[Path, ...] = ()
     downloads: Downloads | None = None
 
     async def find(self, documents: tuple[str, ...]) -> Listing:

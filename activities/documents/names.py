@@ -105,10 +105,6 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
-def _full(name: str) -> str:
-    return _folded(name)
-
-
 def _without_suffix(name: str) -> str:
     return _folded(name.removesuffix(PurePosixPath(name).suffix))
 
@@ -121,5 +117,5 @@ def _stem(name: str) -> str:
     return _folded(PurePosixPath(name).stem)
 
 
-_FORMS: Final[tuple[Callable[[str], str], ...]] = (_full, _without_suffix, _without_folder, _stem)
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (_folded, _without_suffix, _without_folder, _stem)
 """From exact to loose."""

@@ -5,10 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
 from activities.documents.index import IndexReader, Row
+from activities.documents.passages import reference
 from activities.documents.words import content_words, language_of, stem, variants, words
+from chargehand.contracts import Contract
 
 _CANDIDATES: Final = 80
 _MOST_WORDS: Final = 32
@@ -26,13 +28,29 @@ _WANTS_CODE: Final = re.compile(
 )
 
 
-class Hit(NamedTuple):
-    """A passage that was found."""
+class Passage(Contract):
+    """Words of a document."""
 
-    row: Row
+    ref: str
+    """Where: `handbook.md#L10-L14`, `manual.pdf#page=3`, `prices.xlsx#Sheet1!2-40`, `letter.docx#paragraph=4`."""
+    document: str
+    heading: str
+    """Titles above it, outermost first, joined by ` > `."""
+    text: str
+    """Verbatim, 900 characters at most."""
+    kind: str = "text"
+    """text, code or table."""
     score: float
     coverage: float
-    """Share, 0 to 1, of the question's words, the telling ones counting more."""
+    """Share, 0 to 1, of the question's words found here, the telling ones counting more."""
+
+
+class Found(Contract):
+    """The result of a search, best first."""
+
+    passages: tuple[Passage, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Words of the question that no document contains."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +63,11 @@ class _Matches:
     in_text: set[int]
 
 
-@dataclass(frozen=True)
-class Found:
-    """What a search came to."""
-
-    hits: tuple[Hit, ...]
-    missing: tuple[str, ...]
-    """Words of the question that stand nowhere in the documents."""
-
-
 def search(index: IndexReader, question: str, limit: int, document: str | None) -> Found:
     """Rank passages by BM25, coverage, words that stand near each other, kind and place; leave repeats out."""
     asked = content_words(question)[:_MOST_WORDS]
     if not asked:
-        return Found((), ())
+        return Found()
     language = language_of(question)
     expressions = {word: _expression(word, language) for word in asked}
     members = {word: index.matching(expression) for word, expression in expressions.items()}
@@ -69,7 +78,7 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
     missing = tuple(word for word in asked if not members[word])
     rows = index.best(" OR ".join(expressions.values()), document, _CANDIDATES)
     if not rows:
-        return Found((), missing)
+        return Found(missing=missing)
     weights = _weights(index.passages(), members)
     telling = sorted(asked, key=lambda word: -weights[word])[:_MOST_PAIRED]
     matches = _Matches(
@@ -80,9 +89,9 @@ def search(index: IndexReader, question: str, limit: int, document: str | None) 
         ],
         in_text=index.matching(f"body : ({' OR '.join(expressions.values())})"),
     )
-    hits = [_rate(row, rows[0].rank, matches, wants_code=bool(_WANTS_CODE.search(question))) for row in rows]
-    hits.sort(key=lambda hit: -hit.score)
-    return Found(tuple(_without_repeats(hits, limit)), missing)
+    passages = [_rate(row, rows[0].rank, matches, wants_code=bool(_WANTS_CODE.search(question))) for row in rows]
+    passages.sort(key=lambda passage: -passage.score)
+    return Found(passages=tuple(_without_repeats(passages, limit)), missing=missing)
 
 
 def _expression(word: str, language: str) -> str:
@@ -104,7 +113,7 @@ def _weights(passages: int, members: Mapping[str, set[int]]) -> dict[str, float]
     }
 
 
-def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) -> Hit:
+def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) -> Passage:
     coverage = _share(row.id, matches.words)
     score = 0.5 * row.rank / best_rank + 0.5 * coverage + 0.2 * _share(row.id, matches.pairs)
     if row.id not in matches.in_text:
@@ -117,7 +126,15 @@ def _rate(row: Row, best_rank: float, matches: _Matches, *, wants_code: bool) ->
         score *= 0.8
     if _ASIDE.search(row.document):
         score *= 0.75
-    return Hit(row, score, round(coverage, 3))
+    return Passage(
+        ref=reference(row.document, row.unit, row.first, row.last, row.place),
+        document=row.document,
+        heading=row.heading,
+        text=row.text,
+        kind=row.kind,
+        score=score,
+        coverage=round(coverage, 3),
+    )
 
 
 def _share(passage: int, weighed: Sequence[tuple[float, set[int]]]) -> float:
@@ -126,15 +143,15 @@ def _share(passage: int, weighed: Sequence[tuple[float, set[int]]]) -> float:
     return sum(weight for weight, members in weighed if passage in members) / total
 
 
-def _without_repeats(hits: list[Hit], limit: int) -> list[Hit]:
-    """The best hits that each say something the better ones do not."""
-    chosen: list[Hit] = []
+def _without_repeats(passages: list[Passage], limit: int) -> list[Passage]:
+    """The best passages that each say something the better ones do not."""
+    chosen: list[Passage] = []
     chosen_words: list[frozenset[str]] = []
-    for hit in hits:
-        own = frozenset(words(hit.row.text))
+    for passage in passages:
+        own = frozenset(words(passage.text))
         if any(_overlap(own, other) > _REPEATS_ABOVE for other in chosen_words):
             continue
-        chosen.append(hit)
+        chosen.append(passage)
         chosen_words.append(own)
         if len(chosen) == limit:
             break

@@ -76,10 +76,5 @@ def crew_store(settings: DocumentSettings, store: Artifacts, encryption: Encrypt
 
 def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLibrary:
     """Build the library of a worker."""
-    downloads = document_downloads(settings, store)
+    downloads = Downloads(store, settings.state_dir / "downloads", settings.page_hosts)
     return DocumentLibrary(store, settings.state_dir / "indexes", settings.document_roots, downloads)
-
-
-def document_downloads(settings: DocumentSettings, store: Artifacts) -> Downloads:
-    """Build what fetches documents from the web; its HTTP client is imported with the first of them."""
-    return Downloads(store, settings.state_dir / "downloads", settings.page_hosts)

@@ -1,6 +1,6 @@
 """Load CSV files into a DuckDB file and describe them, in a limited child process.
 
-Started by `activities.documents.table_loader`. Later queries open the file read-only, so that a query starts as fast
+Started by `activities.documents.index_build`. Later queries open the file read-only, so that a query starts as fast
 over large tables as over small ones.
 """
 

@@ -12,12 +12,13 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
-from activities.documents.library import DocumentLibrary, Passage, Reading
+from activities.documents.library import DocumentLibrary, Reading
 from activities.documents.names import UnknownDocumentError
+from activities.documents.ranking import Passage
 from chargehand.contracts import Source
+from chargehand.tools import failed
 
 _MOST_PASSAGES: Final = 6
 _LONGEST_QUERY: Final = 1_000
@@ -30,6 +31,7 @@ class SearchDocuments:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="search_documents",
+        needs_documents=True,
         at_once=True,
         description=(
             f"Search the user's documents by words: the {_MOST_PASSAGES} best passages, word for word, each under the "
@@ -59,7 +61,7 @@ class SearchDocuments:
         if not searched:
             return failed("This session has no documents that can be read. Answer without them.")
         try:
-            found = await library.find(query, _MOST_PASSAGES, document or None)
+            found = await library.search(query, _MOST_PASSAGES, document or None)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
         places: dict[str, list[Passage]] = {}
@@ -89,6 +91,7 @@ class ReadDocument:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_document",
+        needs_documents=True,
         at_once=True,
         description=(
             f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
@@ -126,7 +129,7 @@ class ReadDocument:
             reading = await library.read(document, first or None, last or None)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
-        if not reading.stretches:
+        if not reading.sources:
             return failed(_nothing(reading, last))
         return _answer(reading)
 
@@ -150,5 +153,4 @@ def _answer(reading: Reading) -> ToolAnswer:
         output["next"] = reading.next
     if reading.is_cut:
         output["note"] = f"This {reading.unit} is cut: search the document for what you need of the rest."
-    sources = tuple(Source(ref=each.ref, title=reading.document, quote=each.text) for each in reading.stretches)
-    return ToolAnswer(output=output, sources=sources)
+    return ToolAnswer(output=output, sources=reading.sources)

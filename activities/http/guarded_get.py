@@ -27,7 +27,6 @@ T = TypeVar("T")
 Take: TypeAlias = Callable[[URL, Mapping[str, str], AsyncIterator[bytes]], Awaitable[T]]
 """Reads an answer of status 200: its final URL, its headers by lower-case names, its body."""
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
-"""Finds the IP addresses of a host."""
 SocketOption: TypeAlias = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
 

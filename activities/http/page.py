@@ -1,7 +1,6 @@
 """What a fetch may cost, what it returns, and how it fails: values that are cheap to import."""
 
 from datetime import timedelta
-from typing import Protocol
 
 from chargehand.contracts import Contract
 
@@ -42,8 +41,6 @@ class Fetched(Contract):
 
 
 class Page(Contract):
-    """A page as text."""
-
     title: str = ""
     author: str = ""
     date: str = ""
@@ -54,11 +51,3 @@ class Page(Contract):
     """Markdown, or the text as it is if the page is not HTML; the beginning of it if it is very long."""
     characters: int
     """The length of the whole text."""
-
-
-class DocumentReader(Protocol):
-    """Reads the documents among pages: PDF, DOCX and workbooks."""
-
-    async def read(self, fetched: Fetched) -> Page:
-        """Turn the body of a document into text. Raises `FetchError`."""
-        ...

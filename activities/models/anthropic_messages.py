@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
@@ -13,9 +14,9 @@ from activities.models.anthropic_batch import POLL_SECONDS, PRICE_SHARE, RETRYAB
 from activities.models.clients import COUNT_SECONDS, ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply, translating
 from activities.models.prices import Tokens
-from activities.models.protocol import ModelCall
+from activities.models.protocol import Content, ModelCall
 from activities.models.provider_jobs import run_job
-from activities.models.replies import LONGEST_ARGUMENTS, Content, shaped, token_count, tool_calls, within
+from activities.models.replies import LONGEST_ARGUMENTS, own_items, read_content, shaped, token_count, within
 from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message
 
@@ -36,11 +37,8 @@ _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_think
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
-    """Anthropic's models behind `Model`."""
-
     provider = PROVIDER
     poll_seconds: float = POLL_SECONDS
-    """How often the state of a batch is read."""
 
     def _make_client(self) -> "anthropic.AsyncAnthropic":
         import anthropic  # takes two seconds, which only a worker with this key spends
@@ -59,10 +57,9 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         return await self._stream(client, "/v1/messages", request_body(call), call, MessageFold())
 
     async def count_input(self, call: ModelCall) -> int:
-        """Count the input tokens of a call."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            whole = request_body(self._with_possible_effort(call))
+            whole = request_body(self._with_possible_settings(call))
             body: dict[str, Any] = {name: part for name, part in whole.items() if name in _COUNTED}
             return (await client.messages.count_tokens(**body, timeout=COUNT_SECONDS)).input_tokens
 
@@ -70,16 +67,11 @@ class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
         reply = shaped(body, _Reply)
         text = "".join(str(block.get("text", "")) for block in reply.content if block.get("type") == "text")
         stop = _STOPS.get(reply.stop_reason or "")
-        uses = [block for block in reply.content if block.get("type") == "tool_use"] if stop is None else []
-        calls = tool_calls([(use.get("id"), use.get("name"), use.get("input")) for use in uses], call.offered_tools)
+        blocks = [block for block in reply.content if block.get("type") == "tool_use"]
+        uses = [(block.get("id"), block.get("name"), block.get("input")) for block in blocks]
         if stop == "refused":
             text = str(within(reply.stop_details, "explanation") or text)
-        return Content(
-            stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
-            text=text,
-            tool_calls=calls,
-            provider_items=_returnable(reply.content, calls) if calls else (),
-        )
+        return read_content(stop, text, uses, call.offered_tools, partial(_returnable, reply.content))
 
     def _tokens(self, usage: JsonValue) -> Tokens | None:
         """Read the usage; here `input_tokens` excludes cache reads and writes."""
@@ -116,9 +108,12 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
     if call.effort is not None:
         body["thinking"] = {"type": "adaptive"}
         body["output_config"]["effort"] = call.effort
+    elif call.temperature is not None:
+        body["temperature"] = min(call.temperature, 1.0)  # its highest
     if tools := _tools(call):
         body["tools"] = tools
-        body["tool_choice"] = {"type": "auto" if call.may_use_tools else "none"}
+        # The same in the turn that must answer, in words: another choice would lose the cache of the conversation.
+        body["tool_choice"] = {"type": "auto"}
     return cast("MessageCreateParamsStreaming", body)
 
 
@@ -149,10 +144,10 @@ def _messages(call: ModelCall) -> list[Block]:
             written[-1]["content"] += blocks
         else:
             written.append({"role": role, "content": blocks})
-    if call.may_use_tools and written:
-        # Another round is likely, and it starts with all of this.
-        last = written[-1]["content"]
-        last[-1] = {**last[-1], "cache_control": _CACHED}
+    # Where the turn before ended, and where this one does if another round is likely: it starts with all of this.
+    for message in [*written[-3:-2], *(written[-1:] if call.may_use_tools else ())]:
+        content = message["content"]
+        content[-1] = {**content[-1], "cache_control": _CACHED}
     return written
 
 
@@ -168,25 +163,21 @@ def _blocks(message: Message) -> list[Block]:
                 }
                 for result in message.results
             ]
-        case "assistant" if _is_ours(message.provider_items):
-            return [dict(cast("Mapping[str, Any]", item)) for item in message.provider_items]
+        case "assistant" if own := own_items(message.provider_items, _BLOCK_TYPES):
+            return own
         case "assistant":
             uses: list[Block] = [
                 {"type": "tool_use", "id": use.id, "name": use.tool, "input": use.arguments} for use in message.calls
             ]
             return [*_text(message.text), *uses] or _text("(nothing)")
         case "user":
-            return _text(message.text or "(nothing)")
+            shared = [{**block, "cache_control": _CACHED} for block in _text(message.text[: message.shared])]
+            return [*shared, *_text(message.text[message.shared :])] or _text("(nothing)")
 
 
 def _text(text: str) -> list[Block]:
     """Write a text block; the provider accepts no empty ones."""
     return [{"type": "text", "text": text}] if text.strip() else []
-
-
-def _is_ours(items: Sequence[JsonValue]) -> bool:
-    """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
-    return bool(items) and all(str(within(item, "type")) in _BLOCK_TYPES for item in items)
 
 
 _GROWING: Final = {
@@ -199,8 +190,6 @@ _GROWING: Final = {
 
 
 class MessageFold:
-    """Assembles a message from its events."""
-
     def __init__(self) -> None:
         self._message: dict[str, JsonValue] = {}
         self._usage: dict[str, JsonValue] = {}
@@ -209,7 +198,6 @@ class MessageFold:
         self._citations: dict[int, list[JsonValue]] = {}
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
-        """Add an event; return whether it was the last."""
         match event.get("type"):
             case "message_start":
                 self._message = _mapping(event, "message")
@@ -237,12 +225,10 @@ class MessageFold:
         return False
 
     def is_complete(self) -> bool:
-        """Return False: only `message_stop` ends a message."""
-        return False
+        return False  # only `message_stop` ends a message
 
     @property
     def body(self) -> JsonValue:
-        """The message."""
         for (index, field), pieces in self._pieces.items():
             block, written = self._blocks[index], "".join(pieces)
             if field == "partial_json":
@@ -256,7 +242,6 @@ class MessageFold:
 
     @property
     def text(self) -> str:
-        """What the model has written so far."""
         return "".join(piece for (_, field), pieces in self._pieces.items() if field == "text" for piece in pieces)
 
     def _grow(self, index: int, delta: Mapping[str, JsonValue]) -> None:
@@ -299,8 +284,6 @@ def _input(written: str) -> JsonValue:
 
 
 class _Reply(BaseModel):
-    """The fields of a message that are used."""
-
     content: list[dict[str, JsonValue]]
     stop_reason: str | None = None
     stop_details: JsonValue = None

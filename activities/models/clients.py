@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeV
 
 from pydantic import JsonValue
 
-from activities.http.limits import limit_client
+from activities.http.response_limits import limit_client
 from activities.models.abilities import abilities_of
 from activities.models.failures import ReportedError, UnreadableReply, redacted, refuses_effort, translating
 from activities.models.prices import Overrides, Tokens, usage_of
 from activities.models.prices import load as load_prices
-from activities.models.protocol import LONGEST_TEXT, ModelCall, ModelReply
-from activities.models.replies import Content, is_small, model_name, returnable, within
+from activities.models.protocol import LONGEST_TEXT, Content, ModelCall, ModelReply
+from activities.models.replies import is_small, model_name, returnable, within
 from activities.models.streaming import STEADY, Fold, Patience, Response, receive
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ class ProviderModel(ABC, Generic[ClientType]):
     reasoning_models: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Whether a model takes a reasoning effort, where the operator knows better than `abilities_of`."""
     patience: Patience = STEADY
-    """How long the provider may send nothing."""
     http_client: "httpx2.AsyncClient | None" = None
     _client: ClientType | None = field(default=None, init=False)
     _network: "httpx2.AsyncClient | None" = field(default=None, init=False)
@@ -83,7 +82,7 @@ class ProviderModel(ABC, Generic[ClientType]):
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            call = self._with_possible_effort(call)
+            call = self._with_possible_settings(call)
             try:
                 body = await self._send_with_effort(client, call)
             except UnreadableReply as error:
@@ -92,9 +91,12 @@ class ProviderModel(ABC, Generic[ClientType]):
                 return self._understand(call, body)
             return await asyncio.to_thread(self._understand, call, body)
 
-    def _with_possible_effort(self, call: ModelCall) -> ModelCall:
-        """Leave the effort out of a call whose model takes none."""
-        takes_effort = self.reasoning_models.get(call.model, abilities_of(call.model).takes_effort)
+    def _with_possible_settings(self, call: ModelCall) -> ModelCall:
+        """Leave effort and temperature out of a call whose model takes none."""
+        abilities = abilities_of(call.model)
+        takes_effort = self.reasoning_models.get(call.model, abilities.takes_effort)
+        if abilities.takes_temperature is False:
+            call = call.model_copy(update={"temperature": None})
         return call if takes_effort and call.model not in self._refused_effort else _without_effort(call)
 
     async def _send_with_effort(self, client: ClientType, call: ModelCall) -> JsonValue:
@@ -157,21 +159,14 @@ class ProviderModel(ABC, Generic[ClientType]):
         model = model_name(body, call.model)
         tokens = self._tokens(within(body, "usage"))
         share = self._price_share(call)
-        return ModelReply(
-            stop=content.stop,
-            text=content.text[: LONGEST_TEXT + 1],
-            problem=content.problem,
-            tool_calls=content.tool_calls,
-            provider_items=returnable(content.provider_items),
-            model=model,
-            provider=self.provider,
-            usage=usage_of(self.price_list or self.provider, call.model, model, tokens, self.prices, share=share),
-        )
+        usage = usage_of(self.price_list or self.provider, call.model, model, tokens, self.prices, share=share)
+        said: dict[str, Any] = dict(content)
+        said |= {"text": content.text[: LONGEST_TEXT + 1], "provider_items": returnable(content.provider_items)}
+        return ModelReply(**said, model=model, provider=self.provider, usage=usage)
 
     async def _stream(
         self, client: ClientType, path: str, body: Mapping[str, Any], call: ModelCall, fold: Fold
     ) -> JsonValue:
-        """Post a request, and assemble the reply from its events."""
         patience = self.patience.for_output(call.max_output_tokens)
         request = _posted(client, path, body, call)
         return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds, live=call.live)
@@ -231,7 +226,6 @@ def _load_httpx() -> None:
 
 
 def make_timeout(seconds: float) -> "httpx2.Timeout":
-    """Make the timeout of one request."""
     import httpx2  # a dependency of the SDKs
 
     return httpx2.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))

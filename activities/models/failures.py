@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from activities.http.limits import LONGEST_RETRY_AFTER, describe_tls_error
+from activities.http.response_limits import LONGEST_RETRY_AFTER, describe_tls_error
 from chargehand.contracts import Contract
 from chargehand.wire import ErrorType
 
@@ -50,14 +50,9 @@ class ProviderError(Exception):
         is_final: bool = False,
         retry_after: timedelta | None = None,
     ) -> None:
-        """Classify a failure.
+        """Classify a failure: `kind` is what the workflow sees if the turn is given up.
 
-        Args:
-            message: what happened, for people.
-            fault: the facts.
-            kind: the error type that the workflow sees if the turn is given up.
-            is_final: whether trying again cannot help.
-            retry_after: how long the provider asks to wait; None if it does not say.
+        It is final if trying again cannot help; `retry_after` is how long the provider asks to wait, if it says so.
         """
         super().__init__(message)
         self.message = message
@@ -71,7 +66,6 @@ class ReportedError(Exception):
     """A failure that arrived with status 200, as a reply or in the middle of one."""
 
     def __init__(self, code: str, text: str, *, is_final: bool = False, possibly_billed: bool = False) -> None:
-        """Describe a failure by the provider's name for its cause, and by the provider's message."""
         super().__init__(text)
         self.code = code
         self.text = text
@@ -171,7 +165,6 @@ def verdict_on(kind: type[BaseException]) -> Verdict | None:
 
 
 def is_retryable(error: BaseException) -> bool:
-    """Whether a provider's failure may pass."""
     verdict = _verdict(error)
     if verdict is not Verdict.BY_STATUS:
         return verdict not in {Verdict.REFUSED, Verdict.UNUSABLE}
@@ -184,18 +177,12 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def refuses_effort(error: BaseException) -> bool:
-    """Whether a provider refuses a request because of its reasoning effort."""
     return _status(error) == 400 and bool(_EFFORT.search(_words(error)[:_SCANNED_CHARACTERS]))
 
 
 @contextmanager
 def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
-    """Classify what a provider's SDK raises; bugs and cancellation pass unchanged.
-
-    Args:
-        provider: the provider that is called.
-        secrets: texts that must never appear in a message.
-    """
+    """Classify what a provider's SDK raises, in messages without the secrets; bugs and cancellation pass unchanged."""
     try:
         yield
     # Without its cause, whose message would enter the workflow's history unredacted.
@@ -215,7 +202,6 @@ def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
 
 
 def classify(error: BaseException, provider: str, secrets: Sequence[str] = ()) -> ProviderError:
-    """Classify an error of an SDK, or of the transport below it."""
     verdict = _verdict(error)
     status = _status(error)
     fault = ProviderFault(

@@ -1,8 +1,8 @@
 """Models of any OpenAI-compatible server, by Chat Completions: your own llama.cpp, Ollama or vLLM, and many clouds.
 
-Such servers obey to different degrees. The prompt states the answer's schema as well. When tools are offered only the
-prompt does, because many servers then accept no schema, or never call a tool under one. A reply of another shape is
-corrected in a request without tools.
+Such servers obey to different degrees. When tools are offered, the prompt states the answer's schema and the request
+does not, because many servers then accept none, or never call a tool under one. A reply of another shape is corrected
+in a request without tools.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from activities.contracts.rounds import ToolCall
 from activities.models.clients import ProviderModel
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.prices import Tokens
-from activities.models.protocol import ModelCall
-from activities.models.replies import Content, arguments_text, shaped, token_count, tool_calls, within
+from activities.models.protocol import Content, ModelCall
+from activities.models.replies import arguments_text, read_content, shaped, token_count, within
 from activities.models.schemas import strict
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from activities.turn_kinds.protocol import Message
@@ -40,8 +40,6 @@ _JOINED: Final = frozenset({"content", "refusal", "reasoning", "reasoning_conten
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
-    """An OpenAI-compatible server's models behind `Model`."""
-
     provider = PROVIDER
     patience: Patience = SLOW_TO_BEGIN
 
@@ -62,12 +60,8 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
         refusal = str(message.get("refusal") or "")
         text = _plain(str(message.get("content") or ""))
         stop = _stop(choice.finish_reason, refusal)
-        calls = _calls(message, call.offered_tools) if stop is None else ()
-        return Content(
-            stop=stop or ("tools" if calls else "answer" if text else "empty"),
-            text=refusal or text,
-            tool_calls=calls,
-            provider_items=(_returnable(message, calls),) if calls else (),
+        return read_content(
+            stop, refusal or text, _uses(message), call.offered_tools, lambda calls: (_returnable(message, calls),)
         )
 
     def _tokens(self, usage: JsonValue) -> Tokens | None:
@@ -84,7 +78,10 @@ class OpenAIChatModel(ProviderModel["openai.AsyncOpenAI"]):
 def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
     """Write the request; the parts that stay the same from turn to turn come first."""
     schema = call.answer_schema
-    system = f"{call.system}\n\nThe final answer is nothing but JSON of this schema:\n{to_json(schema).decode()}"
+    offers_tools = call.may_use_tools and not _is_corrected(call.task)
+    system = call.system
+    if offers_tools:
+        system += f"\n\nThe final answer is nothing but JSON of this schema:\n{to_json(schema).decode()}"
     body: dict[str, Any] = {
         "model": call.model,
         "messages": [
@@ -100,7 +97,7 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
         body["reasoning_effort"] = call.effort
     elif call.temperature is not None:
         body["temperature"] = call.temperature
-    if call.may_use_tools and not _is_corrected(call.task):
+    if offers_tools:
         body["tools"] = [
             {
                 "type": "function",
@@ -154,8 +151,6 @@ def _is_corrected(task: Task) -> bool:
 
 @dataclass
 class _CallPieces:
-    """A tool call that arrives in pieces."""
-
     id: JsonValue = ""
     names: list[str] = field(default_factory=list[str])
     arguments: list[str] = field(default_factory=list[str])
@@ -169,8 +164,6 @@ class _CallPieces:
 
 
 class ChatFold:
-    """Assembles a chat completion from its pieces."""
-
     def __init__(self) -> None:
         self._model: JsonValue = None
         self._usage: JsonValue = None
@@ -182,7 +175,6 @@ class ChatFold:
         self._by_number: dict[int, _CallPieces] = {}
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
-        """Add a piece; return whether it was the last."""
         if error := event.get("error"):
             code = str(within(error, "code") or within(error, "type") or "")
             text = str(within(error, "message") or "the stream broke off")
@@ -206,7 +198,6 @@ class ChatFold:
 
     @property
     def body(self) -> JsonValue:
-        """The completion."""
         # A reply that is not streamed has no empty fields.
         joined = {name: "".join(pieces) for name, pieces in self._pieces.items()}
         message = {name: value for name, value in {**self._message, **joined}.items() if value != ""}
@@ -220,7 +211,6 @@ class ChatFold:
 
     @property
     def text(self) -> str:
-        """What the model has written so far."""
         return _plain("".join(self._pieces.get("content", ())))
 
     def _grow(self, delta: Mapping[str, JsonValue]) -> None:
@@ -265,8 +255,6 @@ class _Choice(BaseModel):
 
 
 class _Reply(BaseModel):
-    """The fields of a completion that are used."""
-
     choices: list[_Choice]
 
 
@@ -277,12 +265,12 @@ def _stop(finish_reason: str | None, refusal: str) -> Literal["refused", "trunca
     return "truncated" if finish_reason == "length" else None
 
 
-def _calls(message: Mapping[str, JsonValue], offered: frozenset[str]) -> tuple[ToolCall, ...]:
-    asked = message.get("tool_calls")
-    if not isinstance(asked, list):
-        return ()
-    uses = [(within(one, "id"), within(one, "function", "name"), within(one, "function", "arguments")) for one in asked]
-    return tool_calls(uses, offered)
+def _uses(message: Mapping[str, JsonValue]) -> list[tuple[object, object, object]]:
+    calls = message.get("tool_calls")
+    return [
+        (within(each, "id"), within(each, "function", "name"), within(each, "function", "arguments"))
+        for each in (calls if isinstance(calls, list) else [])
+    ]
 
 
 def _returnable(message: Mapping[str, JsonValue], calls: Sequence[ToolCall]) -> JsonValue:

@@ -5,6 +5,7 @@ Each request carries its whole conversation. Only background responses are store
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
@@ -13,9 +14,9 @@ from activities.contracts.rounds import ToolCall
 from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
 from activities.models.failures import ReportedError, translating
 from activities.models.prices import Tokens
-from activities.models.protocol import ModelCall
+from activities.models.protocol import Content, ModelCall
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
-from activities.models.replies import Content, arguments_text, parse, shaped, token_count, tool_calls, within
+from activities.models.replies import arguments_text, own_items, parse, read_content, shaped, token_count, within
 from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message
 
@@ -47,7 +48,6 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
     provider = PROVIDER
     background: bool = False
     poll_seconds: float = POLL_SECONDS
-    """How often the state of a background response is read."""
 
     def _make_client(self) -> "openai.AsyncOpenAI":
         import openai  # takes two seconds, which only a worker with this key spends
@@ -63,10 +63,9 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
         return await self._stream(client, "/responses", request_body(call), call, ResponseFold())
 
     async def count_input(self, call: ModelCall) -> int:
-        """Count the input tokens of a call."""
         with translating(self.provider, (self.api_key,)):
             client = await self.warm_up()
-            whole = request_body(self._with_possible_effort(call))
+            whole = request_body(self._with_possible_settings(call))
             body: dict[str, Any] = {name: part for name, part in whole.items() if name in _COUNTED}
             return (await client.responses.input_tokens.count(**body, timeout=COUNT_SECONDS)).input_tokens
 
@@ -83,15 +82,9 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
                 # Output from before the cancellation may be charged.
                 possibly_billed=reply.status == "cancelled",
             )
-        items = [item for item in reply.output if item.get("type") == "function_call"] if stop is None else []
+        items = [item for item in reply.output if item.get("type") == "function_call"]
         uses = [(item.get("call_id"), item.get("name"), item.get("arguments")) for item in items]
-        calls = tool_calls(uses, call.offered_tools)
-        return Content(
-            stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
-            text=refusal or text,
-            tool_calls=calls,
-            provider_items=_returnable(reply.output, calls) if calls else (),
-        )
+        return read_content(stop, refusal or text, uses, call.offered_tools, partial(_returnable, reply.output))
 
     def _tokens(self, usage: JsonValue) -> Tokens | None:
         """Read the usage; here `input_tokens` includes everything."""
@@ -145,7 +138,8 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             }
             for tool in call.tools
         ]
-        body["tool_choice"] = "auto" if call.may_use_tools else "none"
+        # The same in the turn that must answer, in words: another choice could lose the cache of the conversation.
+        body["tool_choice"] = "auto"
         body["parallel_tool_calls"] = True
     return cast("ResponseCreateParamsStreaming", body)
 
@@ -161,8 +155,8 @@ def _items(message: Message) -> list[Item]:
                 }
                 for result in message.results
             ]
-        case "assistant" if _is_ours(message.provider_items):
-            return [dict(cast("Mapping[str, Any]", item)) for item in message.provider_items]
+        case "assistant" if own := own_items(message.provider_items, _ITEM_TYPES):
+            return own
         case "assistant":
             said: list[Item] = [{"role": "assistant", "content": message.text}] if message.text.strip() else []
             return said + [
@@ -178,11 +172,6 @@ def _items(message: Message) -> list[Item]:
             return [{"role": "user", "content": message.text}]
 
 
-def _is_ours(items: Sequence[JsonValue]) -> bool:
-    """Whether this provider wrote the items; another provider's are rendered from our own fields instead."""
-    return bool(items) and all(str(within(item, "type")) in _ITEM_TYPES for item in items)
-
-
 class ResponseFold:
     """Waits for the event that holds the whole response."""
 
@@ -192,7 +181,6 @@ class ResponseFold:
         self.body: JsonValue = None
 
     def take(self, event: Mapping[str, JsonValue]) -> bool:
-        """Add an event; return whether it was the last."""
         kind = str(event.get("type"))
         if kind == "error":
             reported = event["error"] if isinstance(event.get("error"), dict) else dict(event)
@@ -209,12 +197,10 @@ class ResponseFold:
         return True
 
     def is_complete(self) -> bool:
-        """Return False: only the last event completes a response."""
-        return False
+        return False  # only the last event completes a response
 
     @property
     def text(self) -> str:
-        """What the model has written so far."""
         return "".join(self._pieces)
 
 
@@ -228,7 +214,6 @@ class BackgroundStore:
         self._body = {**body, "stream": False, "background": True, "store": True}
 
     async def begin(self) -> str:
-        """Create the response."""
         response = await self._client.responses.with_raw_response.create(
             **cast("ResponseCreateParamsNonStreaming", self._body),
             extra_headers=self._headers,
@@ -237,7 +222,6 @@ class BackgroundStore:
         return await job_id(response.http_response.content)
 
     async def result(self, identity: str) -> JsonValue:
-        """Return the response once it has ended."""
         response = await self._client.responses.with_raw_response.retrieve(
             identity, include=["reasoning.encrypted_content"], timeout=make_timeout(REQUEST_SECONDS)
         )
@@ -245,7 +229,6 @@ class BackgroundStore:
         return None if str(within(body, "status")) in _UNFINISHED else body
 
     async def cancel(self, identity: str) -> None:
-        """Cancel the response."""
         await self._client.responses.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
 
     async def delete(self, identity: str) -> None:
@@ -254,8 +237,6 @@ class BackgroundStore:
 
 
 class _Reply(BaseModel):
-    """The fields of a response that are used."""
-
     status: str = "completed"
     output: list[dict[str, JsonValue]]
     incomplete_details: JsonValue = None
@@ -272,7 +253,6 @@ def _stop(reply: _Reply, refusal: str) -> Literal["refused", "truncated"] | None
 
 
 def _texts(output: Sequence[Mapping[str, JsonValue]]) -> tuple[str, str]:
-    """Join the texts, and the refusals, of a reply."""
     texts: list[str] = []
     refusals: list[str] = []
     for item in output:

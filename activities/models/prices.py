@@ -15,7 +15,7 @@ from activities.contracts.model import ModelCard, PriceStep
 from chargehand.contracts import Usage, round_up_dollars
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+    from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
 Overrides = Mapping[str, tuple[Decimal, Decimal]]
 """The operator's own prices: model to US dollars per million input and output tokens; 0 for a model of one's own."""
@@ -27,36 +27,29 @@ _LONGEST_SESSION: Final = timedelta(days=8)
 
 @dataclass(frozen=True)
 class Tokens:
-    """What a reply used."""
-
     input: int
     """All input tokens, those read from and written to a cache included."""
     cached: int
-    """Input tokens read from the provider's cache."""
     cache_written: int
     """Input tokens written to the provider's cache for the shortest time that it offers."""
     output: int
 
 
-def load() -> None:
-    """Load the price list now, which takes half a second, rather than with the first call."""
-    from genai_prices.data_snapshot import get_snapshot  # slow to import, and unused without a key
+def load() -> "list[Provider]":
+    """Load the price list, which takes half a second: slow to import, and unused without a key."""
+    from genai_prices.data_snapshot import get_snapshot
 
-    get_snapshot()
+    return get_snapshot().providers
 
 
 def price_list_at(address: str) -> str | None:
     """Name the provider whose prices hold at an address; None for a server that the price list does not know."""
-    from genai_prices.data_snapshot import get_snapshot  # as above
-
-    return next((one.id for one in get_snapshot().providers if re.match(one.api_pattern, address)), None)
+    return next((one.id for one in load() if re.match(one.api_pattern, address)), None)
 
 
 def similar_models(provider: str, model: str) -> list[str]:
     """Name the models of a provider's price list that a name probably means."""
-    from genai_prices.data_snapshot import get_snapshot  # as above
-
-    names = [model.id for one in get_snapshot().providers if one.id == provider for model in one.models]
+    names = [model.id for one in load() if one.id == provider for model in one.models]
     return get_close_matches(model, names, n=2)
 
 
@@ -103,13 +96,8 @@ def usage_of(
 ) -> Usage | None:
     """Account for one call; None if its tokens or their price are unknown.
 
-    Args:
-        provider: the provider of the models.
-        asked: the model that was requested; the operator's prices name this one.
-        answered: the model that answered, by the reply; its price counts if it is known.
-        tokens: the tokens that the reply reports.
-        overrides: the operator's own prices.
-        share: the share of the usual price that is charged, below 1 for batches.
+    The operator's own prices name the model that was asked; else the price of the one that answered counts, if it is
+    known. `share` of the usual price is charged, below 1 for batches.
     """
     if tokens is None:
         return None
@@ -127,10 +115,8 @@ def usage_of(
 
 
 def _find(provider: str, model: str) -> "ModelInfo | None":
-    from genai_prices.data_snapshot import get_snapshot  # as above
-
     # By its exact name: the library's own search takes any `openai-like` server for OpenAI.
-    known = next((one for one in get_snapshot().providers if one.id == provider), None)
+    known = next((one for one in load() if one.id == provider), None)
     found = known.find_model(model) if known else None
     if found is None:
         return None

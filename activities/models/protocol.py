@@ -45,13 +45,9 @@ class FollowsText(Protocol):
     """Follows the text of a reply while the provider streams it."""
 
     @property
-    def is_due(self) -> bool:
-        """Whether it wants to see the text now."""
-        ...
+    def is_due(self) -> bool: ...
 
-    def show(self, written: str) -> None:
-        """See the text so far."""
-        ...
+    def show(self, written: str) -> None: ...
 
 
 class ModelCall(BaseModel):
@@ -81,7 +77,7 @@ class ModelCall(BaseModel):
     effort: Effort | None = None
     """How hard the model thinks; None leaves it to the model."""
     temperature: float | None = None
-    """Sampling temperature, for models that take one: those that take an effort do not. None leaves it to the model."""
+    """Sampling temperature, for models that take one in turns without an effort. None leaves it to the model."""
     timeout_seconds: float
     idempotency_key: str
     """Names the call across attempts; sent to providers that accept one."""
@@ -94,7 +90,6 @@ class ModelCall(BaseModel):
 
     @property
     def agent_names(self) -> tuple[str, ...]:
-        """The agents that a subtask in the answer may name."""
         nested = ("supervisor",) if isinstance(self.task, PlanTask | ReviewTask) and self.task.may_nest else ()
         return (*(name for name, _, _ in self.crew_agents), *nested)
 
@@ -117,7 +112,6 @@ class ModelCall(BaseModel):
 
     @property
     def offered_tools(self) -> frozenset[str]:
-        """The tools that the model may call in this turn."""
         return frozenset(tool.name for tool in self.tools) if self.may_use_tools else frozenset()
 
     @property
@@ -134,8 +128,8 @@ class ModelCall(BaseModel):
         return hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:32]
 
 
-class ModelReply(Contract):
-    """What a provider answered, normalised."""
+class Content(Contract):
+    """What a reply says, the same for every provider."""
 
     stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
     text: str = ""
@@ -144,6 +138,11 @@ class ModelReply(Contract):
     """Why a malformed reply cannot be used."""
     tool_calls: tuple[ToolCall, ...] = ()
     provider_items: tuple[JsonValue, ...] = ()
+
+
+class ModelReply(Content):
+    """What a provider answered, normalised."""
+
     model: str
     """The model that answered, as the provider names it."""
     provider: str

@@ -12,22 +12,26 @@ from typing import Annotated, Any, Final
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, SettingsError, WebAddress, secret
+from activities.backends import Backend, Row, SettingsError, WebAddress, opening, secret, with_added
 from activities.contracts.crew import Crew
 from activities.contracts.model import ModelCard, OutputCaps, PriceStep
 from activities.models.abilities import abilities_of
 from activities.models.clients import ProviderModel
+from activities.models.prices import price_card, price_list_at, similar_models
 from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
 from chargehand.plugins import Extension, installed
 
+DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
+    "anthropic": {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"},
+    "openai": {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"},
+}
+"""The models of each provider, unless the settings name others."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
 class ModelSettings(BaseSettings):
-    """The settings of models."""
-
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     provider: str | None = None
@@ -79,7 +83,6 @@ class Models:
     """Describes any model of the provider by its name, or says that its price is unknown; None if names do not count.
     """
     named: Mapping[str, ModelCard] = field(default_factory=dict[str, ModelCard])
-    """The models that agents name."""
     connecting: "asyncio.Task[None] | None" = None
     """Loads the SDK and opens a connection; None if there is nothing to load."""
 
@@ -96,23 +99,20 @@ class Models:
 def _anthropic(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     from activities.models.anthropic_messages import AnthropicModel
 
-    names = {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"}
     adapter = AnthropicModel(api_key=secret(settings.anthropic_api_key), base_url=settings.anthropic_base_url or "")
-    return _models(adapter, "anthropic", names, settings, closing)
+    return _models(adapter, "anthropic", DEFAULT_MODELS["anthropic"], settings, closing)
 
 
 def _openai(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     from activities.models.openai_responses import OpenAIResponsesModel
 
-    names = {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"}
     key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
     adapter = OpenAIResponsesModel(api_key=key, base_url=url, background=settings.openai_background)
-    return _models(adapter, "openai", names, settings, closing)
+    return _models(adapter, "openai", DEFAULT_MODELS["openai"], settings, closing)
 
 
 def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Models:
     from activities.models.openai_chat import OpenAIChatModel
-    from activities.models.prices import price_list_at
 
     key, url = secret(settings.openai_api_key), settings.openai_base_url or ""
     prices = price_list_at(url) or "openai_compatible"
@@ -133,34 +133,25 @@ MODELS: Final = Backend(
     "model",
     "CHARGEHAND_PROVIDER",
     (
-        Row("anthropic", _anthropic, chosen_by="ANTHROPIC_API_KEY", needs="ANTHROPIC_API_KEY"),
-        Row("openai_compatible", _openai_compatible, chosen_by="OPENAI_BASE_URL", needs="OPENAI_BASE_URL"),
-        Row("openai", _openai, chosen_by="OPENAI_API_KEY", needs="OPENAI_API_KEY"),
+        Row("anthropic", _anthropic, needs="ANTHROPIC_API_KEY"),
+        Row("openai_compatible", _openai_compatible, needs="OPENAI_BASE_URL"),
+        Row("openai", _openai, needs="OPENAI_API_KEY"),
         Row("extractive", _extractive),
     ),
     default="no language model is used",
 )
 
 
-def model_backend(settings: ModelSettings) -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
-    """Return the providers, with those of plug-ins if the settings name one."""
-    known = {row.name for row in MODELS.rows}
-    if {settings.provider, settings.fallback_provider} <= {None, *known}:
-        return MODELS
-    added = tuple(
-        Row(each.name, partial(_added, each)) for each in installed().model_providers if each.name not in known
-    )
-    return replace(MODELS, rows=(*added, *MODELS.rows))
+def model_backend() -> Backend[Callable[[ModelSettings, AsyncExitStack], Models]]:
+    """Return the providers, with those of plug-ins."""
+    return with_added(MODELS, installed().model_providers, lambda each: partial(_added, each))
 
 
 def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStack) -> Models:
-    where = f"The provider '{extension.name}' of the plug-in '{extension.plugin}'"
-    try:
+    with opening("provider", extension):
         adapter = extension.load_function()(settings, closing)
-    except Exception as error:
-        raise SettingsError(f"{where} cannot be opened: {type(error).__name__}: {error}") from error
-    if not callable(getattr(adapter, "complete", None)):
-        raise SettingsError(f"{where} is no provider: it opens a {type(adapter).__name__}, which has no `complete`.")
+        if not callable(getattr(adapter, "complete", None)):
+            raise TypeError(f"it is a {type(adapter).__name__}, which has no `complete`")
     return priced_models(adapter, extension.name, {}, settings)
 
 
@@ -170,7 +161,7 @@ def build_models(settings: ModelSettings, provider: str, closing: AsyncExitStack
     Raises:
         SettingsError: the settings do not fit each other.
     """
-    backend = model_backend(settings)
+    backend = model_backend()
     models = backend.builder(settings, provider)(settings, closing)
     if not settings.fallback_provider and not settings.fallback_models:
         return models
@@ -245,29 +236,27 @@ def _models(
 def priced_models(
     adapter: Model, provider: str, names: Mapping[Tier, str], settings: ModelSettings, *, most: int | None = None
 ) -> Models:
-    """Price the model of each tier.
+    """Price the model of each tier: the usual names, or those of the settings, by the provider's price list or theirs.
 
-    Args:
-        adapter: the provider's models.
-        provider: the provider's name in the price list.
-        names: the usual models, which `CHARGEHAND_MODELS` replaces.
-        settings: with prices that replace those of the list.
-        most: output tokens of a call, if not what the models' names tell.
+    `most` are the output tokens of a call, if not what the models' names tell.
 
     Raises:
         SettingsError: a tier has no model, or its price is unknown.
     """
 
     def price(name: str) -> ModelCard | None:
-        from activities.models.prices import price_card
-
         card = price_card(provider, name, settings.prices)
         if card is None:
             return None
-        more = {"max_output_tokens": most} if most else {}
-        return _with_abilities(card, settings).model_copy(
-            update={"counts_input": isinstance(adapter, CountsInput)} | more
-        )
+        window = settings.context_window or card.context_window
+        # Some servers refuse a call whose prompt and cap together are more than they hold.
+        output = most or min(abilities_of(name).max_output_tokens or window, window // 4)
+        known = {
+            "max_output_tokens": output,
+            "context_window": window,
+            "counts_input": isinstance(adapter, CountsInput),
+        }
+        return card.model_copy(update=known)
 
     return Models(adapter, _cards(settings, provider, names, price), price=price)
 
@@ -291,8 +280,6 @@ def _cards(
 
 
 def _unpriced(provider: str, name: str, what: str) -> SettingsError:
-    from activities.models.prices import similar_models
-
     meant = similar_models(provider, name)
     advice = f"Did you mean {' or '.join(meant)}? If not, set" if meant else "Set"
     return SettingsError(
@@ -300,13 +287,6 @@ def _unpriced(provider: str, name: str, what: str) -> SettingsError:
         f"{advice} its dollars per million input and output tokens, for example "
         f"CHARGEHAND_PRICES='{{\"{name}\": [2, 10]}}'; 0 for a model of your own."
     )
-
-
-def _with_abilities(card: ModelCard, settings: ModelSettings) -> ModelCard:
-    window = settings.context_window or card.context_window
-    # Some servers refuse a call whose prompt and cap together are more than they hold.
-    most = min(abilities_of(card.name).max_output_tokens or window, window // 4)
-    return card.model_copy(update={"max_output_tokens": most, "context_window": window})
 
 
 def _patience(settings: ModelSettings, usual: Patience) -> Patience:

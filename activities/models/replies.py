@@ -8,16 +8,16 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from activities.contracts.rounds import ToolCall
-from activities.http.limits import BodyRefused
+from activities.http.response_limits import BodyRefused
 from activities.models.failures import UnreadableReply
+from activities.models.protocol import Content
 from chargehand.converter import describe_problems, join_problems
 
 MOST_CALLS: Final = 32
@@ -44,18 +44,6 @@ _MODEL_NAME: Final = re.compile(r"[ -~]{1,200}")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 ReplyType = TypeVar("ReplyType", bound=BaseModel)
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a reply says, the same for every provider."""
-
-    stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"]
-    text: str = ""
-    problem: str = ""
-    """Why it is malformed."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    provider_items: tuple[JsonValue, ...] = ()
 
 
 async def parse(content: bytes) -> JsonValue:
@@ -154,14 +142,38 @@ def model_name(body: JsonValue, asked: str) -> str:
     return name if isinstance(name, str) and _MODEL_NAME.fullmatch(name) else asked
 
 
+def read_content(
+    stop: Literal["truncated", "refused"] | None,
+    text: str,
+    uses: Sequence[tuple[object, object, object]],
+    offered: Collection[str],
+    items: Callable[[Sequence[ToolCall]], tuple[JsonValue, ...]],
+) -> Content:
+    """Tell what a reply says: its text, and its calls unless it stopped for a reason after which it must not be used.
+
+    `items` gives the provider's own form of a reply with these calls.
+    """
+    # Where no tools may be used, calls are ignored: the turn is there to answer.
+    calls = tool_calls(uses, offered) if stop is None and offered else ()
+    return Content(
+        stop=stop or ("tools" if calls else "answer" if text.strip() else "empty"),
+        text=text,
+        tool_calls=calls,
+        provider_items=items(calls) if calls else (),
+    )
+
+
+def own_items(items: Sequence[JsonValue], types: Collection[str]) -> list[dict[str, Any]]:
+    """Return what a provider wrote itself; nothing if another did, whose items are rendered from our own fields."""
+    is_own = all(str(within(item, "type")) in types for item in items)
+    return [dict(cast("Mapping[str, Any]", item)) for item in items] if is_own else []
+
+
 def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collection[str]) -> tuple[ToolCall, ...]:
     """Read the tool calls of a reply, in its order.
 
-    Of too many calls, the first that is not executed tells the model so, and the others are dropped.
-
-    Args:
-        uses: id, name and arguments of each call.
-        offered: the tools that the model may call.
+    Of too many calls, the first that is not executed tells the model so, and the others are dropped. `uses` has id,
+    name and arguments of each, which are JSON text or already parsed.
     """
     uses = uses[: MOST_CALLS + 1]
     calls: list[ToolCall] = []
@@ -176,15 +188,6 @@ def tool_calls(uses: Sequence[tuple[object, object, object]], offered: Collectio
 
 
 def tool_call(position: int, identity: str, tool: str, arguments: object, offered: Collection[str]) -> ToolCall:
-    """Read one tool call of a reply.
-
-    Args:
-        position: 0 for the first call of the reply.
-        identity: the id of the call.
-        tool: the name that the model wrote.
-        arguments: JSON text, or already parsed.
-        offered: the tools that the model may call.
-    """
     if position >= MOST_CALLS:
         return _malformed(identity, tool, f"more than {MOST_CALLS} calls in one reply; ask for fewer at a time")
     if tool not in offered:
@@ -219,7 +222,6 @@ def _arguments(written: object) -> dict[str, JsonValue] | str:
 
 
 def depth(value: JsonValue) -> int:
-    """Count the levels of objects and lists."""
     levels = 0
     level = [value]
     while level := [each for each in level if isinstance(each, dict | list)]:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from activities.http.limits import BodyRefused
+from activities.http.response_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
 from activities.models.protocol import FollowsText
 from activities.models.replies import parse
@@ -47,8 +47,6 @@ SLOW_TO_BEGIN: Final = Patience(first_seconds=180.0, gap_seconds=60.0)
 
 
 class Response(Protocol):
-    """The part of an HTTP client's response that is used."""
-
     @property
     def headers(self) -> Mapping[str, str]: ...
 
@@ -59,9 +57,7 @@ class Response(Protocol):
 class Fold(Protocol):
     """Assembles the events of one wire into the body of an unstreamed reply."""
 
-    def take(self, event: Mapping[str, JsonValue]) -> bool:
-        """Add an event; return whether it was the last."""
-        ...
+    def take(self, event: Mapping[str, JsonValue]) -> bool: ...
 
     def is_complete(self) -> bool:
         """Whether the reply is complete, even without a last event."""

@@ -2,47 +2,74 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 from temporalio import activity
+from temporalio.client import Client
+from temporalio.service import RPCError
 
 from activities.contracts.cards import AgentCard, CrewCard, OfferedTool
 from activities.contracts.crew import Agent, Crew, obligations_of, watched_of
 from activities.contracts.model import OutputCaps
 from activities.contracts.session import AddAgentsRequest, AddedAgents, OpenSessionRequest, SessionFacts, SessionTerms
+from activities.contracts.setting import Setting
 from activities.contracts.tool import Tool, ToolSpec, tool_capabilities
-from activities.crews.checks import capabilities_of
-from activities.crews.custom_agents import custom_agents
+from activities.crews.checks import capabilities_of, custom_agents
 from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
 from activities.opening.earlier_sessions import read_earlier_work
-from activities.opening.listing import Listing
 from activities.queues import ToolQueues
 from activities.tools.note import NOTE
-from activities.turn_kinds.protocol import SCHEMA_BYTES
+from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Effort, Limits, SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.plugins import SHIPPED, installed
+from chargehand.search_attributes import missing_attributes
 from chargehand.wire import ActivityType
 
 _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
+_LOOK_AGAIN_SECONDS: Final = 60.0
 _MOST_UNREAD: Final = 100
 _PROBLEM_CHARACTERS: Final = 400
 _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
 
+@dataclass
+class Listing:
+    """Whether the namespace has the search attributes of sessions: a workflow that sets an unknown one gets stuck.
+
+    It is looked up once, and again while they are missing.
+    """
+
+    _are_there: bool = False
+    _looked_at: float | None = None
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def is_possible(self, client: Client) -> bool:
+        """Whether sessions may set their search attributes; sessions that open meanwhile wait for the same answer."""
+        async with self._looking:
+            now = time.monotonic()
+            if not self._are_there and (self._looked_at is None or now - self._looked_at > _LOOK_AGAIN_SECONDS):
+                try:
+                    self._are_there = not await missing_attributes(client)
+                    self._looked_at = now
+                except RPCError:
+                    self._looked_at = None
+            return self._are_there
+
+
 @dataclass(frozen=True)
 class SessionActivities:
-    """Reads what does not change during a session."""
-
     crews: CrewVersions
     tools: Mapping[str, Tool]
     ceilings: Limits
@@ -57,6 +84,7 @@ class SessionActivities:
     listing: Listing | None = None
     """Looks for the search attributes of sessions; without it they are not used."""
     tool_queues: ToolQueues = field(default_factory=ToolQueues)
+    recall_for: timedelta = timedelta(hours=1)
     opening_steps: Sequence[Callable[[SessionRequest, SessionFacts], Awaitable[SessionFacts]]] = ()
     """Of plug-ins: each adds to the facts of a session that is not refused."""
 
@@ -90,8 +118,9 @@ class SessionActivities:
             ceilings=self.ceilings,
             turns_queue=self.turns_queue,
             tool_queues=self.tool_queues,
+            recall_for=self.recall_for,
             unread=await self.unread(request.documents),
-            output_caps=self.output_caps,
+            output_caps=_caps_in(terms.profile, self.output_caps),
             earlier=earlier,
             is_listed=await self._is_listed(request),
             stores_payloads=self.stores_payloads,
@@ -134,7 +163,6 @@ class SessionActivities:
         }
 
     async def _is_listed(self, request: SessionRequest) -> bool:
-        """Whether the session has search attributes: only one that people look for in a list."""
         is_root = request.delegation is None
         return is_root and self.listing is not None and await self.listing.is_possible(activity.client())
 
@@ -151,16 +179,15 @@ class SessionActivities:
 
     def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
         crew, specs = pinned.crew, pinned.specs
-        effort = crew.effort or EFFORTS.get(profile)
-        own = max(len(task_type.system_text(crew, "").encode()) for task_type in SUPERVISOR_TASK_TYPES)
+        own = max(_longest_text(task_type, crew, "", profile) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
             name=crew.name,
             reference=pinned.reference,
             version=crew.version,
             digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
-            agents=tuple(self._agent_card(pinned, agent, request, effort) for agent in crew.agents),
-            effort=effort,
+            agents=tuple(self._agent_card(pinned, agent, request, profile) for agent in crew.agents),
+            effort=crew.effort or EFFORTS.get(profile),
             strategy=crew.strategy,
             nested=crew.nested,
             confidence_threshold=crew.confidence_threshold,
@@ -176,20 +203,20 @@ class SessionActivities:
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
-    def _agent_card(
-        self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, usual_effort: Effort | None
-    ) -> AgentCard:
+    def _agent_card(self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, profile: Profile) -> AgentCard:
         crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
         return AgentCard(
             name=agent.name,
             tools=agent.tools,
             tier=request.tiers.agents.get(agent.name, agent.tier),
             fallback=agent.fallback,
-            effort=agent.effort or usual_effort,
+            effort=agent.effort or crew.effort or EFFORTS.get(profile),
+            profile=profile,
             # A request that names a tier for it wants that tier's model.
             model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
             capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
+            repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
             at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
@@ -200,15 +227,21 @@ class SessionActivities:
             output=agent.output,
             confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
             slow=agent.slow,
-            prompt_bytes=_prompt_bytes(pinned, agent),
+            prompt_bytes=_prompt_bytes(pinned, agent, profile),
         )
 
 
-def _prompt_bytes(pinned: PinnedCrew, agent: Agent) -> int:
+def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile) -> int:
     offered = [*(pinned.specs[tool] for tool in agent.tools), *((NOTE,) if agent.tools else ())]
     reserved = sum(spec.reserved_bytes for spec in offered)
     specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-    return len(WorkTask.system_text(pinned.crew, agent.name).encode()) + len(specs.encode()) + reserved + SCHEMA_BYTES
+    return _longest_text(WorkTask, pinned.crew, agent.name, profile) + len(specs.encode()) + reserved + SCHEMA_BYTES
+
+
+def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Profile) -> int:
+    """Bound the bytes of a system text, whatever the session has."""
+    settings = (Setting(web, documents, profile) for web in (True, False) for documents in (True, False))
+    return max(len(task_type.system_text(crew, agent, setting).encode()) for setting in settings)
 
 
 async def _output_problems(request: SessionRequest) -> list[str]:
@@ -244,7 +277,6 @@ def _unread_documents(catalog: Catalog, read: Collection[str]) -> list[str]:
 
 
 def _absent_plugins(request: SessionRequest) -> list[str]:
-    """Name the fields that a plug-in takes which this worker does not have."""
     return [
         f"{field}: this worker does not have the plug-in '{plugin}'; its operator installs it with {SHIPPED}"
         for field, plugin in _FIELDS_OF_PLUGINS.items()
@@ -258,6 +290,11 @@ def _document_problems(documents: Sequence[str]) -> list[str]:
         return []
     problem = f"their names have {characters:,} characters together; at most {_DOCUMENT_CHARACTERS:,} are allowed"
     return [f"documents: {problem}; upload a folder instead of its files"]
+
+
+def _caps_in(profile: Profile, caps: OutputCaps) -> OutputCaps:
+    """Let a turn of an agent in deep research write as much as a report."""
+    return caps.model_copy(update={"work": max(caps.work, caps.report)}) if profile == "deep" else caps
 
 
 def _tier_problems(request: SessionRequest, crew: Crew) -> list[str]:

@@ -94,7 +94,6 @@ def _known_of(report: Report, goal: str, documents: tuple[str, ...]) -> EarlierW
             sources=claim.sources,
             confidence=report.confidence,
             quote=claim.quote if len(claim.quote) <= _QUOTE_CHARACTERS else "",
-            verification=claim.verification,
         )
         for claim in report.claims
         if claim.sources and refs.issuperset(claim.sources)

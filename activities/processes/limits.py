@@ -25,8 +25,12 @@ def confine(memory_bytes: int, file_bytes: int) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, file_bytes)
     _limit(resource.RLIMIT_AS, memory_bytes)
+    die_with_parent(signal.SIGKILL)
+
+
+def die_with_parent(number: signal.Signals) -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def allow_processor_seconds(seconds: float) -> None:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.backends import Choice, SettingsError
-from activities.contracts.tool import Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.contracts.tool import LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.models.schemas import UnfitSchema, strict
 from activities.tools.note import NOTE
 from chargehand.contracts import Capability
@@ -35,15 +35,17 @@ class FunctionTool:
     def spec(self) -> ToolSpec:
         """Describe it to models."""
         definition = self.definition
-        limit = definition.time_limit
+        limit, settles_within = definition.time_limit, definition.settles_within
         return ToolSpec(
             name=definition.name,
             description=definition.signature.description,
             parameters=dict(definition.signature.schema),
             acts=definition.acts,
             idempotent=definition.idempotent,
+            repeatable=definition.repeatable,
             approval=definition.approval,
             time_limit_seconds=limit.total_seconds() if limit else None,
+            settles_within_seconds=None if settles_within is None else settles_within.total_seconds(),
         )
 
     @property
@@ -66,8 +68,7 @@ class FunctionTool:
 class RecoverableFunctionTool(FunctionTool):
     """A tool function that acts, and can find out whether a call was applied."""
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer | None:
-        """Find out whether a call was applied; None if it was not."""
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
         return await self.definition.look_up(arguments, Given(context, self.dependencies, self.threads))
 
 
@@ -160,6 +161,8 @@ def check_own_tools(definitions: Sequence[_Definition], taken: Iterable[str]) ->
         if definition.name in owners:
             raise SettingsError(f"{definition.where}: {owners[definition.name]}; rename the function")
         owners[definition.name] = f"{definition.where} has that name, too"
+        if definition.settles_within is not None and definition.outcome_lookup is None:
+            raise SettingsError(f"{definition.where}: settles_within: it has no lookup that could wait; leave it out")
         try:
             strict(definition.signature.schema)
         except UnfitSchema as error:

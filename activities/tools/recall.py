@@ -12,9 +12,10 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.rounds import InputOutcome
-from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Artifact, Capability, Source, left_out
+from chargehand.tools import failed
 
 RECALL: Final = "recall"
 _PAGE_CHARACTERS: Final = READING_CHARACTERS - 1_000
@@ -62,7 +63,9 @@ class Recall:
         """Return one page."""
         if not isinstance(context, RecallContext) or context.outcome is None:
             known = ", ".join(context.known) if isinstance(context, RecallContext) else ""
-            return failed(f"There is no such outcome for this subtask; there are: {known or 'none'}.")
+            return failed(
+                f"There is no such outcome for this subtask, or it is no longer kept; there are: {known or 'none'}."
+            )
         pages = await asyncio.to_thread(self._pages, context.outcome)
         number = arguments.get("page")
         if not isinstance(number, int) or not 1 <= number <= len(pages):

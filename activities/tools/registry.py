@@ -14,7 +14,6 @@ from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.tool import RunCode
 from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
-from activities.tools.pages.page_documents import PageDocuments
 from activities.tools.pages.tool import ReadPage
 from activities.tools.recall import Recall
 from activities.tools.search.protocol import SearchBackend
@@ -41,7 +40,7 @@ def build_tools(
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
     """Build every tool, by the name under which models call it."""
-    read_page = ReadPage(page_hosts, documents=PageDocuments())
+    read_page = ReadPage(page_hosts)
     closing.push_async_callback(read_page.close)
     tools: tuple[Tool, ...] = (
         Search(search),

@@ -13,13 +13,14 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.setting import Setting
 from activities.contracts.tool import Tool
 from activities.crews.versions import CrewVersions
 from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
+from activities.models.abilities import abilities_of
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
@@ -43,8 +44,7 @@ from activities.turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
-from activities.turn.tool_use import ToolActivities
-from activities.turn.tools_at_once import choose_at_once, use_at_once
+from activities.turn.tool_use import ToolActivities, choose_at_once, use_at_once
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
 from activities.turn_kinds.registry import Task
@@ -64,8 +64,6 @@ _MOST_SOURCES: Final = 40
 
 @dataclass(frozen=True)
 class TurnActivities:
-    """Calls models."""
-
     crews: CrewVersions
     models: Models
     tools: Mapping[str, Tool]
@@ -121,7 +119,6 @@ class TurnActivities:
             return result.model_copy(update={"conversation": await _stored(storing), "used": used})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
-        """Write the call, before anything is paid."""
         try:
             call = await self._call(request, await self.conversations.whole(request.task), record)
             await self._refuse_above_reserve(call, request)
@@ -136,23 +133,34 @@ class TurnActivities:
         crew = pinned.crew
         catalog = (await self.library.open(request.documents)).catalog if request.documents else Catalog()
         agent = crew.agent(request.agent)
-        offered = agent.tools if agent else ()
+        setting = Setting.of(
+            pinned.specs,
+            has_web="search" in self.tools and self._reaches_out(("search",)),
+            has_documents=bool(catalog.documents),
+            profile=request.profile,
+        )
+        offered = setting.usable_tools(agent) if agent else ()
+        noting = (NOTE,) if offered and setting.keeps_notes else ()
         info = activity.info()
+        model = request.model_name or pinned.models[request.tier].name
         return ModelCall(
-            model=request.model_name or pinned.models[request.tier].name,
+            model=model,
             task=task,
             agent=request.agent,
-            crew_agents=tuple((agent.name, agent.description, agent.tools) for agent in crew.agents),
+            crew_agents=tuple(
+                (each.name, setting.fit(each.description), setting.usable_tools(each))
+                for each in setting.usable_agents(crew)
+            ),
             catalog=catalog,
-            system=task.system_text(crew, request.agent),
+            system=task.system_text(crew, request.agent, setting),
             messages=task.messages(self._known_catalog(catalog, agent), request.today),
-            tools=(*(pinned.specs[tool] for tool in offered), *((NOTE,) if offered else ())),
+            tools=(*(pinned.specs[tool] for tool in offered), *noting),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
             data_schema=task.data_schema_for(agent),
             max_output_tokens=request.max_output_tokens,
             effort=request.effort,
-            temperature=agent.temperature if agent else None,
+            temperature=agent.temperature if agent else _own_temperature(crew, task, model),
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
@@ -173,7 +181,6 @@ class TurnActivities:
             )
 
     async def _count(self, call: ModelCall, otherwise: int) -> int:
-        """Have the provider count a prompt, if it does that."""
         if not isinstance(self.models.adapter, CountsInput) or self.models.fallback is not None:
             return otherwise
         try:
@@ -187,7 +194,8 @@ class TurnActivities:
         answer, words = result.answer_as(PlanAnswer), list(catalog.own_words())
         for subtask in answer.subtasks if answer else ():
             agent = crew.agent(subtask.agent)
-            if agent and self._reaches_out(agent.tools) and repeats(_written_for(subtask), words, (task.goal,)):
+            written = f"{subtask.instruction} {subtask.input or ''}"
+            if agent and self._reaches_out(agent.tools) and repeats(written, words, (task.goal,)):
                 return (
                     f"subtask {printable(subtask.id, 20)}: its agent reaches out, and its instruction repeats names, "
                     "headings or contents of the documents that the request does not mention; leave them out, or have "
@@ -226,29 +234,31 @@ class TurnActivities:
             return call, await self.models.adapter.complete(own)
         card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
-        if breaker.allows_call:
+        if breaker.take_place() if fallback is not None else await breaker.admit():
             try:
                 with breaker.call():
                     return call, await self.models.adapter.complete(own)
             except ProviderError as failure:
-                if failure.is_final or failure.fault.possibly_billed or breaker.allows_call or fallback is None:
+                if failure.is_final or failure.fault.possibly_billed or fallback is None:
                     raise
         if fallback is None:
             raise breaker.refusal()
         other = self._breakers.of(fallback.card(request.tier), self.pause)
-        if not other.allows_call:
-            raise min(breaker, other, key=lambda each: each.left).refusal()
         call = _for_another_model(call, other.card.name)
         # What was reserved may rest on what the first model has counted.
         await self._refuse_above_reserve(call, request)
+        if not other.take_place():
+            raise min(breaker, other, key=lambda each: each.left).refusal()
         with other.call():
             reply = await fallback.adapter.complete(call)
         return call, reply.model_copy(update={"provider_items": ()})
 
 
-def _written_for(subtask: SubtaskDraft) -> str:
-    """Collect what a planner wrote for an agent."""
-    return subtask.instruction if not subtask.input else f"{subtask.instruction} {subtask.input}"
+def _own_temperature(crew: Crew, task: Task, model: str) -> float | None:
+    """Choose the temperature of a turn of the supervisor's own: the crew's, or the usual one if the model takes any."""
+    if crew.temperature is not None:
+        return crew.temperature
+    return task.temperature if abilities_of(model).takes_temperature else None
 
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:

@@ -9,6 +9,7 @@ from activities.contracts.rounds import ToolCall, ToolResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
 from chargehand.contracts import Contract, Effort, Tier, Usage, left_out
+from chargehand.contracts.limits import Profile
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
 
@@ -24,8 +25,6 @@ class Counted(Contract):
 
 
 class TurnRequest(Contract):
-    """One LLM call."""
-
     session: str
     step: str
     """Names the call within its workflow; unique there."""
@@ -37,6 +36,8 @@ class TurnRequest(Contract):
     """The provider's name of the model, for an agent whose model is not its tier's."""
     documents: tuple[str, ...] = left_out(())
     task: Task
+    profile: Profile = left_out("standard")
+    """How much work the session is worth, which its agents are told by lengths and notes."""
     today: date
     """When the workflow began, as the model is told."""
     max_input_tokens: int
@@ -64,7 +65,6 @@ class UsedTool(Contract):
     """A call that the reply asks for, made before the turn ended."""
 
     position: int
-    """Of the call in the reply."""
     result: ToolResult
     began_at: datetime
     """By the worker's clock, like `ended_at`."""
@@ -72,8 +72,6 @@ class UsedTool(Contract):
 
 
 class TurnResult(Contract):
-    """What one LLM call came to."""
-
     stop: TurnStop
     answer: Answer | None = left_out(None)
     """What the model answered; only for the stop `answer`."""
@@ -102,5 +100,4 @@ class TurnResult(Contract):
     """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
 
     def answer_as(self, kind: type[_Answer]) -> _Answer | None:
-        """Return the answer if it is of this type."""
         return self.answer if isinstance(self.answer, kind) else None

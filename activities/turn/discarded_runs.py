@@ -4,7 +4,6 @@ A reset starts a new run from the middle of an old one. The history of the old r
 its request and its result.
 """
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -18,9 +17,11 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError
 
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
+from activities.newest import Newest
 from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn.retry_policy import attempt_lost
 from chargehand.visibility import describe, result_of
-from chargehand.wire import ActivityType, ErrorType
+from chargehand.wire import ActivityType
 
 _MOST_RUNS: Final = 32
 """Runs whose discarded turns this worker caches."""
@@ -28,8 +29,6 @@ _MOST_RUNS: Final = 32
 
 @dataclass
 class DiscardedTurn:
-    """A model turn of a run that a reset has ended."""
-
     request: TurnRequest
     result: TurnResult | None = None
     """None if the call was running when the run ended."""
@@ -44,7 +43,7 @@ class DiscardedTurns:
     """Finds the turns that earlier runs of a workflow took at the same step."""
 
     def __init__(self) -> None:
-        self._found: OrderedDict[str, Mapping[str, DiscardedTurn]] = OrderedDict()
+        self._found = Newest[str, Mapping[str, DiscardedTurn]](_MOST_RUNS)
 
     async def at_this_step(self) -> DiscardedTurn | None:
         """Find the running activity in the runs before the reset; None if they did not reach it."""
@@ -52,8 +51,6 @@ class DiscardedTurns:
         run_id = info.workflow_run_id or ""
         if run_id not in self._found:
             self._found[run_id] = await _discarded(activity.client(), info.workflow_id or "", run_id)
-            if len(self._found) > _MOST_RUNS:
-                self._found.popitem(last=False)
         return self._found[run_id].get(info.activity_id)
 
 
@@ -111,17 +108,13 @@ def reuse(earlier: DiscardedTurn) -> TurnResult:
         ApplicationError: `AttemptLost`, if the call was made and its result is unknown.
     """
     if earlier.result is None:
-        raise ApplicationError(
-            "A reset ended the run that made this call; whether the provider charged for it is not known.",
-            type=ErrorType.ATTEMPT_LOST,
-            non_retryable=True,
+        raise attempt_lost(
+            "A reset ended the run that made this call; whether the provider charged for it is not known."
         )
     return earlier.result
 
 
 class RunningDuplicateActivities:
-    """Waits for children that a run before a reset started."""
-
     @activity.defn(name=ActivityType.AWAIT_DUPLICATE)
     async def await_duplicate(self, request: RunningDuplicateRequest) -> RunningDuplicate:
         """Wait for the end of a child of an earlier run of the same workflow."""

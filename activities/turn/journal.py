@@ -6,7 +6,6 @@ only the last one.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -19,6 +18,7 @@ from temporalio.service import RPCError
 
 from activities.heartbeat import pulse
 from activities.models.protocol import ProviderJob
+from activities.newest import Newest
 from activities.turn.contracts import TurnResult
 from chargehand.contracts import Contract, LiveText, left_out
 from chargehand.visibility import describe, is_open
@@ -28,8 +28,6 @@ _DESCRIBE_TIMEOUT: Final = timedelta(seconds=3)
 
 
 class Entry(Contract):
-    """The state of a paid call."""
-
     unbilled_failures: int = 0
     """Attempts that ended without a charge; lost workers do not count."""
     provider_job: str = ""
@@ -43,38 +41,14 @@ Step = tuple[str, str, str]
 """Workflow, run and step: the same for every attempt and repetition of one call."""
 
 
-class Unrecorded:
-    """Paid replies that the server could not record, for example because it was unreachable.
+_unrecorded: Final = Newest[Step, Entry](200)
+"""Paid replies that the server could not record, for example because it was unreachable.
 
-    The next attempt finds them if it runs in the same process.
-    """
-
-    def __init__(self, most: int = 200) -> None:
-        self._most = most
-        self._entries: OrderedDict[Step, Entry] = OrderedDict()
-
-    def keep(self, step: Step, entry: Entry) -> None:
-        """Keep a reply until it is recorded or returned."""
-        self._entries[step] = entry
-        if len(self._entries) > self._most:
-            self._entries.popitem(last=False)
-
-    def forget(self, step: Step) -> None:
-        """Drop a reply that the server has."""
-        self._entries.pop(step, None)
-
-    def find(self, step: Step) -> Entry | None:
-        """Return the entry of a step."""
-        return self._entries.get(step)
-
-
-_unrecorded: Final = Unrecorded()
-"""One per process: attempts at one call share nothing else."""
+The next attempt finds them if it runs in the same process: attempts at one call share nothing else.
+"""
 
 
 class Journal:
-    """The journal of the running activity."""
-
     def __init__(self, handle: AsyncActivityHandle, entry: Entry, step: Step) -> None:
         self._handle = handle
         self.entry = entry
@@ -87,14 +61,14 @@ class Journal:
     def keep(self, result: TurnResult) -> Entry:
         """Keep a paid reply for further attempts in this process, should the server not learn of it."""
         self.entry = self.entry.model_copy(update={"result": result, "live": None})
-        _unrecorded.keep(self._step, self.entry)
+        _unrecorded[self._step] = self.entry
         return self.entry
 
     async def record(self, entry: Entry) -> None:
         """Write an entry; on return it is stored on the server."""
         self.entry = entry.model_copy(update={"live": None})
         await self._pulse.record(self.entry)
-        _unrecorded.forget(self._step)
+        _unrecorded.pop(self._step, None)
 
     def publish(self, live: LiveText) -> None:
         """Show followers the text that is being written, in the next heartbeat."""
@@ -173,7 +147,7 @@ async def open_journal() -> AsyncGenerator[Journal]:
     # A repetition after a lost attempt is an activity of its own: `turn-3.again-1` repeats `turn-3`.
     step = (info.workflow_id or "", info.workflow_run_id or "", info.activity_id.partition(".again-")[0])
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
-    opened = Journal(handle, _unrecorded.find(step) or entry, step)
+    opened = Journal(handle, _unrecorded.get(step, entry), step)
     try:
         yield opened
     except ApplicationError:

@@ -28,14 +28,12 @@ class LiveReport:
     """Publishes what a model has written so far, a few times a second."""
 
     def __init__(self, journal: Journal) -> None:
-        """Publish in the heartbeats of the running activity."""
         self._journal = journal
         self._next = 0.0
         self._published = ""
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to publish again."""
         return time.monotonic() >= self._next
 
     def show(self, written: str) -> None:

@@ -38,17 +38,12 @@ class Freshness:
         self._now = now
         self._least_age = timedelta()
 
-    def is_doubtful(self, started: datetime, patience: timedelta) -> bool:
-        """Tell whether an attempt that started at `started` must check with the server before it pays.
-
-        Args:
-            started: by the server's clock.
-            patience: the heartbeat timeout.
-        """
+    def is_doubtful(self, started: datetime, heartbeat_timeout: timedelta) -> bool:
+        """Whether an attempt that started then, by the server's clock, must check with the server before it pays."""
         age = self._now() - started
         # Below zero only if this clock is behind the server's, by at least so much.
         self._least_age = min(self._least_age, age)
-        half = patience / 2
+        half = heartbeat_timeout / 2
         return self._least_age < -half or age - self._least_age > half
 
 
@@ -64,7 +59,7 @@ async def refuse_if_stale(freshness: Freshness, record: Journal) -> None:
     try:
         await record.confirm()
     except (AsyncActivityCancelledError, RPCError) as error:
-        raise _attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.") from error
+        raise attempt_lost("This attempt timed out while its worker was suspended; it paid nothing.") from error
 
 
 def refuse_after_lost_attempt(entry: Entry) -> None:
@@ -75,7 +70,7 @@ def refuse_after_lost_attempt(entry: Entry) -> None:
     if entry.provider_job:
         return
     if activity.info().attempt - 1 > entry.unbilled_failures:
-        raise _attempt_lost(
+        raise attempt_lost(
             "A worker was lost while it made this call; whether the provider charged for it is not known."
         )
 
@@ -87,11 +82,7 @@ Pause = Callable[[int], timedelta]
 async def decide_retry(failure: ProviderError, record: Journal, billed_before: int, pause: Pause) -> ApplicationError:
     """Turn a provider's failure into the error that ends this attempt, and so decide about retries.
 
-    Args:
-        failure: what happened.
-        record: counts the failures that were not billed.
-        billed_before: failures of this turn that may have been billed, which the workflow has charged.
-        pause: how long to wait, if the provider does not say.
+    The record counts the failures that were not billed, the workflow those that may have been: `billed_before`.
     """
     if failure.fault.possibly_billed:
         # A final failure uses up all that are allowed.
@@ -114,7 +105,7 @@ def pause_after(failures: int) -> timedelta:
     return whole * random.uniform(0.9, 1.1)  # noqa: S311  # no secret
 
 
-def _attempt_lost(message: str) -> ApplicationError:
+def attempt_lost(message: str) -> ApplicationError:
     return ApplicationError(message, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
 
 

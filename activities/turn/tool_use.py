@@ -1,29 +1,43 @@
-"""The activity that uses a tool for an agent."""
+"""The activity that uses a tool for an agent, and quick tools, used within the turn that asks for them.
+
+Quick tools take no activity and no workflow task of their own. The turn's reply is recorded meanwhile, so nothing that
+happens here loses what was paid. Which tools may be quick, the workflow says; whatever is not used within the turn,
+fails or takes long is used by an activity of its own, with its retries.
+"""
 
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pydantic import JsonValue
 from temporalio import activity
 
 from activities.contracts.calls import CallCheck, CallProblems, ToolRequest
-from activities.contracts.rounds import ToolResult
-from activities.contracts.tool import Tool, ToolAnswer, failed
+from activities.contracts.rounds import MOST_CALLS, ToolCall, ToolResult
+from activities.contracts.tool import Tool, ToolAnswer
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import value_problems
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stalls import tool_stall_limit
+from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats
 from activities.tools.recall import RecallContext
-from activities.turn.apply_once import apply_once, idempotency_key
+from activities.turn.apply_once import CallTimes, apply_once, idempotency_key
+from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
+from chargehand.tools import failed
 from chargehand.wire import ActivityType
 
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
+_QUICK_SECONDS: Final = 5.0
+"""For quick tools."""
+_QUICK_BYTES: Final = 256 * 1024
+"""Of their results together: a turn whose result is too large would be lost with its reply."""
 UNKNOWN_OUTCOME: Final = (
     "Whether this call was applied is unknown, and it is not repeated. Do not make it again. Say in your answer that "
     "a person has to check it."
@@ -33,13 +47,12 @@ _NAMES_AN_ADDRESS: Final = re.compile(r"url|uri|href|link|address", re.IGNORECAS
 
 @dataclass(frozen=True)
 class ToolActivities:
-    """Uses tools."""
-
     crews: CrewVersions
     tools: Mapping[str, Tool]
     library: DocumentLibrary | None = None
     silence: timedelta = timedelta(seconds=90)
     """How long a tool may make no progress; each of them limits its whole time by itself, too."""
+    times: CallTimes = field(default_factory=CallTimes)
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
@@ -94,7 +107,7 @@ class ToolActivities:
                         raise
                     raise TimeoutError(f"it took more than {limit:g} seconds") from error
 
-        return await (apply_once(tool, arguments, context, use) if tool.spec.acts else use())
+        return await (apply_once(tool, arguments, context, use, self.times) if tool.spec.acts else use())
 
     async def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
         crew = (await self.crews.find(request.crew)).crew
@@ -144,7 +157,6 @@ def _takes_out(request: ToolRequest, sent: Mapping[str, JsonValue], described: S
 
 
 def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
-    """List all texts and numbers of a tool's arguments, with the name that each stands under."""
     match value:
         case str():
             yield name, value
@@ -159,3 +171,50 @@ def _leaves(name: str, value: JsonValue | Mapping[str, JsonValue]) -> Iterator[t
             yield "", str(value)
         case None:
             pass
+
+
+async def use_at_once(
+    uses: ToolActivities, request: TurnRequest, result: TurnResult, chosen: Sequence[int], patience_seconds: float
+) -> tuple[UsedTool, ...]:
+    """Make the chosen calls of a reply; return those that have ended well."""
+    if not chosen:
+        return ()
+    using = [
+        asyncio.create_task(_use_quickly(uses, request, position, result.tool_calls[position])) for position in chosen
+    ]
+    try:
+        done, _ = await asyncio.wait(using, timeout=min(_QUICK_SECONDS, patience_seconds))
+    finally:
+        for each in using:
+            each.cancel()
+    used = tuple(each.result() for each in using if each in done and not each.cancelled() and each.exception() is None)
+    is_large = sum(len(each.model_dump_json().encode()) for each in used) > _QUICK_BYTES
+    return () if is_large else used
+
+
+async def _use_quickly(uses: ToolActivities, request: TurnRequest, position: int, call: ToolCall) -> UsedTool:
+    began_at = datetime.now(UTC)
+    used = await uses.use_tool(
+        ToolRequest(
+            session=request.session,
+            step=f"{request.step}/{position + 1}.{call.tool}",
+            crew=request.crew,
+            agent=request.agent,
+            call=call,
+            documents=request.documents,
+        )
+    )
+    return UsedTool(position=position, result=used, began_at=began_at, ended_at=datetime.now(UTC))
+
+
+def choose_at_once(request: TurnRequest, task: Task, result: TurnResult) -> Sequence[int]:
+    """Choose the positions of the calls to be made; none if one of them is left to the workflow, which waits for it."""
+    if result.stop != "tools" or not isinstance(task, WorkTask) or task.must_answer:
+        return ()
+    calls = {position: call for position, call in enumerate(result.tool_calls) if call.tool != NOTE.name}
+    made = [(call.tool, call.arguments) for past in task.rounds for call in past.calls]
+    may_be_used = all(
+        call.tool in request.at_once and not call.malformed and (call.tool, call.arguments) not in made
+        for call in calls.values()
+    )
+    return tuple(calls) if may_be_used and len(calls) <= MOST_CALLS else ()

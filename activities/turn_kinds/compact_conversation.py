@@ -19,24 +19,18 @@ notes and what you write now; nothing else of this conversation will be there. U
 
 
 class NoteDraft(Contract):
-    """A note as the model writes it, not yet checked."""
-
     claim: str
-    ref: str
-    quote: str
+    ref: str = ""
+    quote: str = ""
 
 
 class CompactAnswer(TurnAnswer):
-    """What an agent keeps of its conversation, not yet checked."""
-
     kind: Literal["compact"] = "compact"
     summary: str
-    notes: list[NoteDraft]
+    notes: list[NoteDraft] = []
 
 
 class CompactTask(WorkTask):
-    """Sum up the conversation of a subtask."""
-
     last_request: ClassVar = _REQUEST
 
     kind: Literal["compact"] = "compact"  # pyright: ignore[reportIncompatibleVariableOverride]  # it tells them apart
@@ -45,10 +39,7 @@ class CompactTask(WorkTask):
     @classmethod
     def answer_type_for(cls, agent: Agent | None) -> type[TurnAnswer]:
         """Every agent sums up in the same way."""
-        del agent
         return CompactAnswer
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
-        """A summary has no data."""
-        del agent
         return None

@@ -14,8 +14,6 @@ _INSTRUCTIONS: Final = """You shorten a text that answers an instruction.
 
 
 class CompressAnswer(TurnAnswer):
-    """A shortened text as the model writes it, not yet checked."""
-
     kind: Literal["compress"] = "compress"
     content: str
 
@@ -33,8 +31,6 @@ class CompressTask(TurnTask):
     most_words: int
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the text and the instruction that it answers."""
-        del catalog
         return [
             f"Instruction that the text answers:\n{data_block(self.instruction)}",
             f"Text:\n{data_block(self.content)}",

@@ -26,17 +26,12 @@ _INSTRUCTIONS: Final = """You are a critic. You read a report before the user do
 
 
 class CritiqueAnswer(TurnAnswer):
-    """An opinion on a report as the model writes it, not yet checked."""
-
     kind: Literal["critique"] = "critique"
     acceptable: bool
-    problems: list[str]
-    """Each complete in itself: the words in question, and what is wrong with them."""
+    problems: list[str] = []
 
 
 class CritiqueTask(TurnTask):
-    """Read a report before the user does."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = CritiqueAnswer
 
@@ -44,19 +39,15 @@ class CritiqueTask(TurnTask):
     goal: str
     draft: SynthesisAnswer
     outcomes: tuple[InputOutcome, ...]
-    """What the report was written from."""
     sources: tuple[CitedSource, ...] = ()
     """By the numbers under which draft and outcomes cite them."""
 
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        outcomes = (verdict_section(result) for result in self.outcomes)
+        return [request_section(self.goal), *outcomes, sources_section(self.sources)]
+
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the whole report, and the evidence that it was written from."""
-        del catalog
         draft = self.draft
         report = [draft.answer, f"Gaps:\n{bullet_list(draft.gaps)}", "Contradictions:"]
         report += [contradiction_lines(found) for found in draft.contradictions]
-        return [
-            request_section(self.goal),
-            f"Report, confidence {draft.confidence}:\n" + data_block("\n".join(report)),
-            *(verdict_section(result) for result in self.outcomes),
-            sources_section(self.sources),
-        ]
+        return [f"Report, confidence {draft.confidence}:\n" + data_block("\n".join(report))]

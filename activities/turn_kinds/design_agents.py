@@ -21,15 +21,11 @@ specialists that it needs besides the agents below. Answer with JSON:
 
 
 class DesignAnswer(TurnAnswer):
-    """Agents as the model describes them, not yet checked."""
-
     kind: Literal["design"] = "design"
     agents: list[AgentDraft]
 
 
 class DesignTask(TurnTask):
-    """Describe agents for a request."""
-
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
     answer_type: ClassVar = DesignAnswer
@@ -38,19 +34,14 @@ class DesignTask(TurnTask):
     goal: str
     tools: tuple[OfferedTool, ...]
     most: int
-    """The most agents."""
     problems: tuple[str, ...] = ()
-    """What was wrong with an earlier attempt."""
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal), *document_sections(catalog)]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request, the documents, the tools, and what was wrong before."""
         tools = "\n".join(f"- {tool.name}: {tool.description}" for tool in self.tools)
-        parts = [
-            request_section(self.goal),
-            *document_sections(catalog),
-            f"Tools:\n{tools}",
-            f"At most {self.most} agents.",
-        ]
+        parts = [f"Tools:\n{tools}", f"At most {self.most} agents."]
         if self.problems:
             reasons = data_block(bullet_list(self.problems))
             parts.append(f"Your agents were rejected for these reasons:\n{reasons}\nFix all of them.")

@@ -20,17 +20,12 @@ carried out once for each item of a list that another subtask has now found. You
 
 
 class ExpandAnswer(TurnAnswer):
-    """The instructions as the model writes them, not yet checked."""
-
     kind: Literal["expand"] = "expand"
     instructions: list[str]
-    omitted: list[str]
-    """Items that the limits leave no room for."""
+    omitted: list[str] = []
 
 
 class ExpandTask(TurnTask):
-    """Write the instructions of the subtasks that a template becomes."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = ExpandAnswer
 
@@ -39,20 +34,17 @@ class ExpandTask(TurnTask):
     agent: str
     """The agent that gets every one of the subtasks."""
     template: str
-    """The template's instruction."""
     items: InputOutcome
     """The outcome that lists the items."""
     max_subtasks: int
     rejected: tuple[RejectedPlan, ...] = ()
-    """Earlier attempts and what was wrong with them."""
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal, context_only=True), outcome_section(self.items)]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request, the template, the list, and what was wrong with an earlier attempt."""
-        del catalog
         return [
-            request_section(self.goal, context_only=True),
             f"Template, for the agent {self.agent}:\n{data_block(self.template)}",
-            outcome_section(self.items),
             f"Write at most {self.max_subtasks} instructions; if the list is longer, take the items that come first.",
             *rejected_sections(self.rejected),
         ]

@@ -27,15 +27,11 @@ class GradeDraft(Contract):
 
 
 class GradeAnswer(TurnAnswer):
-    """The grades as the model writes them, not yet checked."""
-
     kind: Literal["grade"] = "grade"
     grades: list[GradeDraft]
 
 
 class GradeTask(TurnTask):
-    """Grade a report by the user's criteria."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = GradeAnswer
 
@@ -43,24 +39,18 @@ class GradeTask(TurnTask):
     goal: str
     criteria: tuple[str, ...]
     answer: str
-    """The report, with its citations."""
     gaps: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     """In citation order: the first is `[S1]`."""
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request, the criteria, the report, and what its sources say."""
-        del catalog
+        sources = [
+            f"[S{number}] {source.ref}" + (f"\n{source.quote}" if source.quote else "")
+            for number, source in enumerate(self.sources, start=1)
+        ]
         report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
         return [
             request_section(self.goal, criteria=self.criteria),
             f"Report:\n{data_block(report)}",
-            f"Sources:\n{data_block(chr(10).join(_source_lines(self.sources)) or '(none)')}",
+            f"Sources:\n{data_block(chr(10).join(sources) or '(none)')}",
         ]
-
-
-def _source_lines(sources: tuple[Source, ...]) -> list[str]:
-    return [
-        f"[S{number}] {source.ref}" + (f"\n{source.quote}" if source.quote else "")
-        for number, source in enumerate(sources, start=1)
-    ]

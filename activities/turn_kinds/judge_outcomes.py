@@ -19,18 +19,13 @@ and order of the candidates."""
 
 
 class JudgeAnswer(TurnAnswer):
-    """A decision between candidates as the model writes it, not yet checked."""
-
     kind: Literal["judge"] = "judge"
-    chosen: str
-    """Id of the candidate that is right; empty if the evidence does not decide."""
+    chosen: str = ""
     reason: str
     confidence: int
 
 
 class JudgeTask(TurnTask):
-    """Decide which of several answers to one question is right."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = JudgeAnswer
 
@@ -40,11 +35,9 @@ class JudgeTask(TurnTask):
     """Each with an `id` of its own."""
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the question and each candidate with its evidence, whatever its confidence."""
-        del catalog
         candidates = [
             f"Candidate {candidate.id} ({candidate.agent}), confidence {candidate.outcome.confidence}:\n"
-            f"{data_block(evidence_text(candidate.outcome))}"
+            f"{data_block(evidence_text(candidate))}"
             for candidate in self.candidates
         ]
         return [f"Question:\n{data_block(self.question)}", *candidates]

@@ -24,28 +24,21 @@ no other section.
 
 
 class SectionDraft(Contract):
-    """A section of a report as the model plans it, not yet checked."""
-
     heading: str
     brief: str
-    """What it says, and what it leaves to others."""
     words: int
 
 
 class OutlineAnswer(TurnAnswer):
-    """The outline of a report as the model writes it, not yet checked."""
-
     kind: Literal["outline"] = "outline"
     title: str
     sections: list[SectionDraft]
-    gaps: list[str]
-    contradictions: list[ContradictionDraft]
+    gaps: list[str] = []
+    contradictions: list[ContradictionDraft] = []
     confidence: int
 
 
 class OutlineTask(TurnTask):
-    """Divide a report into sections."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = OutlineAnswer
 
@@ -58,14 +51,12 @@ class OutlineTask(TurnTask):
     sources: tuple[CitedSource, ...] = ()
     """By the numbers under which the outcomes cite them."""
 
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal), *map(outcome_section, self.outcomes), sources_section(self.sources)]
+
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render what the report is written from, and how long it is to be."""
-        del catalog
         how = escape_marks(self.final_instruction)
         return [
-            request_section(self.goal),
             *([f"How to write: {how}"] if how else []),
             f"The report has about {self.length_words} words, in at most {self.most_sections} sections.",
-            *map(outcome_section, self.outcomes),
-            sources_section(self.sources),
         ]

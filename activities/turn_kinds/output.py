@@ -20,19 +20,14 @@ _INSTRUCTIONS: Final = """You put a finished report into the shape that a progra
 
 
 class RejectedOutput(Contract):
-    """An output that is not valid."""
-
     output: str
     """The beginning of what the model wrote."""
     errors: str
 
 
 class OutputAnswer(TypedAnswer):
-    """The report as data as the model writes it."""
-
     kind: Literal["output"] = "output"
-    missing: list[str]
-    """What the schema requires and was not found."""
+    missing: list[str] = []
 
     @property
     def requires_data(self) -> bool:
@@ -41,8 +36,6 @@ class OutputAnswer(TypedAnswer):
 
 
 class OutputTask(TurnTask):
-    """Put a report into the shape of a JSON Schema."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = OutputAnswer
 
@@ -50,21 +43,15 @@ class OutputTask(TurnTask):
     goal: str
     data_schema: JsonSchema
     answer: str
-    """The report."""
     gaps: tuple[str, ...] = ()
     outcomes: tuple[InputOutcome, ...] = ()
     """Whose findings the report was written from."""
     rejected: tuple[RejectedOutput, ...] = ()
-    """Earlier attempts and what was wrong with them."""
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
-        """Return the request's schema."""
-        del agent
         return self.data_schema
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the schema, the report, the findings, and what was wrong with earlier attempts."""
-        del catalog
         report = f"{self.answer}\n\nGaps:\n{bullet_list(self.gaps)}"
         return [
             request_section(self.goal, context_only=True),
@@ -74,6 +61,6 @@ class OutputTask(TurnTask):
             *(
                 f"Your data was rejected:\n{data_block(attempt.output)}\nfor these reasons:\n"
                 f"{data_block(attempt.errors)}\nFix all of them."
-                for attempt in self.rejected
+                for attempt in self.rejected[-1:]
             ),
         ]

@@ -8,7 +8,7 @@ from pydantic import Field
 from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import TurnAnswer, TurnTask, required_of_models
+from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import (
     bullet_list,
     document_sections,
@@ -21,11 +21,14 @@ from chargehand.contracts import Contract, Dollars, EarlierSession, Strategy, le
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
 
-Break the user's request into subtasks for the agents below. Answer with JSON:
+Break the user's request into subtasks for the agents below. Answer with JSON: subtasks, each with id to for_each, and
+the other fields.
 - id: T1, T2, …
 - agent: the one whose description fits best.
-- instruction: complete in itself. The agent sees nothing else but the outcomes it depends on: name the documents, the
-  period, the units, and what a good answer contains. No two subtasks ask for the same.
+- instruction: complete in itself. The agent sees nothing else but the outcomes it depends on: name the object (which
+  documents, things, period, units) and what a good answer contains. No two subtasks ask for the same.
+  Bad: "Analyze the data." Good: "Sum the column amount of the table sales by region for 2024 and 2025, in EUR, and name
+  the region that lost most."
 - depends_on: ids whose outcomes it needs. Empty whenever possible: subtasks that depend on nothing run in parallel.
 - required: the ids in depends_on without which it is pointless.
 - for_each: the id of a subtask that finds a list, if this one is to be done for every item of it: write it once, about
@@ -34,7 +37,7 @@ Break the user's request into subtasks for the agents below. Answer with JSON:
   long outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, handed out as it is).
 - deliver: for the strategy deliver the id of that subtask, else empty.
 - length_words: about how many words the user asks for; 0 if the request does not say.
-- final_instruction: how to write the report: shape, length, audience, language of the user.
+- final_instruction: how to write the report: shape, length, audience, language.
 - omitted: each part of the request that the limits leave no room for, in a sentence of its own; usually empty.
 
 Fit the effort to the request; every subtask costs the user time and money:
@@ -44,9 +47,9 @@ Fit the effort to the request; every subtask costs the user time and money:
 - 5 to 10 for a survey of a whole field: one for each part of it.
 Never plan a subtask that only puts outcomes together: the report does that.
 
-"How long is the notice period, and is it the same for tenants?" One subtask: the reader finds both in the contract.
-"Who runs the five largest ports of Europe?" T1: the researcher lists the five largest ports by tonnage, with their
-names. T2, for_each T1: the researcher finds who runs the port, with a source. No more: the report joins them."""
+"How long is the notice period, and is it the same for tenants?" One subtask: one agent finds both in the contract.
+"Who runs the five largest ports of Europe?" T1: list the five largest ports by tonnage, with their names. T2, for_each
+T1: find who runs the port, with a source. No more: the report joins them."""
 
 _FOLLOW_UP: Final = (
     "The request follows on from the work below, of the session before. Every agent is given it too: ask only for what "
@@ -57,8 +60,6 @@ _SURVEY: Final = 10
 
 
 class RejectedPlan(Contract):
-    """A plan that did not pass its check."""
-
     plan: str
     """The plan as JSON, as the model wrote it."""
     errors: tuple[str, ...]
@@ -77,25 +78,21 @@ class Allowance(Contract):
 
 
 class PlanAnswer(TurnAnswer):
-    """A plan as the model writes it, not yet checked."""
-
     kind: Literal["plan"] = "plan"
     subtasks: list[SubtaskDraft]
-    strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})]
-    final_instruction: str
-    deliver: Annotated[str, Field(json_schema_extra=required_of_models)] = ""
-    length_words: Annotated[int, Field(json_schema_extra=required_of_models)] = 0
-    omitted: list[str]
-    """Parts of the request that the limits leave no room for."""
+    strategy: Annotated[str, Field(json_schema_extra={"enum": list(get_args(Strategy))})] = "merge"
+    final_instruction: str = ""
+    deliver: str = ""
+    length_words: int = 0
+    omitted: list[str] = []
 
 
 class PlanTask(TurnTask):
-    """Write a plan."""
-
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
     answer_type: ClassVar = PlanAnswer
+    temperature: ClassVar = 0.2
 
     kind: Literal["plan"] = "plan"
     goal: str
@@ -114,17 +111,12 @@ class PlanTask(TurnTask):
     is_approved_by_person: bool = left_out(False)
     """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
     rejected: tuple[RejectedPlan, ...] = ()
-    """Earlier attempts and what was wrong with them."""
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal, criteria=self.criteria), *document_sections(catalog), *self._known()]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request, the documents, and every rejected plan with its errors."""
-        parts = [
-            request_section(self.goal, criteria=self.criteria),
-            *document_sections(catalog),
-            *self._known(),
-            self._limits(),
-        ]
-        return [*parts, *rejected_sections(self.rejected)]
+        return [self._limits(), *rejected_sections(self.rejected)]
 
     def _known(self) -> list[str]:
         """Render what sessions before this one have found."""
@@ -138,13 +130,12 @@ class PlanTask(TurnTask):
         ]
 
     def _limits(self) -> str:
-        """Render what the subtasks may use, so that the plan fits."""
         allowed = self.allowance
         return (
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
             f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
-            f"one with tools at least 2, usually 3 to 5, at most {allowed.max_rounds}. "
-            f"Write at most {self.max_subtasks} subtasks{self._more()}. {nesting_note(may_nest=self.may_nest)}"
+            f"one with tools at least 3, at most {allowed.max_rounds}: of those, at most {self.max_subtasks} fit in "
+            f"these limits{self._more()}. {nesting_note(may_nest=self.may_nest)}"
         )
 
     def _more(self) -> str:
@@ -154,9 +145,9 @@ class PlanTask(TurnTask):
 
 
 def rejected_sections(rejected: Sequence[RejectedPlan]) -> list[str]:
-    """Render earlier attempts at a plan, each with the reasons against it."""
+    """Render the last attempt at a plan, with the reasons against it."""
     return [
         f"Your plan was rejected:\n{data_block(attempt.plan)}\n"
         f"for these reasons:\n{data_block(bullet_list(attempt.errors))}\nFix all of them."
-        for attempt in rejected
+        for attempt in rejected[-1:]
     ]

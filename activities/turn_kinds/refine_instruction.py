@@ -21,22 +21,17 @@ whether another instruction could help, and write it.
 
 
 class RefineAnswer(TurnAnswer):
-    """A better instruction as the model writes it, not yet checked."""
-
     kind: Literal["refine"] = "refine"
     worthwhile: bool
-    """Whether any other instruction could help."""
-    instruction: str
-    """The new instruction; empty if none could help."""
-    reason: str
+    instruction: str = ""
+    reason: str = ""
 
 
 class RefineTask(TurnTask):
-    """Write a better instruction for a subtask that ended badly."""
-
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
     answer_type: ClassVar = RefineAnswer
+    temperature: ClassVar = 0.4
 
     kind: Literal["refine"] = "refine"
     goal: str
@@ -45,18 +40,17 @@ class RefineTask(TurnTask):
     instruction: str
     """The instruction of the attempt that ended badly."""
     problem: str
-    """How it ended badly, in words."""
     outcome: Outcome
     attempts: int
     """Attempts that have ended, this one included."""
 
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [request_section(self.goal, context_only=True), *document_sections(catalog)]
+
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the instruction, how its attempt ended, and what the agent returned."""
         outcome = self.outcome
         ending = f"{outcome.kind}: {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
         parts = [
-            request_section(self.goal, context_only=True),
-            *document_sections(catalog),
             f"Instruction for the agent {self.agent}:\n{data_block(self.instruction)}",
             f"It ended badly ({ending}) in attempt {self.attempts}:\n{data_block(self.problem)}",
         ]

@@ -11,6 +11,7 @@ from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
+from activities.turn_kinds.judge_claims import JudgeClaimsAnswer, JudgeClaimsTask
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline_report import OutlineAnswer, OutlineTask
 from activities.turn_kinds.output import OutputAnswer, OutputTask
@@ -33,6 +34,7 @@ Task = Annotated[
     | RefineTask
     | ReviewTask
     | JudgeTask
+    | JudgeClaimsTask
     | CritiqueTask
     | GradeTask
     | CompressTask
@@ -40,7 +42,6 @@ Task = Annotated[
     | OutputTask,
     Field(discriminator="kind"),
 ]
-"""What one turn is for, told apart by `kind`."""
 
 Answer = Annotated[
     PlanAnswer
@@ -54,6 +55,7 @@ Answer = Annotated[
     | RefineAnswer
     | ReviewAnswer
     | JudgeAnswer
+    | JudgeClaimsAnswer
     | CritiqueAnswer
     | GradeAnswer
     | CompressAnswer
@@ -61,12 +63,10 @@ Answer = Annotated[
     | OutputAnswer,
     Field(discriminator="kind"),
 ]
-"""What a model answered, told apart by `kind`."""
 
 TASK_TYPES: Final[Mapping[str, type[TurnTask]]] = {
     task_type.model_fields["kind"].default: task_type for task_type in get_args(get_args(Task)[0])
 }
-"""The type of each kind of task."""
 
 SUPERVISOR_TASK_TYPES: Final = tuple(
     task_type for task_type in TASK_TYPES.values() if not issubclass(task_type, WorkTask)

@@ -9,7 +9,7 @@ from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Note
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.untrusted_text import data_block, request_block
-from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, JsonSchema, Outcome, left_out
+from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Issue, JsonSchema, left_out
 
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
@@ -39,11 +39,9 @@ def nesting_note(*, may_nest: bool) -> str:
 
 
 def document_sections(catalog: Catalog | None) -> list[str]:
-    """Render the user's documents, if the model may know of them."""
-    if catalog is None:
+    """Render the user's documents, if there are any that the model may know of."""
+    if catalog is None or not catalog.documents:
         return []
-    if not catalog.documents:
-        return ["Documents of the user: none."]
     return [f"Documents of the user:\n{data_block(catalog_text(catalog))}"]
 
 
@@ -72,12 +70,10 @@ def catalog_text(catalog: Catalog) -> str:
 
 
 def bullet_list(items: Sequence[str]) -> str:
-    """Render items, one a line."""
     return "\n".join(f"- {item}" for item in items) or "(none)"
 
 
 def contradiction_lines(found: Contradiction | ContradictionDraft, unresolved: str = "") -> str:
-    """Render a contradiction, its positions and its resolution."""
     return f"- {found.about}\n{bullet_list(found.positions)}\n= {found.resolution or unresolved}"
 
 
@@ -111,7 +107,6 @@ def _source_lines(source: CitedSource) -> str:
 
 
 def outcome_heading(result: InputOutcome) -> str:
-    """Name the subtask that an outcome belongs to."""
     return f"Outcome of {result.id} ({result.agent})"
 
 
@@ -122,17 +117,15 @@ def outcome_section(result: InputOutcome) -> str:
         lost = f"It produced no result ({outcome.reason}): work without it and name the gap."
         return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
     return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n" + data_block(
-        f"{instruction_line(result)}{outcome.content}\n\n{findings_text(outcome)}"
+        f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}"
     )
 
 
 def findings_section(result: InputOutcome) -> str:
-    """Render the findings of an outcome without its text."""
-    return f"{outcome_heading(result)}:\n{data_block(findings_text(result.outcome))}"
+    return f"{outcome_heading(result)}:\n{data_block(findings_text(result))}"
 
 
 def schema_section(schema: JsonSchema) -> str:
-    """Render the JSON Schema of an answer's data."""
     return f"JSON Schema of data:\n{data_block(to_json(schema).decode())}"
 
 
@@ -151,12 +144,10 @@ def instruction_line(result: InputOutcome) -> str:
 
 
 def notes_section(notes: Sequence[Note]) -> list[str]:
-    """Render what an agent has noted, if it has."""
     return [f"Your notes so far:\n{data_block(note_lines(notes))}"] if notes else []
 
 
 def note_lines(notes: Sequence[Note]) -> str:
-    """Render notes, one a line."""
     return "\n".join(
         f"- {note.claim}"
         + (f" [{note.source.ref}]" if note.source else "")
@@ -165,28 +156,29 @@ def note_lines(notes: Sequence[Note]) -> str:
     )
 
 
-def evidence_text(outcome: Outcome) -> str:
-    """Render an outcome together with the text of its sources."""
-    parts = [outcome.content, findings_text(outcome)]
-    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in outcome.sources]
+def evidence_text(result: InputOutcome) -> str:
+    parts = [result.outcome.content, findings_text(result)]
+    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.outcome.sources]
     return "\n\n".join(parts)
 
 
-def findings_text(outcome: Outcome) -> str:
-    """Render the findings, gaps and issues of an outcome."""
+def findings_text(result: InputOutcome) -> str:
+    outcome = result.outcome
     findings = "\n".join(dict.fromkeys(map(_finding_line, outcome.findings)))
     gaps = "".join(f"\nGap: {gap}" for gap in outcome.gaps)
-    issues = "".join(
-        f"\nIssue ({issue.severity}, confidence {issue.confidence}) at {issue.location}: {issue.message}"
-        + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
-        for issue in outcome.issues
-    )
+    issues = "".join(map(_issue_line, result.issues_by_id.items()))
     data = f"\nData: {to_json(outcome.data).decode()}" if outcome.data is not None else ""
     return f"Findings:\n{findings}{gaps}{issues}{data}"
+
+
+def _issue_line(named: tuple[str, Issue]) -> str:
+    name, issue = named
+    place = f"{issue.file}:{issue.line}" if issue.file else issue.location
+    said = f"\nIssue {name} ({issue.severity}, confidence {issue.confidence}) at {place}: {issue.message}"
+    return said + (f" Suggestion: {issue.suggestion}" if issue.suggestion else "")
 
 
 def _finding_line(finding: Finding) -> str:
     sources = " ".join(f"[{ref}]" for ref in finding.sources) or "[no source]"
     quote = f" “{finding.quote}”" if finding.quote else ""
-    verification = "" if finding.verification == "unchecked" else f", {finding.verification}"
-    return f"- {finding.claim} {sources}{quote} (confidence {finding.confidence}{verification})"
+    return f"- {finding.claim} {sources}{quote} (confidence {finding.confidence})"

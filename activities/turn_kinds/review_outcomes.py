@@ -6,9 +6,16 @@ from activities.contracts.drafts import ContradictionDraft, SubtaskDraft
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import document_sections, nesting_note, request_section, verdict_section
+from activities.turn_kinds.rendering import (
+    bullet_list,
+    document_sections,
+    nesting_note,
+    request_section,
+    verdict_section,
+)
+from activities.turn_kinds.untrusted_text import data_block
 
-_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. The subtasks of your plan have ended. You judge
+_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. Subtasks of your plan have ended. You judge
 whether their outcomes together answer the user's request.
 
 - enough: true if a good report can be written from them with its gaps named. More work costs the user time and money:
@@ -19,23 +26,20 @@ whether their outcomes together answer the user's request.
   or definitions are not a contradiction.
 - subtasks: what to add, only if enough is false. id: a new one. agent: the one that fits best. instruction: complete in
   itself, and never one that was given before. depends_on: ids, old or new, whose outcomes it needs. required: the ids
-  in depends_on without which it is pointless."""
+  in depends_on without which it is pointless. for_each: the id of the one that finds a list, if this one is to be done
+  for every item of it; else empty."""
 
 
 class ReviewAnswer(TurnAnswer):
-    """A judgement on all outcomes together as the model writes it, not yet checked."""
-
     kind: Literal["review"] = "review"
     enough: bool
-    missing: list[str]
-    contradictions: list[ContradictionDraft]
-    subtasks: list[SubtaskDraft]
+    missing: list[str] = []
+    contradictions: list[ContradictionDraft] = []
+    subtasks: list[SubtaskDraft] = []
     """What to add to the plan. Ids are new; `depends_on` may name subtasks that have ended."""
 
 
 class ReviewTask(TurnTask):
-    """Judge whether the outcomes meet the goal, and what is missing."""
-
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
     writes_subtasks: ClassVar = True
@@ -44,19 +48,41 @@ class ReviewTask(TurnTask):
     kind: Literal["review"] = "review"
     goal: str
     outcomes: tuple[InputOutcome, ...]
-    """Every subtask of the plan, whatever became of it."""
+    """Every subtask of the plan that has ended, whatever became of it."""
+    waiting: tuple[str, ...] = ()
+    """What the plan still has to do."""
+    disagreements: tuple[ContradictionDraft, ...] = ()
+    """Where code finds that outcomes differ."""
     max_subtasks: int
-    """How many subtasks may be added."""
     may_nest: bool
     """Whether an added subtask may be a session of its own."""
 
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        outcomes = (verdict_section(result) for result in self.outcomes)
+        return [request_section(self.goal), *document_sections(catalog), *outcomes]
+
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request, every outcome, and how many subtasks may be added."""
         return [
-            request_section(self.goal),
-            *document_sections(catalog),
-            *(verdict_section(result) for result in self.outcomes),
+            *self._differences(),
+            *self._rest(),
             f"Add at most {self.max_subtasks} subtasks. {nesting_note(may_nest=self.may_nest)}"
             if self.max_subtasks
             else "No more subtasks can be added.",
+        ]
+
+    def _differences(self) -> list[str]:
+        if not self.disagreements:
+            return []
+        lines = "\n".join(f"about: {each.about}\n{bullet_list(each.positions)}" for each in self.disagreements)
+        request = (
+            "These statements differ. List each difference in contradictions, with its about as it stands here; "
+            "resolution says which statement is right, or why both can be:"
+        )
+        return [f"{request}\n{data_block(lines)}"]
+
+    def _rest(self) -> list[str]:
+        if not self.waiting:
+            return []
+        return [
+            f"The plan goes on with these subtasks; add none of them again:\n{data_block(bullet_list(self.waiting))}"
         ]

@@ -16,25 +16,18 @@ answer it yourself. Answer with JSON:
 
 
 class RouteDraft(Contract):
-    """One route as the model writes it, not yet checked."""
-
     agent: str
     instruction: str
     reason: str
 
 
 class RouteAnswer(TurnAnswer):
-    """Routes as the model writes them, not yet checked."""
-
     kind: Literal["route"] = "route"
     routes: list[RouteDraft]
-    """The primary, then the secondary if there is one."""
     confidence: int
 
 
 class RouteTask(TurnTask):
-    """Name the agents for a request."""
-
     instructions: ClassVar = _INSTRUCTIONS
     lists_agents: ClassVar = True
     answer_type: ClassVar = RouteAnswer
@@ -42,6 +35,8 @@ class RouteTask(TurnTask):
     kind: Literal["route"] = "route"
     goal: str
 
-    def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the request and the documents."""
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
         return [request_section(self.goal), *document_sections(catalog)]
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        return []

@@ -20,8 +20,10 @@ from chargehand.contracts import Contract, Contradiction, left_out
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
 outcomes of its subtasks.
 
-- answer: Markdown. Answer the request first, in a sentence or two; then give what supports it. Write one coherent text;
-  do not list outcomes one after another. Add no facts of your own.
+- answer: Markdown. Answer the request first, in a sentence or two; then give what supports it, under headings if it has
+  several parts, and in a table where things are compared by the same measures. Write one coherent text; do not list
+  outcomes one after another. Conclude: say what the facts together mean for the request, what is sure and what is not.
+  Add no facts of your own.
 - citations: put [S1.2] behind each statement that rests on a quotation, and [S1] behind one that rests on a source in
   another way, exactly as they are numbered in the task, each in brackets of its own. Every paragraph, list item and
   table row has a citation, a conclusion those of the statements that it follows from. Only code checks them, and marks
@@ -38,24 +40,20 @@ class Section(Contract):
     heading: str
     brief: str
     outline: tuple[str, ...]
-    """The headings of all sections."""
 
 
 class SynthesisAnswer(TurnAnswer):
-    """A report as the model writes it, not yet checked."""
-
     kind: Literal["synthesis"] = "synthesis"
     answer: str
-    gaps: list[str]
-    contradictions: list[ContradictionDraft]
+    gaps: list[str] = []
+    contradictions: list[ContradictionDraft] = []
     confidence: int
 
 
 class SynthesisTask(TurnTask):
-    """Write the report."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = SynthesisAnswer
+    temperature: ClassVar = 0.3
 
     kind: Literal["synthesis"] = "synthesis"
     goal: str
@@ -77,7 +75,6 @@ class SynthesisTask(TurnTask):
     is_part: bool = False
     """Whether these are only some of the outcomes, to be summarised as input to the report."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the first version."""
     first_version: str = left_out("")
     """The report that is sent back for these problems."""
 
@@ -86,11 +83,27 @@ class SynthesisTask(TurnTask):
         """Tell the whole report, whose text is followed live, from a section or a summary of a part."""
         return "section" if self.section else "summary" if self.is_part else self.kind
 
-    def sections(self, catalog: Catalog | None) -> list[str]:
+    @property
+    def has_siblings(self) -> bool:
+        """Whether it writes one section of several, from the same outcomes."""
+        return self.section is not None
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
         """Render everything that the report is written from; the writer knows the documents by its outcomes only."""
-        del catalog
+        parts = [request_section(self.goal, criteria=self.criteria), *map(outcome_section, self.outcomes)]
+        if self.contradictions:
+            known = "\n".join(
+                contradiction_lines(found, "left open: state both sides") for found in self.contradictions
+            )
+            parts.append(
+                f"Known contradictions; follow the decisions, and do not list them again:\n{data_block(known)}"
+            )
+        return [*parts, sources_section(self.sources)]
+
+    def sections(self, catalog: Catalog | None) -> list[str]:
+        """Say what is to be written, and how."""
         how = escape_marks(self.final_instruction) or "clearly and briefly"
-        parts = [request_section(self.goal, criteria=self.criteria), f"How to write: {how}"]
+        parts = [f"How to write: {how}"]
         if self.length_words:
             parts.append(f"About {self.length_words} words.")
         if self.section:
@@ -101,15 +114,6 @@ class SynthesisTask(TurnTask):
             )
         if self.stopped_because:
             parts.append(f"The work was stopped early: {self.stopped_because}. Say what is missing.")
-        parts += [outcome_section(result) for result in self.outcomes]
-        if self.contradictions:
-            known = "\n".join(
-                contradiction_lines(found, "left open: state both sides") for found in self.contradictions
-            )
-            parts.append(
-                f"Known contradictions; follow the decisions, and do not list them again:\n{data_block(known)}"
-            )
-        parts.append(sources_section(self.sources))
         if self.problems:
             problems = data_block(bullet_list(self.problems))
             parts.append(f"Your first version:\n{data_block(self.first_version)}")

@@ -34,12 +34,10 @@ _MARK: Final = re.compile(f"{_OPENING}(?={_BETWEEN}(?:{_DATA}|{_REQUEST})(?![0-9
 
 
 def data_block(text: str) -> str:
-    """Put text between the marks of a data block."""
     return f"<data>\n{escape_marks(text)}\n</data>"
 
 
 def request_block(text: str) -> str:
-    """Put the user's request between the marks of a request."""
     return f"<request>\n{escape_marks(text)}\n</request>"
 
 

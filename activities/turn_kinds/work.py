@@ -1,15 +1,17 @@
 """A turn of an agent that carries out a subtask, a round at a time."""
 
+import re
 from datetime import date
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.crew import Agent, Crew
-from activities.contracts.rounds import InputOutcome, Note, Round
+from activities.contracts.rounds import PASSAGE_GAP, InputOutcome, Note, Round, ToolCall, ToolResult
+from activities.contracts.setting import Setting
 from activities.documents.catalog import Catalog
-from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer, required_of_models
+from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     document_sections,
     notes_section,
@@ -17,26 +19,35 @@ from activities.turn_kinds.rendering import (
     request_section,
     told_text,
 )
-from activities.turn_kinds.tool_text import ShownText
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
-from chargehand.contracts import Contract, JsonSchema, Severity, left_out
+from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
 
 _INSTRUCTIONS: Final = """You are the {name} in a crew of agents.
 
 {prompt}
 
 {working} Then answer with JSON:
-- status: success; partial; no_answer (nothing found answers it); ambiguous_input (readings of the instruction lead to
-  different answers); out_of_scope (another agent's work); confidence_too_low; too_big (to be split up).
-- content: Markdown, at most {words} words unless the task says otherwise, with the [ref] of its source behind each
-  statement.
-- findings: each claim by itself; source_refs exactly as the tools named them; quote copied word for word from the first
-  of them, or empty. Never invent a ref or a quote.
+- status: success; partial (with gaps); no_answer (nothing found answers it); ambiguous_input (readings of the
+  instruction lead to different answers); out_of_scope (another agent's work); confidence_too_low (an answer you would
+  not rely on); too_big (say in message how to split it).
+- content: Markdown, at most {words} words unless the task says otherwise, {refs}.
+- findings: each claim alone; source_refs as shown; quote: its words in the first of them, or empty. Such as
+  {{"claim":"Fares rose 4 % in 2024.","source_refs":["fares.md#L7"],"quote":"a rise of 4 per cent","confidence":90}}.
+  Never invent a ref or a quote.
 - confidence: 0-100, of a finding and of the whole. gaps: what was asked and not found. message: why, unless success."""
 
 _WITH_TOOLS: Final = """Use your tools until you can answer, up to 8 in one turn: ask at once for all that does not
 depend on another result. You are told how many turns are left; the last one is for your answer."""
+_WITH_NOTES: Final = """ Note each finding
+in the turn after you read it: when a conversation is shortened or stopped, your notes stay."""
 _WITHOUT_TOOLS: Final = "You have no tools: work from what your task contains."
+_WITH_REFS: Final = "with the [ref] of its source behind each statement"
+_WITHOUT_REFS: Final = "ready to be sent as it is: no [ref] in it, since its sources stand in findings"
+
+_TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_ANSWER_AT: Final = 2
+"""Turns left with which an agent is told to answer: one of them is there in case the answer is cut off."""
+_ABOVE: Final = "(the text is above, under [{}])"
 
 _DATA_INSTRUCTIONS: Final = """- data: your result as a JSON value that is valid by the JSON Schema below, for agents
   that work on with it; the same facts as in content, nothing invented. null only if the status is not success."""
@@ -48,24 +59,19 @@ _REVIEWER_INSTRUCTIONS: Final = """
 
 
 class FindingDraft(Contract):
-    """A claim as the model writes it, not yet checked."""
-
     claim: str
-    source_refs: list[str]
-    quote: str
-    """Words copied from the first source; empty if there are none."""
+    source_refs: list[str] = []
+    quote: str = ""
     confidence: int
 
 
 class IssueDraft(Contract):
-    """A problem as a reviewer writes it, not yet checked."""
-
     severity: Severity
     location: str
     message: str
-    suggestion: str
-    file: Annotated[str, Field(json_schema_extra=required_of_models)] = ""
-    line: Annotated[int, Field(json_schema_extra=required_of_models)] = 0
+    suggestion: str = ""
+    file: str = ""
+    line: int = 0
     confidence: int
 
 
@@ -76,11 +82,10 @@ class AgentAnswer(TypedAnswer):
         "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
     ]
     content: str
-    findings: list[FindingDraft]
+    findings: list[FindingDraft] = []
     confidence: int
-    gaps: list[str]
-    message: str
-    """Why, for anything but success."""
+    gaps: list[str] = []
+    message: str = ""
 
     @property
     def requires_data(self) -> bool:
@@ -89,8 +94,6 @@ class AgentAnswer(TypedAnswer):
 
 
 class WorkAnswer(AgentAnswer):
-    """The answer of an agent that does not review."""
-
     kind: Literal["work"] = "work"
 
 
@@ -98,15 +101,13 @@ class WorkWithIssuesAnswer(AgentAnswer):
     """The answer of an agent that reviews: the account of its subtask, and the issues that it found."""
 
     kind: Literal["work_with_issues"] = "work_with_issues"
-    issues: list[IssueDraft]
+    issues: list[IssueDraft] = []
 
 
 class WorkTask(TurnTask):
-    """Carry out one subtask, a round at a time."""
-
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = WorkAnswer
-    last_request: ClassVar = "No more tools can be used. Answer now from what you have."
+    last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
     """What is asked at the end of a conversation in which the agent must answer."""
 
     kind: Literal["work"] = "work"
@@ -140,34 +141,43 @@ class WorkTask(TurnTask):
         return WorkWithIssuesAnswer if agent is not None and agent.reviews else WorkAnswer
 
     @classmethod
-    def role(cls, crew: Crew, agent_name: str) -> str:
+    def role(cls, crew: Crew, agent_name: str, setting: Setting) -> str:
         """Render an agent's own prompt; it knows nothing of the other agents."""
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
+        with_tools = f"{_WITH_TOOLS}{_WITH_NOTES if setting.keeps_notes else ''}"
         text = cls.instructions.format(
             name=agent.name,
-            prompt=agent.prompt,
-            working=_WITH_TOOLS if agent.tools else _WITHOUT_TOOLS,
-            words=agent.length_words,
+            prompt=setting.fit(agent.prompt),
+            working=with_tools if setting.usable_tools(agent) else _WITHOUT_TOOLS,
+            words=setting.words(agent),
+            refs=_WITH_REFS if agent.cites else _WITHOUT_REFS,
         )
         if agent.output is not None:
             text += f"\n{_DATA_INSTRUCTIONS}\n{to_json(agent.output).decode()}"
         return text + (_REVIEWER_INSTRUCTIONS if agent.reviews else "")
 
     def data_schema_for(self, agent: Agent | None) -> JsonSchema | None:
-        """Return the agent's own."""
         return agent.output if agent else None
 
+    @property
+    def has_siblings(self) -> bool:
+        """Whether the same agent may have other subtasks, and goes on from here."""
+        return True
+
+    def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        return [
+            *([request_section(self.goal, context_only=True)] if self.goal else []),
+            *document_sections(catalog),
+            *(outcome_section(result) for result in self.inputs),
+        ]
+
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render the instruction, its context and its inputs."""
         return [
             f"Instruction:\n{escape_marks(self.instruction)}",
             *([] if self.input is None else [f"Input:\n{data_block(to_json(self.input).decode())}"]),
             *self._shape(),
-            *([request_section(self.goal, context_only=True)] if self.goal else []),
-            *document_sections(catalog),
-            *(outcome_section(result) for result in self.inputs),
             *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
             *notes_section(self.notes),
             *([told_text(self.told)] if self.told else []),
@@ -181,12 +191,60 @@ class WorkTask(TurnTask):
         return [f"The user reads your content as it is. {escape_marks(self.final_instruction)}{length}"]
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
-        """Render the task and the conversation so far."""
         shown = ShownText()
         conversation = [message for past in self.rounds for message in _round_messages(past, shown)]
+        (first,) = super().messages(catalog, today)
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text=self.last_request))
-        return (*super().messages(catalog, today), *conversation)
+        elif self.must_answer:
+            first = first.model_copy(update={"text": f"{first.text}\n\n{self.last_request}"})
+        return (first, *conversation)
+
+
+class ShownText:
+    """What the results of tools have shown in a conversation so far: each text, title and address is shown once.
+
+    Rendering depends on earlier results only, so what is rendered of a round never changes.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, dict[str, str]] = {}
+        """By document or page: the texts shown of it, by `ref`."""
+        self._titles: set[tuple[str, str]] = set()
+
+    def render(self, result: ToolResult, call: ToolCall | None = None) -> str:
+        # What a search found stands below, in full and with the refs to cite.
+        output = {name: value for name, value in result.output.items() if (result.tool, name) != ("search", "results")}
+        parts = [to_json(output, inf_nan_mode="null").decode()] if output else []
+        said = set(map(str, call.arguments.values())) if call else set[str]()
+        parts += [self._source(source, said) for source in result.sources]
+        # Never echo an unknown tool name: the model wrote it.
+        name = result.tool if _TOOL_NAME.fullmatch(result.tool) else "that tool"
+        return f"From {name}:\n" + data_block("\n\n".join(parts))
+
+    def _source(self, source: Source, said: set[str]) -> str:
+        title = "" if source.title in said or source.title in source.ref else source.title
+        if (source.ref, title) in self._titles:
+            title = ""
+        self._titles.add((source.ref, title))
+        return f"[{source.ref}] {title}".rstrip() + f"\n{self._text(source)}"
+
+    def _text(self, source: Source) -> str:
+        texts = self._texts.setdefault(source.ref.partition("#")[0], {})
+        passages = [self._passage(passage, texts) for passage in source.quote.split(PASSAGE_GAP)]
+        texts[source.ref] = PASSAGE_GAP.join(filter(None, (texts.get(source.ref), source.quote)))
+        return PASSAGE_GAP.join(dict.fromkeys(passages))
+
+    def _passage(self, passage: str, texts: dict[str, str]) -> str:
+        above = next((_ABOVE.format(ref) for ref, text in texts.items() if passage in text), passage)
+        # Never longer than the text itself, by which the cost of a turn is bounded.
+        return min(above, passage, key=len)
+
+
+def _turns_left(past: Round) -> str:
+    more = f", and up to {past.spare_turns} more if other agents leave them" if past.spare_turns else ""
+    advice = "" if past.turns_left > _ANSWER_AT else "; answer in this one unless something essential is missing"
+    return f"turns left: {past.turns_left}{more}{advice}"
 
 
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
@@ -207,7 +265,7 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     ]
     if results and past.turns_left:
         # In the last result, so that the messages alternate on every provider's wire.
-        results[-1] = results[-1].model_copy(update={"text": f"{results[-1].text}\n(turns left: {past.turns_left})"})
+        results[-1] = results[-1].model_copy(update={"text": f"{results[-1].text}\n({_turns_left(past)})"})
     return [
         Message(role="assistant", calls=past.calls, provider_items=past.provider_items),
         Message(role="tools", results=tuple(results)),

@@ -1,95 +1,206 @@
-"""`python -m benchmarks.evaluation`: score sessions, compare two runs, and fail on a regression."""
+"""`python -m benchmarks.evaluation`: score sessions by their answers, compare two runs, and fail on a regression."""
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 from temporalio.client import Client
 
+from activities.backends import SettingsError
+from activities.models.registry import DEFAULT_MODELS
 from benchmarks import processes
-from benchmarks.evaluation.dataset import Dataset, read_datasets
-from benchmarks.evaluation.fanoutqa import read_fanoutqa
-from benchmarks.evaluation.results import Evaluated, Results, differences, regressions, summary
-from benchmarks.evaluation.sessions import Variant, evaluate
+from benchmarks.evaluation.dataset import Dataset, NoDataset, read_datasets
+from benchmarks.evaluation.estimate import estimate
+from benchmarks.evaluation.fanoutqa import WrongFile, read_fanoutqa
+from benchmarks.evaluation.judge import CALIBRATION, calibrate, open_judge, read_calibration
+from benchmarks.evaluation.results import (
+    ResultsFile,
+    RunLine,
+    ScoreLine,
+    SettingDiffers,
+    differences,
+    read_results,
+    regressions,
+    summary,
+)
+from benchmarks.evaluation.review_comments import MissingDiffs, read_review_comments
+from benchmarks.evaluation.scores import Scores
+from benchmarks.evaluation.sessions import Job, Variant, evaluate
+from benchmarks.evaluation.spending import NotAffordable, Spending
+from benchmarks.evaluation.variants import try_scoring
 from benchmarks.tables import show
+from chargehand.contracts import Tier
 from chargehand.converter import data_converter
+from worker.composition import choose
+from worker.settings import Settings
 
 
-async def _run(datasets: Mapping[str, Dataset], chosen: argparse.Namespace) -> list[Evaluated]:
-    found: list[Evaluated] = []
-    with tempfile.TemporaryDirectory(prefix="chargehand-eval-") as name, processes.server(Path(name)) as server:
+async def _run(jobs: Sequence[Job], chosen: argparse.Namespace, results: ResultsFile) -> str:
+    """Run all jobs, and return why some cases were not run."""
+    spending = Spending(chosen.max_usd, sum((_usd(each.score) for each in results.lines), Decimal(0)))
+    async with AsyncExitStack() as closing:
+        folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="chargehand-eval-")))
+        server = closing.enter_context(processes.server(folder))
+        judged = _models().values() if any(job.backend == "configured" for job in jobs) else ()
+        judge = await closing.enter_async_context(open_judge(chosen.judge, judged)) if chosen.judge else None
         client = await Client.connect(server.address, data_converter=data_converter())
-        for dataset in datasets.values():
-            backend = chosen.on or dataset.offline
-            variant = Variant(chosen.crew, chosen.profile, chosen.shape)
-            scores = await evaluate(client, Path(name), dataset, backend, repetitions=chosen.repeat, variant=variant)
-            found.append(Evaluated(dataset=dataset.name, backend=backend, scores=tuple(scores)))
-    return found
+        try:
+            for job in jobs:
+
+                def keep(scores: Scores, job: Job = job) -> None:
+                    results.append(ScoreLine(dataset=job.dataset.name, backend=job.backend, score=scores))
+
+                await evaluate(client, folder, job, keep, spending=spending, judge=judge)
+        except NotAffordable as reason:
+            return f"Not all cases were run: {reason} Go on with --resume and a higher --max-usd."
+    return ""
+
+
+def _usd(scores: Scores) -> Decimal:
+    return scores.usd + scores.judge_usd
+
+
+async def _calibrate(chosen: argparse.Namespace) -> None:
+    graded = read_calibration(chosen.calibrate)
+    rows = [await calibrate(graded)]
+    if chosen.judge:
+        async with open_judge(chosen.judge) as judge:
+            rows.append(await calibrate(graded, judge))
+    show("Agreement with the grades of people", _command(), rows)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.evaluation", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="DATASET", help="all of datasets/ by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="DATASET", help="a dataset, or a file or folder of your own; all of datasets/"
+    )
     parser.add_argument(
         "--on", choices=["tape", "oracle", "configured"], help="who answers; by default as the dataset says"
     )
-    parser.add_argument(
-        "--fanoutqa", type=Path, metavar="FILE", help="evaluate FanOutQA's development questions instead"
-    )
+    parser.add_argument("--fanoutqa", type=Path, metavar="FILE", help="FanOutQA's development questions instead")
+    parser.add_argument("--review-comments", type=Path, metavar="FOLDER", help="Martian's golden comments instead")
     parser.add_argument("--first", type=int, metavar="N", help="only the first cases of each dataset")
     parser.add_argument("--crew", help="another crew than the cases name")
     parser.add_argument("--profile", choices=["quick", "standard", "deep"], help="other limits than the cases name")
     parser.add_argument(
         "--shape",
-        choices=["flat", "fan-out"],
+        choices=["flat", "fan-out", "single", "reworded"],
         default="flat",
-        help="the oracle's plans: all subtasks at once, or templates for those that are asked of each item of a list",
+        help="the oracle's plans: all gold subtasks; templates for each item of a list; one subtask; other words",
     )
     parser.add_argument("--repeat", type=int, default=1, metavar="K", help="run every case so often, and report pass^K")
+    parser.add_argument("--judge", metavar="PROVIDER:MODEL", help="a model that judges where code is not sure")
+    parser.add_argument(
+        "--calibrate",
+        type=Path,
+        nargs="?",
+        const=CALIBRATION,
+        metavar="FILE",
+        help="only compare code, and the judge, with graded answers",
+    )
+    parser.add_argument("--estimate", action="store_true", help="only say what it would cost, by model")
+    parser.add_argument("--variants", action="store_true", help="only try the scoring on forms of the golden answers")
+    parser.add_argument("--max-usd", type=Decimal, metavar="USD", help="start no case that could pass this sum")
     parser.add_argument("--cases", action="store_true", help="show every case that did not pass")
-    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the scores as JSON")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep each score as its case ends, as JSON lines")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="go on with such a file")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with kept scores, case by case")
     parser.add_argument("--gate", type=Path, metavar="FILE", help="exit with 1 if something is worse than kept scores")
     return parser
 
 
 def main() -> int:
-    """Evaluate, show, keep, compare; 1 if the gate is shut."""
+    """Evaluate, show, keep, compare; 1 if the gate is shut, 2 if nothing can be run, 3 if not all cases were."""
     chosen = _parser().parse_args()
-    datasets = {"fanoutqa": read_fanoutqa(chosen.fanoutqa)} if chosen.fanoutqa else read_datasets(chosen.names)
-    if chosen.first:
-        datasets = {
-            name: each.model_copy(update={"cases": each.cases[: chosen.first]}) for name, each in datasets.items()
-        }
-    found = asyncio.run(_run(datasets, chosen))
-    command = f"python -m benchmarks.evaluation {' '.join(sys.argv[1:])}".rstrip()
-    show("Evaluation: averages over the cases", command, [summary(each, chosen.repeat) for each in found])
+    try:
+        if chosen.calibrate:
+            asyncio.run(_calibrate(chosen))
+            return 0
+        jobs = _jobs(chosen)
+        if chosen.variants:
+            rows = [try_scoring(job.dataset) for job in jobs]
+            show("Golden answers in other forms, and with one thing wrong", _command(), rows)
+            return 0
+        if chosen.estimate:
+            show("Estimate: every turn by this model", _command(), estimate(jobs))
+            return 0
+        results = ResultsFile(chosen.resume or chosen.save)
+        results.begin(_begun(chosen, jobs), resume=chosen.resume is not None)
+        left = asyncio.run(_run([_left(job, results) for job in jobs], chosen, results))
+    except (MissingDiffs, NoDataset, SettingDiffers, SettingsError, WrongFile) as error:
+        print(error, file=sys.stderr)
+        return 2
+    worse = _show(chosen, results)
+    if left:
+        print(left, file=sys.stderr)
+    return 3 if left else worse
+
+
+def _jobs(chosen: argparse.Namespace) -> list[Job]:
+    variant = Variant(chosen.crew, chosen.profile, chosen.shape)
+    return [
+        Job(dataset, chosen.on or dataset.offline, chosen.repeat, variant) for dataset in _datasets(chosen).values()
+    ]
+
+
+def _datasets(chosen: argparse.Namespace) -> Mapping[str, Dataset]:
+    if chosen.fanoutqa:
+        datasets = [read_fanoutqa(chosen.fanoutqa)]
+    elif chosen.review_comments:
+        datasets = [read_review_comments(chosen.review_comments)]
+    else:
+        datasets = list(read_datasets(chosen.names).values())
+    cases = slice(chosen.first or None)
+    return {each.name: each.model_copy(update={"cases": each.cases[cases]}) for each in datasets}
+
+
+def _left(job: Job, results: ResultsFile) -> Job:
+    """Leave out what a resumed run has scored."""
+    return replace(job, done=results.done(job.dataset.name))
+
+
+def _begun(chosen: argparse.Namespace, jobs: Sequence[Job]) -> RunLine:
+    """Describe a run: what has to be the same when it is resumed."""
+    setting = {name: str(getattr(chosen, name) or "") for name in ("on", "crew", "profile", "shape", "judge")}
+    if any(job.backend == "configured" for job in jobs):
+        setting["models"] = ", ".join(f"{tier}: {name}" for tier, name in sorted(_models().items())) or "offline"
+    return RunLine(run=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", command=_command(), setting=setting)
+
+
+def _models() -> dict[Tier, str]:
+    """Name the models of this machine's settings, by tier."""
+    settings = Settings()
+    return {**DEFAULT_MODELS.get(choose(settings)["model"].adapter, {}), **settings.models}
+
+
+def _show(chosen: argparse.Namespace, results: ResultsFile) -> int:
+    evaluated = results.evaluated
+    show("Evaluation: averages over the cases", _command(), [summary(each, chosen.repeat) for each in evaluated])
     if chosen.cases:
-        failed = [each for one in found for each in one.scores if not each.passed]
+        failed = [each for one in evaluated for each in one.scores if not each.passed]
         print(*(each.model_dump_json(exclude_none=True) for each in failed), sep="\n")
-    if chosen.save:
-        results = Results(at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", command=command, evaluated=tuple(found))
-        chosen.save.write_text(json.dumps(results.model_dump(mode="json", exclude_defaults=True), indent=1) + "\n")
     if chosen.compare:
-        show("Compared, case by case", command, differences(_kept(chosen.compare), found))
+        show("Compared, case by case", _command(), differences(read_results(chosen.compare), evaluated))
     if not chosen.gate:
         return 0
-    earlier = {each.dataset: each for each in _kept(chosen.gate).evaluated}
+    earlier = {each.dataset: each for each in read_results(chosen.gate)}
     worse = [
-        problem for each in found if each.dataset in earlier for problem in regressions(earlier[each.dataset], each)
+        problem for each in evaluated if each.dataset in earlier for problem in regressions(earlier[each.dataset], each)
     ]
     print(*(f"REGRESSION {problem}" for problem in worse), sep="\n") if worse else print("No regression.")
     return 1 if worse else 0
 
 
-def _kept(file: Path) -> Results:
-    return Results.model_validate_json(file.read_bytes())
+def _command() -> str:
+    return f"python -m benchmarks.evaluation {' '.join(sys.argv[1:])}".rstrip()
 
 
 if __name__ == "__main__":

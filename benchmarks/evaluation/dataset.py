@@ -1,4 +1,7 @@
-"""Datasets: requests with what a good session does with them, one YAML file each."""
+"""Datasets: requests with what a good session does with them, one YAML file each.
+
+docs/how-to/evaluating.md describes the format, for a folder of one's own.
+"""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -7,11 +10,21 @@ from typing import Annotated, Final, Literal
 import yaml
 from pydantic import Field, StringConstraints
 
+from benchmarks.evaluation.answers.verdict import GoldenAnswer
 from chargehand.contracts import SessionRequest, TypedByPeople
 from chargehand.contracts.limits import Profile
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(__file__).resolve().parent / "datasets"
+
+_ELSEWHERE: Final = {
+    "fanoutqa": "Take fanoutqa/data/fanout-final-dev.json of https://github.com/zhudotexe/fanoutqa: --fanoutqa FILE.",
+    "review-comments": "Take offline/golden_comments of https://github.com/withmartian/code-review-benchmark: "
+    "--review-comments FOLDER.",
+    "tau2": "Its tasks, data/tau2/domains of https://github.com/sierra-research/tau2-bench, are conversations with a "
+    "simulated customer that are judged by the database they leave: no answers, and no dataset of this form.",
+}
+"""Where the data is that is not part of this repository."""
 
 Backend = Literal["tape", "oracle", "configured"]
 """Who answers: each case's tape, an oracle that knows its gold plan, or the models of this machine's settings."""
@@ -37,9 +50,9 @@ class Case(TypedByPeople):
     id: _Id
     goal: str
     documents: str | None = None
-    """A folder of this repository."""
+    """A file or folder, beside the dataset or in this repository."""
     tape: str | None = None
-    """A file of this repository."""
+    """A file, beside the dataset or in this repository."""
     documents_on_tape: bool = False
     """Whether a tape's session is given the documents, too: not only the models and tools of its crew read them."""
     crew: str = "research"
@@ -48,12 +61,19 @@ class Case(TypedByPeople):
     """A good plan."""
     agents: tuple[str, ...] = ()
     """The agents of a good plan, each as often as it is used."""
-    answer: tuple[str, ...] = ()
-    """Words that the answer contains: its facts. Each may list alternatives, separated by ` | `."""
+    answer: GoldenAnswer | None = None
+    """The golden answer, by which the case passes; without one, it passes by its agents."""
+    whole: bool = False
+    """Whether an answer that lists other items beside the golden ones is wrong."""
     wrong: tuple[str, ...] = ()
-    """Words that the answer does not contain."""
+    """Words that a right answer does not have."""
     has_gap: bool | None = None
     """Whether the report has to name something that is missing."""
+
+    @property
+    def is_golden(self) -> bool:
+        """Whether the answer says if the case passes."""
+        return self.answer is not None or bool(self.wrong)
 
     def request(self, documents: tuple[str, ...] = ()) -> SessionRequest:
         """Build the request."""
@@ -71,12 +91,47 @@ class Dataset(TypedByPeople):
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
 
 
+class NoDataset(ValueError):  # noqa: N818  # reads as a statement
+    """A file is no dataset, or there is none of a name."""
+
+
 def read_dataset(file: Path) -> Dataset:
-    """Read a YAML file."""
-    return Dataset.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    """Read a YAML file.
+
+    Raises:
+        NoDataset: it is not YAML of this form; the message names the field.
+    """
+    try:
+        dataset = Dataset.model_validate(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValueError) as error:
+        raise NoDataset(f"{file}: {error}") from error
+    return dataset.model_copy(update={"cases": tuple(_located(case, file.parent) for case in dataset.cases)})
+
+
+def _located(case: Case, folder: Path) -> Case:
+    """Find the files of a case."""
+    found: dict[str, str] = {}
+    for name in ("documents", "tape"):
+        if (path := getattr(case, name)) is not None:
+            found[name] = str(next((each for each in (folder / path, ROOT / path) if each.exists()), ROOT / path))
+    return case.model_copy(update=found)
 
 
 def read_datasets(names: Iterable[str]) -> Mapping[str, Dataset]:
-    """Read the datasets that are named; all of them if none is."""
-    files = {file.stem: file for file in sorted(FOLDER.glob("*.yaml"))}
-    return {name: read_dataset(files[name]) for name in names or files}
+    """Read the datasets that are named, or the files or folders of one's own; all of `datasets/` by default.
+
+    Raises:
+        NoDataset: there is no dataset, file or folder of a name, or it has another form.
+    """
+    files: list[Path] = []
+    for name in names or [str(FOLDER)]:
+        path = FOLDER / f"{name}.yaml" if (FOLDER / f"{name}.yaml").exists() else Path(name)
+        own = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        if not own or not own[0].exists():
+            known = ", ".join(each.stem for each in sorted(FOLDER.glob("*.yaml")))
+            raise NoDataset(
+                _ELSEWHERE.get(name) or f"'{name}' is neither a dataset ({known}) nor a file or folder of YAML files."
+            )
+        files += own
+    datasets = [read_dataset(file) for file in files]
+    return {dataset.name: dataset for dataset in datasets}

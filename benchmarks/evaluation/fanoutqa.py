@@ -1,7 +1,8 @@
-"""FanOutQA: 310 questions over Wikipedia with gold decompositions, as a dataset for the oracle.
+"""FanOutQA: 310 questions over Wikipedia with gold decompositions, as a dataset.
 
 The file is not part of this repository: https://github.com/zhudotexe/fanoutqa, `fanoutqa/data/fanout-final-dev.json`,
-CC BY-SA 4.0. datasets/fanoutqa-sample.yaml holds a few of its questions.
+CC BY-SA 4.0. Each edition is accepted, since answers are corrected from time to time; the name of the dataset says
+which one it is. datasets/fanoutqa-sample.yaml holds a few of its questions.
 """
 
 import hashlib
@@ -12,39 +13,45 @@ from typing import Any, Final, cast
 
 from benchmarks.evaluation.dataset import Case, Dataset, GoldSubtask
 
-SHA256: Final = "b62a9797732c716e6b17ba4086f277d154d747ce2fa01614cb76a3372e7fb88c"
+EDITIONS: Final = {
+    "359300b029c6891567816f351bf8786e9b018d7af8a1a44b7da9ba5ef4651288": "2023-11",
+    "b62a9797732c716e6b17ba4086f277d154d747ce2fa01614cb76a3372e7fb88c": "2026-07",
+}
+"""The editions that were released, by their SHA-256."""
 _Node = dict[str, Any]
 
 
 class WrongFile(ValueError):  # noqa: N818  # reads as a statement
-    """The file is not the edition of the questions that is evaluated."""
+    """The file does not have the development questions."""
 
 
 def read_fanoutqa(file: Path) -> Dataset:
-    """Read the development questions.
+    """Read the development questions of any edition.
 
     Raises:
-        WrongFile: it is another file.
+        WrongFile: it has no questions with answers and decompositions, as the test questions have none.
     """
     data = file.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != SHA256:
-        raise WrongFile(f"{file} has the SHA-256 {found}; the questions have {SHA256}: {__doc__}")
-    questions = cast("list[_Node]", json.loads(data))
-    return Dataset(
-        name="fanoutqa",
-        about="FanOutQA, development set (Zhu et al. 2024), CC BY-SA 4.0",
-        offline="oracle",
-        cases=tuple(_case(question) for question in questions),
-    )
+    digest = hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+    edition = EDITIONS.get(digest, digest[:12])
+    try:
+        cases = tuple(_case(question) for question in cast("list[_Node]", json.loads(data)))
+        return Dataset(
+            name=f"fanoutqa-{edition}",
+            about=f"FanOutQA, development set (Zhu et al. 2024), edition {edition}, CC BY-SA 4.0",
+            offline="oracle",
+            cases=cases,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise WrongFile(f"{file} does not have the development questions ({error!r:.200}). {__doc__}") from error
 
 
 def _case(question: _Node) -> Case:
-    golden = tuple(_words(question["answer"]))
+    golden = question["answer"]
     plan = list(_subtasks(question["decomposition"], ()))
     if len(plan) == 1:
-        plan = [plan[0].model_copy(update={"answer": ", ".join(golden)})]
-    return Case(id=question["id"], goal=question["question"], plan=_distinct(plan), answer=golden)
+        plan = [plan[0].model_copy(update={"answer": ", ".join(_words(golden))})]
+    return Case(id=question["id"], goal=question["question"], plan=_distinct(plan), answer=golden, whole=True)
 
 
 def _subtasks(nodes: Sequence[_Node], above: tuple[str, ...]) -> Iterator[GoldSubtask]:
@@ -74,7 +81,7 @@ def _distinct(plan: Sequence[GoldSubtask]) -> tuple[GoldSubtask, ...]:
 
 
 def _words(answer: object) -> Iterator[str]:
-    """List the strings that FanOutQA looks for in an answer: keys and values, each by itself."""
+    """List the strings of an answer: keys and values, each by itself."""
     match answer:
         case dict():
             for key, value in cast("dict[object, object]", answer).items():

@@ -20,7 +20,6 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
 from activities.models.protocol import ModelCall, ModelReply
@@ -29,12 +28,19 @@ from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
+from benchmarks.evaluation.answers.verdict import golden_values
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Capability, Source, Tier, Usage
+from chargehand.tools import failed
 from tests import scripted_model
 from worker.parts import Traffic
 
-Shape = Literal["flat", "fan-out"]
+Shape = Literal["flat", "fan-out", "single", "reworded"]
+"""Of the oracle's plans: the gold subtasks; templates for those that are asked of each item of a list; one subtask
+that finds the whole golden answer; the gold subtasks in more words."""
+_LONGER: Final = (
+    "Please look this up for the report, name where each figure and name comes from, and be exact. What we need: "
+)
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(3), output_usd_per_million=Decimal(15)),)
 _TOKENS: Final = (4_000, 400)
 """Input and output of every turn."""
@@ -54,6 +60,7 @@ class Oracle:
     @classmethod
     def of(cls, cases: Sequence[Case], shape: Shape = "flat") -> "Oracle":
         """Learn what is known."""
+        cases = [case.model_copy(update={"plan": _planned(case, shape)}) for case in cases]
         answers = {gold.instruction: gold.answer for case in cases for gold in case.plan}
         return cls({case.goal: case for case in cases}, answers, shape)
 
@@ -73,8 +80,9 @@ class Oracle:
                 return self._work(task, call)
             case SynthesisTask() as task:
                 return _reply(self._report(task))
-            case other:
-                return _reply(scripted_model.DEFAULTS[other.kind])
+            case _:
+                reply = await scripted_model.ScriptedModel(scripted_model.Script()).complete(call)
+                return reply.model_copy(update={"usage": _usage()})
 
     def _plan(self, task: PlanTask, call: ModelCall) -> PlanAnswer:
         """Plan the gold subtasks in their order as far as they fit, and name the others."""
@@ -121,7 +129,7 @@ class Oracle:
         done = {given.instruction: given for given in task.outcomes if given.outcome.kind == "success"}
         missing = [gold.instruction for gold in case.plan if gold.instruction not in done]
         facts = [f"- {given.outcome.content}" for given in done.values()]
-        golden = [] if missing else [f"{', '.join(words.split(' | ')[0] for words in case.answer)}."]
+        golden = [] if missing else [f"{golden_text(case)}."]
         return SynthesisAnswer(
             answer="\n".join([*golden, *facts]) or "Nothing was found.", gaps=missing, contradictions=[], confidence=90
         )
@@ -151,6 +159,23 @@ class OracleTool:
         number = [*self.answers].index(query)
         source = Source(ref=f"https://oracle.test/{number}", title=query, quote=self.answers[query])
         return ToolAnswer(output={"found": 1}, sources=(source,))
+
+
+def golden_text(case: Case) -> str:
+    """Write the golden answer: each key before its values."""
+    pairs = golden_values(case.answer) if case.answer is not None else []
+    words = [word for key, values in pairs for word in (key, *values) if word]
+    return ", ".join(word.split(" | ")[0].partition("±")[0].strip() for word in words)
+
+
+def _planned(case: Case, shape: Shape) -> tuple[GoldSubtask, ...]:
+    """Shape the gold plan of a case."""
+    if shape == "single":
+        return (GoldSubtask(id="T1", instruction=case.goal, agent="researcher", answer=golden_text(case)),)
+    if shape == "reworded":
+        changed = (each.model_copy(update={"instruction": _LONGER + each.instruction}) for each in case.plan)
+        return tuple(changed)
+    return case.plan
 
 
 def _with_templates(plan: Sequence[GoldSubtask]) -> list[GoldSubtask]:

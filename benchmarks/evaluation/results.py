@@ -1,10 +1,11 @@
-"""The scores of a run: how they are kept, averaged, compared, and what is worse than before."""
+"""The scores of a run: kept as each case ends, averaged, compared, and what is worse than before."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import mean
 from typing import Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from benchmarks.evaluation.scores import Scores
 from benchmarks.evaluation.statistics import Comparison, compare, pass_hat
@@ -12,7 +13,7 @@ from benchmarks.tables import Row
 
 _LESS_IS_BETTER: Final = frozenset({"turns", "usd", "seconds", "forced", "truncated"})
 _MEASURES: Final = (
-    *("passed", "completed", "plan_valid", "nodes", "edges", "executed", "routed", "answer", "citations"),
+    *("passed", "answer", "completed", "plan_valid", "nodes", "edges", "executed", "routed", "citations"),
     *("gaps_named", "turns", "usd", "seconds", "forced", "truncated"),
 )
 _DEARER: Final = 1.1
@@ -36,12 +37,96 @@ class Evaluated(BaseModel):
         return {case: mean(found) for case, found in values.items()}
 
 
-class Results(BaseModel):
-    """What a run found, as it is kept."""
+class RunLine(BaseModel):
+    """The first line of a file: what is evaluated."""
 
-    at: str
+    run: str
+    """When it began."""
     command: str
-    evaluated: tuple[Evaluated, ...]
+    setting: Mapping[str, str]
+    """What has to be the same for a run to be resumed: models, judge, crew, profile, shape."""
+
+
+class ScoreLine(BaseModel):
+    """A line of a case."""
+
+    dataset: str
+    backend: str
+    score: Scores
+
+
+class SettingDiffers(ValueError):  # noqa: N818  # reads as a statement
+    """The kept results are of another setting."""
+
+
+class ResultsFile:
+    """Results as JSON lines, each written as its case ends: a run that is stopped loses nothing."""
+
+    def __init__(self, file: Path | None) -> None:
+        self.file = file
+        self.lines: list[ScoreLine] = []
+
+    def begin(self, run: RunLine, *, resume: bool) -> None:
+        """Begin a file, or go on with one.
+
+        Raises:
+            SettingDiffers: the file is of another setting.
+        """
+        if self.file is None:
+            return
+        if resume and self.file.exists():
+            kept, self.lines = read_lines(self.file)
+            if differing := [name for name in run.setting if run.setting[name] != kept.setting.get(name)]:
+                raise SettingDiffers(f"{self.file} cannot be resumed with other {', '.join(differing)}: {kept.setting}")
+            run = kept
+        whole = [run, *self.lines]
+        self.file.write_text("".join(f"{each.model_dump_json(exclude_defaults=True)}\n" for each in whole))
+
+    def done(self, dataset: str) -> frozenset[tuple[str, int]]:
+        """List the cases that have been scored; one that failed by an error is run again."""
+        scores = [each.score for each in self.lines if each.dataset == dataset and not each.score.error]
+        return frozenset((each.case, each.repetition) for each in scores)
+
+    def append(self, line: ScoreLine) -> None:
+        self.lines.append(line)
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(f"{line.model_dump_json(exclude_defaults=True)}\n")
+
+    @property
+    def evaluated(self) -> list[Evaluated]:
+        return by_dataset(self.lines)
+
+
+def read_lines(file: Path) -> tuple[RunLine, list[ScoreLine]]:
+    """Read results; a last line that was cut off is left out."""
+    first, *others = file.read_text(encoding="utf-8").splitlines()
+    lines: list[ScoreLine] = []
+    for number, line in enumerate(others):
+        try:
+            lines.append(ScoreLine.model_validate_json(line))
+        except ValidationError:
+            if number < len(others) - 1:
+                raise
+    return RunLine.model_validate_json(first), lines
+
+
+def by_dataset(lines: Sequence[ScoreLine]) -> list[Evaluated]:
+    """Gather the scores of each dataset; of a case that was run again, the last."""
+    latest = {(each.dataset, each.backend, each.score.case, each.score.repetition): each.score for each in lines}
+    return [
+        Evaluated(
+            dataset=dataset,
+            backend=backend,
+            scores=tuple(score for key, score in latest.items() if key[:2] == (dataset, backend)),
+        )
+        for dataset, backend in dict.fromkeys(key[:2] for key in latest)
+    ]
+
+
+def read_results(file: Path) -> list[Evaluated]:
+    """Read the scores that a run has kept."""
+    return by_dataset(read_lines(file)[1])
 
 
 def summary(evaluated: Evaluated, repetitions: int) -> Row:
@@ -56,7 +141,9 @@ def summary(evaluated: Evaluated, repetitions: int) -> Row:
     if repetitions > 1:
         outcomes = [(each.case, each.passed) for each in evaluated.scores]
         row[f"pass^{repetitions}"] = pass_hat(outcomes, repetitions)
-    row["incomplete"] = 1 - row.pop("completed")
+    counts = {name: sum(bool(getattr(each, name)) for each in evaluated.scores) for name in ("undecided", "error")}
+    row |= {name: count for name, count in counts.items() if count}
+    row["incomplete"] = 1 - row.pop("completed", 0)
     return named | row
 
 
@@ -96,8 +183,8 @@ def regressions(before: Evaluated, after: Evaluated) -> list[str]:
     return found
 
 
-def differences(before: Results, after: Sequence[Evaluated]) -> list[Row]:
-    earlier = {each.dataset: each for each in before.evaluated}
+def differences(before: Sequence[Evaluated], after: Sequence[Evaluated]) -> list[Row]:
+    earlier = {each.dataset: each for each in before}
     return [
         {
             "": f"{each.dataset}: {found.measure}",

@@ -10,15 +10,18 @@ from typing import Final
 from pydantic import BaseModel
 
 from activities.contracts.rounds import PASSAGE_GAP
+from benchmarks.evaluation.answers.verdict import Verdict, check_answer
 from benchmarks.evaluation.dataset import Case, GoldSubtask
 from chargehand.contracts import Report, Source, SubtaskRecord
 from chargehand_plugins.tape.contracts import Line
+from workflows.rules.citation_checks import NO_SOURCE
 
 _MARK: Final = re.compile(r"\[S(\d+)\]")
 _WORD: Final = re.compile(r"\w+")
 _THOUSANDS: Final = re.compile(r"(?<=\d)[,\u202f\u00a0](?=\d{3})")
 _LEAST_SIMILAR: Final = 0.3
 """Shared words of all words of two instructions from which they ask for the same."""
+_LONGEST: Final = 4_000
 
 
 class Scores(BaseModel):
@@ -27,11 +30,23 @@ class Scores(BaseModel):
     case: str
     repetition: int = 1
     passed: bool
-    """It ended by itself, with the whole answer, valid citations and the right agents, and what is missing is named."""
-    completed: bool
-    """Whether the plan was carried out to its end and the report written, with gaps or without."""
+    """The answer is the golden one; where there is none, exactly the right agents were used."""
+    reason: str = ""
+    """Why it did not pass, or what a judge said."""
+    said: str = ""
+    """The answer that did not pass; its first 4,000 characters."""
+    judged: bool = False
+    """Whether a judge decided."""
+    undecided: bool = False
+    """Whether code could not tell that the answer is wrong, and no judge was asked."""
+    answer: float | None = None
+    """Share of the golden answer that is said."""
     error: str = ""
     """Why there is no report."""
+
+    # The process, apart from passing.
+    completed: bool = False
+    """Whether the plan was carried out to its end and the report written, with gaps or without."""
     plan_valid: bool | None = None
     """Whether the first plan was accepted."""
     nodes: float | None = None
@@ -42,14 +57,17 @@ class Scores(BaseModel):
     """Share of the gold subtasks that succeeded."""
     routed: bool | None = None
     """Whether the plan uses the agents that it should."""
-    answer: float | None = None
-    """Share of the golden words that the answer has; 0 with a wrong one."""
     citations: float | None = None
     """Share of the answer's citations whose source was returned by a tool and contains the quotation."""
     gaps_named: bool | None = None
     """Whether everything that is missing is named, and nothing else."""
     turns: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    """Input tokens that were read from the provider's cache."""
+    output_tokens: int = 0
     usd: Decimal = Decimal(0)
+    judge_usd: Decimal = Decimal(0)
     seconds: float = 0
     forced: int = 0
     """Turns of agents that had to answer instead of reading on."""
@@ -58,30 +76,33 @@ class Scores(BaseModel):
 
 
 def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, repetition: int = 1) -> Scores:
-    """Judge a session that has a report."""
+    """Score a session that has a report, without a judge."""
     matches = match(case.plan, report.subtasks)
     done = [gold for gold in case.plan if gold.id in matches and matches[gold.id].state == "success"]
     missing = [gold for gold in case.plan if gold not in done]
-    completed = report.stop_reason in {"completed", "partial"}
-    answer = answer_share(case, report.answer)
-    citations = citation_share(report, lines)
     routed = Counter(record.agent for record in report.subtasks) == Counter(case.agents) if case.agents else None
-    named = _gaps_named(case, report, missing)
-    is_whole = answer in {None, 1.0} or bool(missing and named)
+    verdict = answer_verdict(case, report.answer)
+    passed = verdict.right if verdict else routed is not False
     return Scores(
         case=case.id,
         repetition=repetition,
-        passed=completed and is_whole and citations in {None, 1.0} and routed is not False and named is not False,
-        completed=completed,
+        passed=passed,
+        reason=verdict.reason if verdict else "" if passed else "It used other agents.",
+        said=report.answer[:_LONGEST] if verdict and not passed else "",
+        completed=report.stop_reason in {"completed", "partial"},
         plan_valid=not any(line.turn and line.turn.kind == "plan" and line.turn.attempt for line in lines),
         nodes=f1(len(matches), len(case.plan), len(report.subtasks)) if case.plan else None,
         edges=_edge_agreement(case.plan, report.subtasks, matches) if case.plan else None,
         executed=len(done) / len(case.plan) if case.plan else None,
         routed=routed,
-        answer=answer,
-        citations=citations,
-        gaps_named=named,
+        undecided=bool(verdict and not verdict.is_sure),
+        answer=verdict.share if verdict else None,
+        citations=citation_share(report, lines),
+        gaps_named=_gaps_named(case, report, missing),
         turns=report.usage.turns,
+        input_tokens=report.usage.input_tokens,
+        cached_tokens=report.usage.cached_input_tokens,
+        output_tokens=report.usage.output_tokens,
         usd=report.usage.cost_usd,
         seconds=seconds,
         forced=sum(bool(line.turn and line.turn.kind == "work" and line.turn.must_answer) for line in lines),
@@ -89,24 +110,18 @@ def score(case: Case, report: Report, lines: Sequence[Line], seconds: float, rep
     )
 
 
+def answer_verdict(case: Case, answer: str) -> Verdict | None:
+    """Compare an answer with the golden one; None if the case has none."""
+    if not case.is_golden:
+        return None
+    golden = () if case.answer is None else case.answer
+    return check_answer(golden, answer.replace(NO_SOURCE, ""), question=case.goal, wrong=case.wrong, whole=case.whole)
+
+
 def normalise(text: str) -> str:
     """Fold case, width, white space and thousands separators, so that only other words differ."""
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold().replace("**", ""))
     return " ".join(plain.split())
-
-
-def has_words(text: str, words: str) -> bool:
-    """Whether a normalised text has one of the alternatives, not as a part of longer words."""
-    alternatives = (re.escape(normalise(each)) for each in words.split(" | "))
-    return any(re.search(rf"(?<!\w){each}(?!\w)", text) for each in alternatives)
-
-
-def answer_share(case: Case, answer: str) -> float | None:
-    """Compare an answer with the golden one; None if there is none."""
-    text = normalise(_MARK.sub("", answer))
-    if any(has_words(text, words) for words in case.wrong):
-        return 0.0
-    return sum(has_words(text, words) for words in case.answer) / len(case.answer) if case.answer else None
 
 
 def citation_share(report: Report, lines: Sequence[Line]) -> float | None:

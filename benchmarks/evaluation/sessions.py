@@ -4,24 +4,26 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from uuid import uuid4
 
 from temporalio import activity
 from temporalio.client import Client
 
-from benchmarks.evaluation.dataset import ROOT, Backend, Case, Dataset
+from benchmarks.evaluation.dataset import Backend, Case, Dataset
+from benchmarks.evaluation.judge import Judge
 from benchmarks.evaluation.oracle import Oracle, Shape
 from benchmarks.evaluation.scores import Scores, score
+from benchmarks.evaluation.spending import Spending
 from chargehand.client import Chargehand
-from chargehand.contracts import SessionRequest
-from chargehand.contracts.limits import PROFILES
-from chargehand.errors import SessionEnded
+from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts.limits import PROFILES, Profile
 from chargehand.upload import store_documents
 from chargehand_plugins.tape.contracts import Line
 from chargehand_plugins.tape.worker import recorded, replayed
@@ -56,35 +58,73 @@ class Traces:
         self.lines[session].append(line)
 
 
+@dataclass(frozen=True)
+class Job:
+    """What is run of a dataset."""
+
+    dataset: Dataset
+    backend: Backend
+    repetitions: int = 1
+    variant: Variant = field(default_factory=Variant)
+    done: frozenset[tuple[str, int]] = frozenset()
+    """The repetitions of cases that were scored before."""
+
+    @property
+    def runs(self) -> list[tuple[Case, int]]:
+        """The cases that this backend can answer, each with the number of its repetition."""
+        needed = {"tape": "tape", "oracle": "plan", "configured": "goal"}[self.backend]
+        cases = [case for case in self.dataset.cases if getattr(case, needed) or self._is_golden(case)]
+        return [
+            (case, number)
+            for case in cases
+            for number in range(1, self.repetitions + 1)
+            if (case.id, number) not in self.done
+        ]
+
+    def limits(self, case: Case) -> Limits:
+        """Return the limits of a case."""
+        profile = cast("Profile", self.variant.profile) if self.variant.profile else case.profile
+        return PROFILES[profile or "standard"]
+
+    def _is_golden(self, case: Case) -> bool:
+        return self.backend == "oracle" and self.variant.shape == "single" and case.answer is not None
+
+
 async def evaluate(
     client: Client,
     folder: Path,
-    dataset: Dataset,
-    backend: Backend,
+    job: Job,
+    keep: Callable[[Scores], None],
     *,
-    repetitions: int = 1,
-    variant: Variant | None = None,
-) -> list[Scores]:
-    """Run every case that this backend can answer so often, some at the same time, in the order of the dataset."""
-    variant = variant or Variant()
-    oracle = Oracle.of(dataset.cases, variant.shape).wrap if backend == "oracle" else None
-    needed = {"tape": "tape", "oracle": "plan", "configured": "goal"}[backend]
-    cases = [case for case in dataset.cases if getattr(case, needed)]
-    runs = [(case, number) for case in cases for number in range(1, repetitions + 1)]
+    spending: Spending | None = None,
+    judge: Judge | None = None,
+) -> None:
+    """Run every case, some at the same time, and keep the scores of each as it ends.
+
+    Raises:
+        NotAffordable: the dollars of the run do not hold another case; those that had begun are finished.
+    """
+    spending = spending or Spending()
     free = asyncio.Semaphore(_AT_ONCE)
+    reserve = judge.most_usd if judge else Decimal(0)
 
-    async def run(case: Case, number: int, runner: "Runner") -> Scores:
-        async with free:
-            return await runner.run(case, number, variant)
+    async def run(case: Case, number: int, runner: "Runner") -> None:
+        async with free, spending.reserve(job.limits(case).budget_usd + reserve):
+            scores = await runner.run(case, number, job.variant, judge)
+            spending.charge(scores.usd + scores.judge_usd)
+            keep(scores)
 
-    if backend == "tape":
-        found: list[Scores] = []
-        for case, number in runs:
-            async with _worker(client, folder, partial(replayed, ROOT / (case.tape or ""))) as runner:
-                found.append(await run(case, number, runner))
-        return found
+    if job.backend == "tape":
+        for case, number in job.runs:
+            async with _worker(client, folder, partial(replayed, Path(case.tape or ""))) as runner:
+                await run(case, number, runner)
+        return
+    oracle = Oracle.of(job.dataset.cases, job.variant.shape).wrap if job.backend == "oracle" else None
     async with _worker(client, folder, oracle) as runner:
-        return list(await asyncio.gather(*(run(case, number, runner) for case, number in runs)))
+        ends = await asyncio.gather(*(run(case, number, runner) for case, number in job.runs), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
 
 
 @asynccontextmanager
@@ -114,21 +154,24 @@ class Runner:
     has_tools: bool
     """Whether documents are read."""
 
-    async def run(self, case: Case, number: int, variant: Variant) -> Scores:
-        """Run a case; a session without a report scores nothing."""
+    async def run(self, case: Case, number: int, variant: Variant, judge: Judge | None = None) -> Scores:
+        """Run a case; whatever fails is in its scores."""
         started = time.monotonic()
-        session = await self.chargehand.start(await self._request(case, variant), session_id=uuid4().hex)
         try:
+            session = await self.chargehand.start(await self._request(case, variant), session_id=uuid4().hex)
             report = await session.result()
-        except SessionEnded as error:
-            return Scores(case=case.id, repetition=number, passed=False, completed=False, error=str(error)[:500])
-        return score(case, report, self.traces.lines.pop(session.id, []), time.monotonic() - started, number)
+            lines = self.traces.lines.pop(session.id, [])
+            scores = score(case, report, lines, time.monotonic() - started, number)
+            return await judge.decide(case, report.answer, scores) if judge else scores
+        except Exception as error:  # noqa: BLE001  # one case never ends the run of the others
+            problem = f"{type(error).__name__}: {error}"[:500]
+            return Scores(case=case.id, repetition=number, passed=False, reason="There is no report.", error=problem)
 
     async def _request(self, case: Case, variant: Variant) -> SessionRequest:
         documents: Sequence[str] = ()
         if case.documents and (self.has_tools or case.documents_on_tape):
-            folder = ROOT / case.documents
-            documents = await asyncio.to_thread(store_documents, (folder,), str(self.folder / "artifacts"))
+            paths = (Path(case.documents),)
+            documents = await asyncio.to_thread(store_documents, paths, str(self.folder / "artifacts"))
         changed = {name: value for name in ("crew", "profile") if (value := getattr(variant, name))}
         request = case.model_copy(update=changed).request(tuple(documents))
         return SessionRequest.model_validate(request.model_dump(exclude={"limits"}))

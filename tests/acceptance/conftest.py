@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chargehand_cli.embedded import StateDirectory
-from chargehand_cli.embedded.state import is_held
+from chargehand.local_server import is_held
+from chargehand_cli.embedded.state import StateDirectory
 from tests.waiting import hold_until
 
 

@@ -16,10 +16,7 @@ async def serving(app: ASGIApp) -> AsyncGenerator[str]:
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     serve = asyncio.create_task(server.serve())
 
-    async def is_up() -> bool:
-        return server.started or serve.done()
-
-    await until(is_up)
+    await until(lambda: server.started or serve.done())
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:

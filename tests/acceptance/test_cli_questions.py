@@ -14,8 +14,8 @@ from chargehand.contracts import Report
 from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, report, subtask, topics, use
-from tests.waiting import until, until_state
+from tests.scripted_model import Script, answer, subtask
+from tests.waiting import until
 
 GOAL = "What do the documents say about the topics?"
 ASKED = "The fiscal year or the calendar year?"
@@ -149,27 +149,6 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
     assert f"? T1 asks: {ASKED}" in ran.said
     assert "`chargehand answer q-1 TEXT`" in ran.said
     assert "All of it." in ran.out
-
-
-@pytest.mark.slow
-async def test_a_paused_session_goes_on_when_its_limits_are_raised(client: Client, tmp_path: Path) -> None:
-    """`status` of a session at its limit says so with the command to type; `raise` lets it go on to its report."""
-    script = (
-        Script().plan(*topics(3)).work("", use("search_documents"), answer("Known.")).synthesis(report("All three."))
-    )
-    async with open_environment(client, tmp_path / "environment", script) as opened:
-        chargehand = _commands(opened, tmp_path)
-        started = await chargehand("start", GOAL, "--turns", "5", "--on-limit", "pause", "--review", "never")
-        session = opened.chargehand.session(started.out.strip())
-        await until_state(session, "paused")
-        status = await chargehand("status", session.id)
-        raised = await chargehand("raise", session.id, "--turns", "12")
-        result = await chargehand("result", session.id)
-
-    assert "paused" in status.out
-    assert f"Paused at a limit. Continue: `chargehand raise {session.id} --turns N" in status.said
-    assert raised.code == 0
-    assert (result.code, "All three." in result.out) == (0, True)
 
 
 async def _read_until(descriptor: int, words: str) -> str:

@@ -17,8 +17,9 @@ from typing import Protocol
 import pytest
 
 from chargehand.contracts import Plan, Report, Trace
-from chargehand_cli.embedded import EmbeddedServer, StateDirectory
-from chargehand_cli.embedded.state import is_held
+from chargehand.local_server import is_held
+from chargehand_cli.embedded.state import StateDirectory
+from chargehand_cli.embedded.user import EmbeddedServer
 from chargehand_cli.terminal import Exit
 from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.waiting import hold_until
@@ -119,23 +120,6 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert [path for path in state.rglob("*") if path.lstat().st_mode & 0o077] == []
     assert not is_held(state / "keeper.lock")
     assert not is_held(state / "server.lock")
-
-
-@pytest.mark.slow
-def test_two_runs_at_once_share_the_server(state: Path, documents: Path) -> None:
-    """Two commands started together both answer, on one server, and the last one ends it."""
-    begin = ("run", "--state-dir", state, "--docs", documents)
-    with (
-        process(*begin, "How often is the valve of a boiler tested?") as one,
-        process(*begin, "What happens to a lamp that flickers?") as two,
-    ):
-        outputs = [run.communicate(timeout=100) for run in (one, two)]
-
-    assert (one.returncode, two.returncode) == (3, 3), outputs
-    assert "every six months" in outputs[0][0]
-    assert "within a day" in outputs[1][0]
-    assert outputs[0][1].splitlines()[0] == outputs[1][1].splitlines()[0]
-    assert not is_held(state / "keeper.lock")
 
 
 @pytest.mark.slow
@@ -275,19 +259,6 @@ def _start_awaiting_approval(chargehand: Commands, served: Path, documents: Path
     hold_until(lambda: "awaiting_approval" in chargehand("status", *where, "--json", session).out, "the plan")
 
 
-def test_a_rejected_plan_fails_the_session(served: Path, documents: Path, chargehand: Commands) -> None:
-    """A rejection ends the session with its reason, and exit code 1."""
-    where = ("--state-dir", served)
-    _start_awaiting_approval(chargehand, served, documents, "refused")
-
-    rejected = chargehand("plan", *where, "refused", "--reject", "too dear")
-    result = chargehand("result", *where, "refused")
-
-    assert rejected.code == 0, rejected.said
-    assert (result.code, result.out) == (1, "")
-    assert "The plan was rejected. too dear" in result.said
-
-
 def test_limits_are_raised_and_the_report_is_called_for(served: Path, documents: Path, chargehand: Commands) -> None:
     """A session that runs takes over higher limits, refuses lower ones, and ends with what it has when told to."""
     where = ("--state-dir", served)
@@ -350,16 +321,6 @@ def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Comm
     assert f"No model is called: {_TAPE} is replayed." in ran.said
     assert report.answer.startswith("**26 knots.**")
     assert report.brain == "hand-written (replayed)"
-
-
-def test_a_session_that_is_not_there_is_said_so(served: Path, chargehand: Commands) -> None:
-    """An unknown id is bad input, with the way to find the right one."""
-    verbs = (("status",), ("result",), ("trace",), ("cancel",), ("finish",), ("raise", "--turns", "30"))
-
-    found = [chargehand(*verb, "--state-dir", served, "nobody") for verb in verbs]
-
-    assert [each.code for each in found] == [2] * len(verbs)
-    assert all("There is no session 'nobody' here." in each.said for each in found)
 
 
 @pytest.mark.slow

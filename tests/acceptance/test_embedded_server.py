@@ -13,15 +13,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from chargehand_cli.embedded import (
-    Departure,
-    EmbeddedServer,
-    EmbeddedServerFailed,
-    ServerNote,
-    StateDirectory,
-    WorkerCommand,
-)
-from chargehand_cli.embedded.state import is_held
+from chargehand.local_server import is_held
+from chargehand_cli.embedded.state import ServerNote, StateDirectory, WorkerCommand
+from chargehand_cli.embedded.user import Departure, EmbeddedServer, EmbeddedServerFailed
 from tests.waiting import hold_until
 
 _WORKER = """
@@ -38,7 +32,7 @@ while True:
 _USER = """
 import sys
 from pathlib import Path
-from chargehand_cli.embedded import EmbeddedServer
+from chargehand_cli.embedded.user import EmbeddedServer
 server = EmbeddedServer(Path(sys.argv[1]), None)
 server.join()
 print(server.wait().server_pid, flush=True)

@@ -199,11 +199,3 @@ async def test_a_trace_needs_no_worker(client: Client, activities: StandInActivi
 
     assert facts(trace) == [("four", None, "session", "Supervisor", "supervisor", 1, "running", "")]
     assert trace.steps[0].started_at is None
-
-
-async def test_an_unknown_session_is_an_error(client: Client) -> None:
-    """There is no empty trace of nothing."""
-    with pytest.raises(RPCError) as error:
-        await read_trace(client, "nobody")
-
-    assert error.value.status is RPCStatusCode.NOT_FOUND

@@ -12,8 +12,8 @@ from temporalio.service import RPCError
 
 from chargehand.client import Chargehand
 from chargehand.contracts import Event, SessionRequest, StateEvent, TextEvent, TurnEvent
-from chargehand_cli.embedded import find_temporal
 from chargehand_cli.embedded.server import ServerProcess, end_process, start_server
+from chargehand_cli.embedded.user import find_temporal
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.scripted_provider import ScriptedProvider, canned_session

@@ -98,7 +98,7 @@ def assert_sources_whole(played: Played) -> None:
     """Every citation has its source, whose words stand in its page up to the end of a sentence; no claim is without."""
     report = played.report
     assert report.claims
-    assert {claim.verification for claim in report.claims} <= {"quoted", "computed", "inferred"}
+    assert {claim.verification for claim in report.claims} <= {"supported", "computed", "cited"}
     cited = {int(number) for number in re.findall(r"\[S(\d+)\]", report.answer)}
     assert cited == set(range(1, len(report.sources) + 1))
     for source in report.sources:
@@ -134,7 +134,7 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     assert (len(survey.turns) >= 60, survey.report.gaps) == (True, ())
     assert len(long.report.answer.split()) >= 3_000
     assert len(long.report.sources) == 9
-    assert sum(claim.verification == "quoted" for claim in long.report.claims) >= 9
+    assert sum(claim.verification == "supported" for claim in long.report.claims) >= 9
     (found,) = contradiction.report.contradictions
     assert len(found.positions) == 2
     assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
@@ -165,13 +165,13 @@ async def test_what_the_limits_have_no_room_for_is_named(stage: Stage) -> None:
 
 @pytest.mark.slow
 async def test_what_can_be_paid_is_done(stage: Stage) -> None:
-    """Where the budget is too small for the analyst, the reader, whose model is cheaper, answers its part."""
+    """Where a plan needs more turns than there are, however often it goes back, one agent works on the request, and the
+    report says why."""
     played = await stage.play(replace(FIGURES_AND_WORDS, limits=PROFILES["quick"]))
 
-    analyst, reader = played.report.subtasks
-    assert reader.state == "success"
-    assert analyst.state == "success" or any("analyst" in gap for gap in played.report.gaps)
-    assert "signed by the operations manager" in played.report.answer
+    assert [record.state for record in played.report.subtasks] == ["success"]
+    assert any("take at least 6 turns" in gap and "leave 5" in gap for gap in played.report.gaps)
+    assert played.report.usage.cost_usd <= PROFILES["quick"].budget_usd
 
 
 async def test_a_question_without_an_answer_is_named_as_a_gap(stage: Stage) -> None:

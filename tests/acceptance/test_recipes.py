@@ -47,9 +47,6 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
             posted.append(json.loads(self.body()))
             self.answer(200)
 
-    async def is_posted() -> bool:
-        return len(posted) == 2
-
     held = Held(answer("It is known. <!channel> & all."))
     script = Script().plan(subtask("T1")).work("", held)
     async with open_environment(client, tmp_path, script) as opened:
@@ -72,7 +69,7 @@ async def test_a_slash_command_is_answered_at_once_and_its_report_posted_later(c
                 await asyncio.wait_for(held.reached.wait(), 60)
                 posted_before = len(posted)
                 held.released.set()
-                await until(is_posted)
+                await until(lambda: len(posted) == 2)
 
     assert [each.status_code for each in refused] == [401] * 4
     assert (before, posted_before) == (0, 0)

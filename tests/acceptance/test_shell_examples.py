@@ -30,6 +30,7 @@ _OTHERS: Final = {
     "test_recipes.py": ("docs/how-to/slack-and-webhooks.md",),
     "what they show is the checkout itself: make": ("README.md", "CONTRIBUTING.md", "docs/how-to/evaluating.md"),
     "they need a container runtime, a cluster or Temporal Cloud": (
+        "plugins/src/chargehand_plugins/bubblewrap/README.md",
         "deploy/README.md",
         "docs/how-to/kubernetes.md",
         "docs/how-to/temporal-cloud.md",
@@ -41,6 +42,7 @@ _OTHERS: Final = {
         "docs/how-to/mcp-server.md",
     ),
     "they need a key, a model or a server of your own": (
+        "docs/how-to/deciding-by-link.md",
         "docs/local-models.md",
         "docs/how-to/mcp.md",
         "plugins/src/chargehand_plugins/nexus/README.md",

@@ -12,7 +12,8 @@ from activities.crews.files import load_crews
 from activities.turn_kinds.route_request import RouteAnswer, RouteDraft
 from activities.turn_kinds.work import WorkWithIssuesAnswer
 from benchmarks.evaluation.dataset import ROOT, Case, read_datasets
-from benchmarks.evaluation.sessions import evaluate
+from benchmarks.evaluation.scores import Scores
+from benchmarks.evaluation.sessions import Job, evaluate
 from benchmarks.evaluation.statistics import pass_hat
 from chargehand.contracts import SessionRequest
 from chargehand.plugins import installed
@@ -43,7 +44,7 @@ def test_every_crew_has_what_a_newcomer_needs() -> None:
         assert (ROOT / (case.documents or "none")).is_dir()
         assert (ROOT / (case.tape or "none")).is_file()
         assert f"\n## {name}\n" in page
-        assert (case.tape or "none") in page
+        assert f"examples/tapes/{Path(case.tape or 'none').name}" in page
 
 
 @pytest.mark.parametrize("name", MUST_DISCLAIM)
@@ -63,7 +64,11 @@ def test_a_patients_record_leaves_in_no_way() -> None:
 @pytest.mark.slow
 async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: Path) -> None:
     """On the code paths of a real session: the plan is valid, the golden answer whole, every citation stands."""
-    for score in await evaluate(client, tmp_path, read_datasets(["crews"])["crews"], "tape"):
+    scores = list[Scores]()
+    await evaluate(client, tmp_path, Job(read_datasets(["crews"])["crews"], "tape"), scores.append)
+
+    assert scores
+    for score in scores:
         assert score.passed, score
         assert score.citations in {1, None}, score  # a review, or an answer to be sent, has none
 
@@ -74,7 +79,8 @@ async def test_a_customers_case_ends_the_same_four_times(client: Client, tmp_pat
     crews = read_datasets(["crews"])["crews"]
     support = crews.model_copy(update={"cases": tuple(case for case in crews.cases if case.crew == "support")})
 
-    scores = await evaluate(client, tmp_path, support, "tape", repetitions=4)
+    scores = list[Scores]()
+    await evaluate(client, tmp_path, Job(support, "tape", repetitions=4), scores.append)
 
     assert pass_hat([(score.case, score.passed) for score in scores], 4) == 1
 

@@ -28,7 +28,7 @@ from activities.processes.limits import Allowance
 from activities.tools.pages.leak_check import carries
 from chargehand import contracts as public
 from chargehand.converter import data_converter
-from chargehand_plugins.webhooks import contracts as webhook
+from chargehand_plugins.webhooks import activity as webhook
 
 _CONVERTER: Final = data_converter().payload_converter
 _TYPED: Final = (public.SessionRequest, public.Limits, public.PlanDecision, public.RaisedLimits, public.Answer)

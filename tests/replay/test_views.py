@@ -35,7 +35,7 @@ from chargehand.history.status import status_of
 from chargehand.history.steps import Draft, Scope, Written
 from chargehand.history.tree import trace_of
 from chargehand_cli.live_tree import session_tree
-from chargehand_cli.rendering.otlp import otlp
+from chargehand_plugins.opentelemetry.otlp import otlp
 from tests.replay.record import HISTORIES
 
 RECORDED: Final = sorted(HISTORIES.glob("*/*.json.gz"))

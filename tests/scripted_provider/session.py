@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.route_request import RouteAnswer
 from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
 from tests.scripted_provider.drafts import answer, plan, report, subtask
@@ -96,6 +97,7 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "RefineAnswer": saying(refined()),
     "ReviewAnswer": saying(reviewed()),
     "JudgeAnswer": saying(judged("")),
+    "JudgeClaimsAnswer": saying(JudgeClaimsAnswer(verdicts=[])),
     "CritiqueAnswer": saying(criticised()),
     "CompressAnswer": saying(compressed("In short: it is so.")),
     "OutlineAnswer": saying(outlined("Topics")),

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from activities.turn_kinds.compact_conversation import CompactTask
+from activities.turn_kinds.work import WorkTask
 from tests.scripted_provider.exchange import NO_USAGE, ScriptedMessage, ScriptedReply, ScriptedRequest, ToolUse, Wire
 
 Body = dict[str, Any]
@@ -24,7 +26,8 @@ COUNTERS: Mapping[str, Wire] = {
 def read(wire: Wire, body: Body, headers: Mapping[str, str], sequence: int, arrived_at: float) -> ScriptedRequest:
     """Tell a request independently of its wire."""
     system, messages, answer = {"anthropic": _anthropic, "responses": _responses, "chat": _chat}[wire](body)
-    forbidden = "none" in (body.get("tool_choice"), _within(body, "tool_choice", "type"))
+    last = messages[-1].text if messages else ""
+    forbidden = any(task.last_request in last for task in (WorkTask, CompactTask))
     tools = () if forbidden else tuple(tool.get("function", tool)["name"] for tool in body.get("tools") or ())
     return ScriptedRequest(
         sequence=sequence,

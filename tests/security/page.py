@@ -99,7 +99,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
             "tests/activities/code/test_no_evaluation.py",
             "tests/activities/code/test_monty.py",
             "tests/activities/code/test_run_code.py",
-            "tests/activities/code/test_seccomp.py",
+            "plugins/src/chargehand_plugins/bubblewrap/tests/test_seccomp.py",
         ),
     ),
     "fuzzing": HostileClass(

@@ -20,6 +20,7 @@ from chargehand_plugins.testing.in_memory.exchange import Answer, Update
 from chargehand_plugins.testing.in_memory.executions import Execution
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
+from chargehand_plugins.webhooks.activity import SessionEnd
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script
@@ -104,7 +105,9 @@ class VirtualSession:
             self._server.run()
         finally:
             self._server.close()
-        return self._world.root.status, [notice.state for notice in self._world.notices]
+        return self._world.root.status, [
+            notice.about.state for notice in self._world.notices if isinstance(notice.about, SessionEnd)
+        ]
 
     def status(self) -> Status:
         """Ask the running session."""

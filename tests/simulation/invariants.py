@@ -148,7 +148,7 @@ class Invariants(Watcher):
             )
             under_way = [call for call in world.calls if call.workflow == workflow_id and call.is_under_way]
             # A turn that is repeated because its call was lost is one turn, and may have been counted then.
-            turns = sum(".again-" not in call.step for call in under_way)
+            turns = sum(".again-" not in call.step and not call.is_repeated for call in under_way)
             dollars = sum((call.worst for call in under_way), Decimal(0))
             reserved = ledger.reserved
             if books.session is not None:
@@ -177,8 +177,9 @@ class Invariants(Watcher):
             assert ledger >= world.charged, f"I02: the ledger holds {ledger}, the provider charged {world.charged}"
 
     def i03_turns(self, world: World) -> None:
-        """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call are no turns."""
-        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
+        """I03: logical turns of the whole tree are at most max_turns; repetitions after a lost call, or a
+        reply that was cut off, are no turns."""
+        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls if not call.is_repeated}
         assert len(turns) <= min(self.limits.max_turns, CEILINGS.max_turns), (
             f"I03: {len(turns)} turns of {self.limits.max_turns}"
         )
@@ -276,7 +277,7 @@ class Invariants(Watcher):
 
     def i03_report_counts_every_turn(self, world: World, report: Report) -> None:
         """I03: the report counts every turn that was made, and no more than were allowed."""
-        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls}
+        turns = {(call.workflow, call.step.split(".again-")[0]) for call in world.calls if not call.is_repeated}
         assert len(turns) <= report.usage.turns <= min(self.limits.max_turns, CEILINGS.max_turns), (
             f"I03: {len(turns)} turns were made, {report.usage.turns} reported, {self.limits.max_turns} allowed"
         )

@@ -31,8 +31,7 @@ from chargehand_plugins.testing.in_memory.executions import Execution, Task
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
 from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
 from chargehand_plugins.testing.in_memory.server import Server
-from chargehand_plugins.webhooks.activity import WebhookRules
-from chargehand_plugins.webhooks.contracts import WebhookNotice
+from chargehand_plugins.webhooks.activity import WebhookNotice, WebhookRules
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
 
@@ -100,6 +99,8 @@ class Call:
     is_estimated: bool = False
     """Whether the provider does not say what it cost."""
     is_under_way: bool = True
+    is_repeated: bool = False
+    """Whether the reply to the same task was cut off before: both are one turn."""
 
 
 @dataclass
@@ -179,6 +180,7 @@ class World:
     def _turn(  # noqa: PLR0911  # one for each fate
         self, execution: Execution, asked: ScheduleActivity, request: TurnRequest, label: str, after: timedelta
     ) -> Answer:
+        before = [turn for earlier, turn, _ in self.turns_asked if earlier is execution]
         self.turns_asked.append((execution, request, asked))
         repetition = sum(earlier is execution and turn.step == request.step for earlier, turn, _ in self.turns_asked)
         fate = choice(self.scenario.fates, f"fate {label}")
@@ -208,6 +210,7 @@ class World:
             at=self.server.now,
             is_final=fate in {"answers", "usage unknown", "provider refused", "provider unavailable"},
             is_estimated=fate == "usage unknown",
+            is_repeated=bool(before) and before[-1].task == request.task,
         )
         self.calls.append(call)
         match fate:

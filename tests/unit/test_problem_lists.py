@@ -15,8 +15,9 @@ _BOUNDED_ELSEWHERE = {
     "activities/tools/data/query.py",
     "activities/models/extractive/figures.py",
     "cli/src/chargehand_cli/verbs/decide.py",
+    "workflows/steps/plan_decisions.py",
 }
-"""Files that join what is no problem, of which there are few: files, columns, conditions, questions."""
+"""Files that join what is no problem, of which there are few: files, columns, conditions, questions, subtasks."""
 _LONGEST_MESSAGE = 12_000
 _MOST_PROBLEMS = 20
 

@@ -116,27 +116,23 @@ async def test_two_subtasks_ask_at_once_and_are_answered_apart(environment: Open
     assert [record.state for record in result.subtasks] == ["success", "success"]
 
 
-async def test_a_session_that_allows_no_questions_asks_none(environment: OpenEnvironment) -> None:
-    """With `questions: "none"` an ambiguous subtask is refined at once."""
-    states: list[int] = []
-    async with environment(unsure("T1")) as opened:
-        session = await opened.chargehand.start(GOAL.model_copy(update={"questions": "none"}))
-        result = await asyncio.wait_for(session.result(), 30)
-        states = [len((await session.status()).questions)]
-
-    assert states == [0]
-    assert len(opened.model.of_kind("refine")) == 1
-    assert [record.attempts for record in result.subtasks] == [2, 1]
+NESTED = (
+    unsure("T1")
+    .plan(subtask("T1"))
+    .plan(subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole."), goal=GOAL.goal)
+)
 
 
-async def test_a_session_below_another_never_asks(run: RunSession) -> None:
-    """Nobody watches a nested session: its ambiguous subtask is refined although the root may ask."""
-    nested = subtask("N1", agent="supervisor", instruction="Look into topic T1 as a whole.")
-    script = unsure("T1").plan(subtask("T1")).plan(nested, goal=GOAL.goal)
-    result, opened = await run(script, GOAL)
+@pytest.mark.parametrize(
+    ("script", "questions"),
+    [pytest.param(unsure("T1"), "none", id="not allowed"), pytest.param(NESTED, "allowed", id="nested")],
+)
+async def test_who_may_not_ask_is_given_a_better_instruction(run: RunSession, script: Script, questions: str) -> None:
+    """A session that allows no questions, and one below another, which nobody watches, refine at once instead."""
+    result, opened = await run(script, GOAL.model_copy(update={"questions": questions}))
 
     assert len(opened.model.of_kind("refine")) == 1
-    assert [record.state for record in result.subtasks] == ["success"]
+    assert {record.state for record in result.subtasks} == {"success"}
 
 
 async def test_finish_now_does_not_wait_for_an_answer(environment: OpenEnvironment) -> None:

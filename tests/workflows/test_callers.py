@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 from temporalio import workflow
-from temporalio.client import Client
+from temporalio.client import ActivityFailureError, Client, WorkflowFailureError
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -95,7 +95,7 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "tool": "search_documents", "arguments": {}}]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
-        case ActivityType.CALL_WEBHOOK | ActivityType.WRITE_REVIEW | ActivityType.FIND_ENDED:
+        case ActivityType.CALL_WEBHOOK | ActivityType.SEND_NOTICE | ActivityType.WRITE_REVIEW | ActivityType.FIND_ENDED:
             return []  # the plug-ins' own tests try them
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
@@ -172,6 +172,33 @@ async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
     assert sum(ended.values()) == len(tasks) * 3
     assert ended[ErrorType.NOT_STANDALONE] >= 3
     assert nothing_was_used(opened)
+
+
+async def test_what_a_client_starts_by_hand_uses_nothing(environment: OpenEnvironment, client: Client) -> None:
+    """An activity, or the workflow of a subtask, that is started on its own is refused before anything is called."""
+    async with environment(Script()) as opened:
+        queue = opened.chargehand.task_queue
+        failures = [
+            await failure_of(
+                client.execute_activity(
+                    kind, forged, id=uuid4().hex, task_queue=queue, start_to_close_timeout=timedelta(seconds=10)
+                )
+            )
+            for kind in ActivityType
+            for forged in inputs(kind)
+        ]
+        by_hand = client.execute_workflow(WorkflowType.SUBTASK, subtask(100, 100), id=uuid4().hex, task_queue=queue)
+        failures.append(await failure_of(by_hand))
+
+    assert set(failures) == {ErrorType.NOT_STANDALONE}
+    assert nothing_was_used(opened)
+
+
+async def failure_of(started: Awaitable[object]) -> str | None:
+    with pytest.raises((ActivityFailureError, WorkflowFailureError)) as failure:
+        await started
+    assert isinstance(failure.value.cause, ApplicationError)
+    return failure.value.cause.type
 
 
 async def test_anyone_may_start_a_session(environment: OpenEnvironment, client: Client) -> None:

@@ -53,22 +53,14 @@ def crews(tmp_path: Path) -> tuple[Path, ...]:
 async def test_limits_are_the_requests_then_the_crews_then_the_profiles(
     run: RunSession, crews: tuple[Path, ...]
 ) -> None:
-    """Each limit comes from the request if it says one, else from the crew, else from the crew's profile."""
-    request = SessionRequest(goal=GOAL, crew="letters", limits=Limits(max_parallel=3))
-    result, _ = await run(Script().plan(subtask("T1", "writer")), request, own_crews=crews)
-
-    allowed = {use.limit: use.allowed for use in result.limits}
-    assert (allowed["max_parallel"], allowed["max_turns"], allowed["max_rounds"]) == (3, 12, 4)
-    assert allowed["budget_usd"] == 0.25
-
-
-async def test_a_profile_of_the_request_replaces_the_crews_limits(run: RunSession, crews: tuple[Path, ...]) -> None:
-    """A request that names a profile gets that profile's limits, whatever the crew's are."""
-    request = SessionRequest(goal=GOAL, crew="letters", profile="standard")
-    result, _ = await run(Script().plan(subtask("T1", "writer")), request, own_crews=crews)
-
-    allowed = {use.limit: use.allowed for use in result.limits}
-    assert (allowed["max_parallel"], allowed["max_turns"]) == (5, 20)
+    """Each limit comes from the request if it says one, else from the crew, else from the crew's profile; a request
+    that names a profile gets that profile's limits, whatever the crew's are."""
+    own = SessionRequest(goal=GOAL, crew="letters", limits=Limits(max_parallel=3))
+    profile = SessionRequest(goal=GOAL, crew="letters", profile="standard")
+    for request, expected in ((own, (3, 12, 4, 0.25)), (profile, (5, 20, 10, 2))):
+        result, _ = await run(Script().plan(subtask("T1", "writer")), request, own_crews=crews)
+        allowed = {use.limit: use.allowed for use in result.limits}
+        assert tuple(allowed[name] for name in ("max_parallel", "max_turns", "max_rounds", "budget_usd")) == expected
 
 
 async def test_the_crews_strategy_replaces_the_planners(run: RunSession, crews: tuple[Path, ...]) -> None:

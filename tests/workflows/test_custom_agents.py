@@ -11,14 +11,14 @@ from temporalio.client import Client
 from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import CustomAgents
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
-from activities.crews.custom_agents import custom_agents
+from activities.crews.checks import custom_agents
 from activities.crews.files import CrewError, load_crews
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from chargehand.contracts import SessionRequest
 from tests.environment import TOOLS, open_environment
 from tests.scripted_model import Script, answer, subtask, use
 from tests.waiting import until_state
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.conftest import OpenEnvironment
 
 SHIPPED = Path(__file__).resolve().parents[2] / "crews"
 GOAL = SessionRequest(goal="How old are the rocks of the harbour?", crew="custom", review="never")
@@ -35,22 +35,6 @@ def designing(*agents: AgentDraft) -> Script:
     script = Script().on("design", DesignAnswer(agents=[*agents]))
     planned = script.plan(subtask("T1", "geologist"), subtask("T2", "reader", after=["T1"]))
     return planned.work("T1", use("read_document"), answer("Old."), agent="geologist")
-
-
-async def test_an_agent_that_a_model_has_described_works_by_its_prompt(environment: OpenEnvironment) -> None:
-    """It is planned for, told its own prompt, and has its own tools only; one more turn is all that it costs."""
-    async with environment(designing(geologist())) as opened:
-        report = await opened.run(GOAL)
-        own = [call for call in opened.model.of_kind("work") if call.agent == "geologist"]
-
-    assert [(record.agent, record.state) for record in report.subtasks] == [
-        ("geologist", "success"),
-        ("reader", "success"),
-    ]
-    assert all(PROMPT in call.system for call in own)
-    assert [[tool.name for tool in call.tools if tool.name != "note"] for call in own] == [["read_document"]] * 2
-    assert opened.model.of_kind("plan")[0].agent_names[:2] == ("reader", "geologist")
-    assert len(opened.model.of_kind("design")) == 1
 
 
 async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client: Client, tmp_path: Path) -> None:
@@ -96,13 +80,6 @@ async def test_agents_that_may_not_be_are_rejected_with_the_reason(
     assert [record.agent for record in report.subtasks] == ["reader"]
     assert any(gap.startswith("No agents were described for this request: ") for gap in report.gaps)
     assert report.wasted.turns == 2
-
-
-async def test_other_crews_describe_no_agents(run: RunSession) -> None:
-    """It is off unless the crew's file turns it on."""
-    _, opened = await run(Script().plan(subtask("T1")), GOAL.model_copy(update={"crew": "research"}))
-
-    assert opened.model.of_kind("design") == []
 
 
 @given(

@@ -85,20 +85,18 @@ async def test_a_follow_up_knows_the_report_before(environment: OpenEnvironment,
 
     [known] = plans[1].earlier
     assert (known.instruction, known.outcome.content) == (FIRST, CONTENT)
-    assert [(each.claim, each.quote, each.verification) for each in known.outcome.findings] == [
-        ("They agree.", READ, "quoted")
-    ]
+    assert [(each.claim, each.quote) for each in known.outcome.findings] == [("They agree.", READ)]
     assert works[2].inputs == (known,)
     assert works[2].rounds == ()
     assert (result.follows, [(each.session, each.goal) for each in result.thread]) == (first.id, [(first.id, FIRST)])
     assert [(each.ref, each.quote, each.session) for each in result.sources] == [
         ("search_documents.md#L1", READ, first.id)
     ]
-    assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
+    assert [(each.verification, each.quote) for each in result.claims] == [("supported", READ)]
     assert next(each.allowed for each in result.limits if each.limit == "max_turns") == 9
     assert (asked.crew, asked.tenant, documents) == ("research", "acme", (document,))
     assert ["lease.md" in prompt for prompt in prompts] == [True, True, False]
-    assert without.verification == "quoted"
+    assert without.verification == "supported"
 
 
 async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> None:
@@ -113,7 +111,7 @@ async def test_the_writer_cites_what_was_known(environment: OpenEnvironment) -> 
     assert [[each.text for each in source.quotations] for source in written.sources] == [[READ]]
     assert result.answer == "They agree [S1]."
     assert [(each.ref, each.session) for each in result.sources] == [("search_documents.md#L1", first.id)]
-    assert [(each.verification, each.quote) for each in result.claims] == [("quoted", READ)]
+    assert [(each.verification, each.quote) for each in result.claims] == [("cited", READ)]
 
 
 async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
@@ -184,7 +182,7 @@ async def test_what_cannot_be_followed_is_refused_at_once(environment: OpenEnvir
     assert (
         f"follows: session '{running.id}' has no report to follow: Session '{running.id}' was cancelled." in refusals[2]
     )
-    assert turns == 5
+    assert turns == 6
 
 
 async def test_private_text_goes_out_only_with_approval(environment: OpenEnvironment) -> None:
@@ -211,8 +209,7 @@ def test_words_of_a_source_that_was_read_again_are_checked_again() -> None:
 
     def outcome(session: str, *refs: str) -> InputOutcome:
         findings = tuple(
-            Finding(claim=f"It is so by {ref}.", sources=(ref,), confidence=80, quote="is so", verification="quoted")
-            for ref in refs
+            Finding(claim=f"It is so by {ref}.", sources=(ref,), confidence=80, quote="is so") for ref in refs
         )
         sources = tuple(Source(ref=ref, quote="is so", session=session) for ref in refs)
         return InputOutcome(
@@ -222,4 +219,4 @@ def test_words_of_a_source_that_was_read_again_are_checked_again() -> None:
     earlier = read_again(outcome("before", "a.md", "b.md"), [outcome("", "b.md"), outcome("before", "a.md")]).outcome
 
     assert [source.ref for source in earlier.sources] == ["a.md"]
-    assert [(each.quote, each.verification) for each in earlier.findings] == [("is so", "quoted"), ("", "inferred")]
+    assert [each.quote for each in earlier.findings] == ["is so", ""]

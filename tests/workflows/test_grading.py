@@ -84,8 +84,8 @@ async def test_a_report_that_is_not_graded_says_so(run: RunSession, limits: Limi
     result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
 
     assert result.grades == ()
-    assert result.gaps == (
-        "The report was not graded by its criteria: no model could do so in time and within the limits.",
+    assert (
+        "The report was not graded by its criteria: no model could do so in time and within the limits." in result.gaps
     )
     assert result.usage.turns <= limits.max_turns
 

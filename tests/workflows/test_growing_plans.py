@@ -71,8 +71,8 @@ async def test_a_template_becomes_one_subtask_for_each_item(environment: OpenEnv
         pytest.param(
             answer("Arle."),
             expanded("Do it"),
-            "malformed: No valid subtasks were planned: subtask T2-1: the instruction is too vague; write a full "
-            "sentence, complete in itself",
+            "malformed: No valid subtasks were planned: subtask T2-1: the instruction is too vague; name its "
+            "object, and what a good answer contains",
             id="subtasks that no plan may have",
         ),
         pytest.param(

@@ -2,11 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import Script, subtask
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.conftest import OpenEnvironment
 
 GOALS = (
     *("Which ferry left late in May?", "List every repair of the Harald."),
@@ -35,14 +33,3 @@ async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) ->
 
     assert [report.stop_reason for report in reports] == ["completed"] * len(GOALS)
     assert [[record.state for record in report.subtasks] for report in reports] == [["success"] * 2] * len(GOALS)
-
-
-@pytest.mark.parametrize("goal", ["做吧", "やれ", "해", "Do it", "делай"])
-async def test_too_short_is_too_short_in_every_script(run: RunSession, goal: str) -> None:
-    """A plan that says next to nothing is not carried out as written; the request goes to one agent as a whole."""
-    report, _ = await run(
-        Script().plan(subtask("T1", instruction=goal)),
-        SessionRequest(goal="Which ferry left late in May?", review="never"),
-    )
-
-    assert any("too vague" in gap for gap in report.gaps)

@@ -33,11 +33,12 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Report, SessionRequest, TenantLimits, Usage
+from chargehand.contracts import Limits, Report, SessionRequest, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType, WorkflowType
 from chargehand_plugins.tenants.tests.environment import allowing
+from chargehand_plugins.tenants.usage import TenantLimits
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import (
@@ -114,7 +115,7 @@ def _script(held: Held) -> Callable[[ModelCall], Turn]:
     """Let a provider fail once, agents repeat themselves, one prompt be read from the cache, and one call wait."""
     fault = ProviderFault(provider="scripted")
     failing: list[Exception] = [
-        ProviderError("busy", fault, ErrorType.RATE_LIMITED, retry_after=timedelta(milliseconds=10))
+        ProviderError("busy", fault, ErrorType.PROVIDER_UNAVAILABLE, retry_after=timedelta(milliseconds=10))
     ]
     cached = usage().model_copy(update={"cached_input_tokens": 60})
     script = (
@@ -220,7 +221,7 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     """A provider's failure and the breaker that it opened, limits, a repeated call and a rejected plan."""
     scrape = await watched.scrape()
 
-    assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"RateLimited": 1}
+    assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"ProviderUnavailable": 1}
     assert scrape.sum(metrics.BREAKER_OPENINGS) == 1
     assert scrape.by(metrics.REFUSALS, "kind") == {"loop_guard": 1, "approval": 1}
     assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2, "tenant": 1}

@@ -1,24 +1,21 @@
 """The tool `note`: kept by the workflow, and handed on whatever becomes of the attempt."""
 
-from pydantic import JsonValue
-
-from activities.contracts.rounds import Note, ToolCall
+from activities.contracts.rounds import Note
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import SessionRequest, Source
-from tests.scripted_model import Script, answer, refined, subtask, usage, use
+from chargehand.contracts import Limits, SessionRequest, Source
+from tests.scripted_model import Script, answer, refined, request_tools, subtask, use
 from tests.workflows.conftest import OpenEnvironment
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never")
 READ = Source(ref="search_documents.md#L1", title="A title", quote="what search_documents read")
+DEEP = Limits(max_turns=20)
 QUOTED = READ.model_copy(update={"quote": "search_documents read"})
 
 
 def note(*claims: str, ref: str = READ.ref, quote: str = QUOTED.quote) -> ModelReply:
     """Reply by noting claims."""
-    arguments: list[dict[str, JsonValue]] = [{"claim": claim, "ref": ref, "quote": quote} for claim in claims]
-    calls = tuple(ToolCall(id=f"n{number}", tool="note", arguments=each) for number, each in enumerate(arguments))
-    return ModelReply(stop="tools", tool_calls=calls, model="scripted-1", provider="scripted", usage=usage())
+    return request_tools(*(("note", {"claim": claim, "ref": ref, "quote": quote}) for claim in claims))
 
 
 async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: OpenEnvironment) -> None:
@@ -29,12 +26,12 @@ async def test_notes_cost_nothing_and_take_no_call_of_the_round(environment: Ope
     asked: list[WorkTask] = []
 
     def second(call: ModelCall) -> ModelReply:
-        assert "note" in call.offered_tools
+        assert "note" in call.offered_tools, "deep work keeps notes"
         return both
 
     script = Script().plan(subtask("T1")).work("", use("search_documents", about="first"), second, answer("Known."))
     async with environment(script) as opened:
-        result = await opened.run(GOAL)
+        result = await opened.run(GOAL.model_copy(update={"profile": "deep", "limits": DEEP}))
         asked = opened.model.tasks(WorkTask)
 
     assert [given.ok for given in asked[-1].rounds[-1].results] == [True] * 20

@@ -138,7 +138,8 @@ async def test_what_is_added_last_is_carried_out_too(environment: OpenEnvironmen
     """To a plan of one subtask, whose report no turn was reserved for; while a template becomes its subtasks; and while
     the outcomes are reviewed."""
     first, growing, looking = Held(answer("Known.")), Held(expanded("Look at the first port.")), Held(reviewed())
-    script = Script().plan(subtask("T1")).work("topic T1", first).on("expand", growing).on("review", looking)
+    script = Script().plan(subtask("T1")).work("topic T1", first).on("expand", growing)
+    script = script.on("review", looking, when=lambda call: not getattr(call.task, "waiting", ()))
     async with environment(script) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"review": "always"}))
         await first.reached.wait()

@@ -22,7 +22,7 @@ from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
-from chargehand_plugins.operations.cleaning import clean
+from chargehand_plugins.operations.clean import clean_folders
 from chargehand_plugins.operations.histories import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
@@ -267,9 +267,9 @@ async def test_cleaning_spares_what_a_session_may_need(tmp_path: Path) -> None:
         started = (await client.get_workflow_handle(session.id).describe()).start_time.timestamp()
         os.utime(unneeded, (started - 7_200, started - 7_200))
 
-        would = await clean(client, [directory.folder], timedelta(hours=1), delete=False)
+        would = await clean_folders(client, [directory.folder], timedelta(hours=1), delete=False)
         is_still_there = unneeded.exists()
-        did = await clean(client, [directory.folder], timedelta(hours=1), delete=True)
+        did = await clean_folders(client, [directory.folder], timedelta(hours=1), delete=True)
 
     assert is_still_there
     assert [(each.files, each.kept) for each in (would, did)] == [(1, len(needed)), (1, len(needed))]

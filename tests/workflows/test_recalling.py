@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from activities.contracts.rounds import InputOutcome, ToolCall
+from activities.contracts.rounds import InputOutcome
 from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
 from activities.tools.recall import Recall, RecallContext
 from chargehand.contracts import Artifact, SessionRequest, Source, Success
-from tests.scripted_model import Script, answer, plan, report, subtask, usage, use, work_task
+from tests.scripted_model import Script, answer, plan, report, request_tool, subtask, use, work_task
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
@@ -53,8 +53,7 @@ def crew_folder(tmp_path: Path) -> Path:
 
 
 def recall(id_: str, page: int = 1) -> ModelReply:
-    call = ToolCall(id=f"{id_}-{page}", tool="recall", arguments={"id": id_, "page": page})
-    return ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
+    return request_tool("recall", id=id_, page=page)
 
 
 def found(content: str) -> BaseModel:
@@ -82,7 +81,9 @@ async def test_an_agent_reads_what_its_subtask_rests_on_in_full(run: RunSession,
     first, second, refused = direct
     assert str(first.output["text"]).count("three months") > 800
     assert (first.output["pages"], second.output["page"]) == (4, 2)
-    assert refused.output == {"error": "There is no such outcome for this subtask; there are: T1."}
+    assert refused.output == {
+        "error": "There is no such outcome for this subtask, or it is no longer kept; there are: T1."
+    }
     assert [source.quote for source in indirect[0].sources] == ["what search_documents read"]
 
 
@@ -120,20 +121,17 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
 ) -> None:
     """As with inputs: though a person lets an agent that reaches out have it, and its task shows it shortened."""
 
-    def send(where: str) -> ModelReply:
-        call = ToolCall(id=where, tool="search", arguments={"query": f"https://example.com/{where}"})
-        return ModelReply(stop="tools", tool_calls=(call,), model="scripted-1", provider="scripted", usage=usage())
-
+    secret, harmless = (f"https://example.com/{page}" for page in ("ottokar-zibulski", "harmless"))
+    searches = [request_tool("search", query=address) for address in (secret, harmless)]
     script = (
         Script()
         .plan(subtask("T1"), subtask("T2", "scout", ["T1"]))
         .work("T1", use("search_documents"), found(f"{LONG}The tenant is called Ottokar Zibulski."))
-        .work("T2", recall("T1", 4), send("ottokar-zibulski"), send("harmless"), answer("Done."))
+        .work("T2", recall("T1", 4), *searches, answer("Done."))
         .synthesis(report("Done."))
     )
     async with environment(script, own_crews=(crew_folder,)) as opened:
-        address = "https://example.com/ottokar-zibulski"
-        source = Source(ref="search_documents.md#L1", quote="what search_documents read", url=address)
+        source = Source(ref="search_documents.md#L1", quote="what search_documents read", url=secret)
         opened.tools["search_documents"].answer = ToolAnswer(sources=(source,))
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
@@ -144,5 +142,5 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
     assert "Zibulski" not in last.inputs[0].outcome.content
     recalled = last.rounds[0].results[0]
     assert "Zibulski" in str(recalled.output["text"])
-    assert [each.url for each in recalled.sources] == [address]
-    assert [call["query"] for call in opened.tools["search"].calls] == ["https://example.com/harmless"]
+    assert [each.url for each in recalled.sources] == [secret]
+    assert [call["query"] for call in opened.tools["search"].calls] == [harmless]

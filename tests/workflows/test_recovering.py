@@ -1,45 +1,14 @@
 """Ways back from bad ends: what the recovery table says is what a session does."""
 
-import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
-from activities.turn_kinds.refine_instruction import RefineTask
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import Script, answer, judged, refined, subtask, use
+from tests.scripted_model import Script, answer, judged, subtask, use
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
 BETTER = "Look in the second chapter of the handbook, and nowhere else."
-
-
-async def test_a_failure_is_tried_again_with_a_better_instruction(run: RunSession) -> None:
-    """The model is given the error and the earlier instruction; the new one is carried out and accepted."""
-    script = (
-        Script()
-        .plan(subtask("T1"))
-        .refine(refined(BETTER))
-        .work("", answer("", status="no_answer"))
-        .work(BETTER, answer("Found."))
-    )
-    result, opened = await run(script, GOAL)
-
-    [asked] = opened.model.tasks(RefineTask)
-    assert asked.problem == "because of no_answer"
-    assert asked.instruction == "Find out everything about topic T1 in the documents."
-    assert result.answer == "Found."
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
-    assert result.usage.turns == len(opened.model.calls)
-
-
-async def test_a_failure_that_refining_does_not_mend_goes_to_the_fallback_agent(run: RunSession) -> None:
-    """After the refined instruction fails too, the agent that the crew declares as fallback gets its try."""
-    script = Script().plan(subtask("T1")).refine(refined(BETTER))
-    script = script.work("", answer("", status="no_answer")).work("", answer("Found."), agent="researcher")
-    result, opened = await run(script, GOAL)
-
-    assert [call.agent for call in opened.model.of_kind("work")] == ["reader", "reader", "researcher"]
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 3)]
 
 
 async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: RunSession) -> None:
@@ -79,22 +48,6 @@ async def test_what_is_too_big_becomes_a_session_of_its_own(run: RunSession) -> 
     child = result.subtasks[0].workflow_id
     assert child is not None
     assert "/supervisor/" in child
-
-
-@pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
-async def test_a_lost_input_skips_only_what_requires_it(run: RunSession, required: tuple[str, ...], third: str) -> None:
-    """Without T1, T3 runs with the gap stated, or is skipped if it requires T1; T5, which depends on T3, still runs."""
-    script = Script().plan(
-        subtask("T1"),
-        subtask("T2", agent="analyst"),
-        subtask("T3", after=["T1"], required=required),
-        subtask("T4", agent="analyst", after=["T2"]),
-        subtask("T5", agent="writer", after=["T3", "T4"]),
-    )
-    script = script.work("T1", answer("", status="out_of_scope"))
-    result, _ = await run(script, GOAL)
-
-    assert [record.state for record in result.subtasks] == ["escalation", "success", third, "success", "success"]
 
 
 async def test_an_agent_that_asks_the_same_thing_again_and_again_must_answer(run: RunSession) -> None:

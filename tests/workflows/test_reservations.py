@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.tool import ToolAnswer
 from activities.models.prices import Tokens, price_card, usage_of
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, SessionRequest, Source, Tier
-from tests.environment import open_environment
+from chargehand.contracts import Limits, Report, SessionRequest, Source, Tier
+from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Script, answer, reply, report, subtask, use, work_task
 
+GOAL = "What do the pages say about the ferries?"
 MODEL = "claude-sonnet-5-5"
 CARD = price_card("anthropic", MODEL)
 PAGE = "The ferry left the harbour late, since its engine had to be repaired first. " * 330
@@ -40,6 +42,23 @@ def as_charged(script: Script) -> Callable[[ModelCall], ModelReply]:
     return respond
 
 
+async def researched(
+    folder: Path, script: Script, request: SessionRequest, *, page: str = PAGE, counts_input: bool = False
+) -> tuple[Report, SessionEnvironment]:
+    """Run a session whose pages say this, at the prices of Anthropic."""
+    assert CARD is not None
+    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
+    async with open_environment(None, folder, as_charged(script), cards=cards) as opened:
+        opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
+        source = Source(ref="https://example.com/1", title="Ferries", quote=page)
+        opened.tools["read_page"].answer = ToolAnswer(output={}, sources=(source,))
+        return await opened.run(request), opened
+
+
+def researchers(count: int) -> list[SubtaskDraft]:
+    return [subtask(f"T{number}", "researcher") for number in range(1, count + 1)]
+
+
 @pytest.mark.parametrize(
     ("agents", "rounds", "limits"),
     [
@@ -53,19 +72,9 @@ async def test_researchers_at_once_read_what_they_want_to(
     tmp_path: Path, agents: int, rounds: list[list[str]], limits: Limits
 ) -> None:
     """Within the usual budget each agent searches, reads every page that it asks for, and answers by itself."""
-    assert CARD is not None
-    researchers = [subtask(f"T{number}", "researcher") for number in range(1, agents + 1)]
     turns = [use(*tools, about=number) for number, tools in enumerate(rounds)]
-    script = Script().plan(*researchers).work("", *turns, answer("Late.")).synthesis(report("All late."))
-    request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
-
-    cards = dict.fromkeys(Tier, CARD)
-    async with open_environment(None, tmp_path, as_charged(script), cards=cards) as opened:
-        opened.tools["search"].answer = ToolAnswer(output={"found": 5}, sources=tuple(FOUND))
-        opened.tools["read_page"].answer = ToolAnswer(
-            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE),)
-        )
-        result = await opened.run(request)
+    script = Script().plan(*researchers(agents)).work("", *turns, answer("Late.")).synthesis(report("All late."))
+    result, opened = await researched(tmp_path, script, SessionRequest(goal=GOAL, limits=limits, review="never"))
 
     pages = sum(tools.count("read_page") for tools in rounds)
     assert len(opened.tools["read_page"].calls) == agents * pages
@@ -79,17 +88,10 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
     tmp_path: Path, *, counts_input: bool
 ) -> None:
     """Where the bound by bytes would end the reading, a count shows that it can be paid; the books stay within."""
-    assert CARD is not None
-    script = Script().plan(subtask("T1", "researcher")).work("", use("search"), use("read_page"), answer("Late."))
+    script = Script().plan(*researchers(1)).work("", use("search"), use("read_page"), answer("Late."))
     limits = Limits(budget_usd=Decimal("0.52"))
-    request = SessionRequest(goal="What do the pages say about the ferries?", limits=limits, review="never")
-
-    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": counts_input}))
-    async with open_environment(None, tmp_path, as_charged(script), cards=cards) as opened:
-        opened.tools["read_page"].answer = ToolAnswer(
-            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE * 6),)
-        )
-        result = await opened.run(request)
+    request = SessionRequest(goal=GOAL, limits=limits, review="never")
+    result, opened = await researched(tmp_path, script, request, page=PAGE * 6, counts_input=counts_input)
 
     forced = [task.must_answer for task in opened.model.tasks(WorkTask)]
     assert any(forced) is not counts_input
@@ -98,20 +100,15 @@ async def test_a_provider_that_counts_prompts_lets_a_small_budget_go_further(
 
 
 async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
-    """At today's price two agents search, read and answer one after the other, and the report is written."""
-    assert CARD is not None
-    researchers = [subtask(f"T{number}", "researcher") for number in (1, 2)]
-    script = Script().plan(*researchers).work("", use("search"), use("read_page"), answer("Late."))
-    request = SessionRequest(goal="What do the pages say about the ferries?", profile="quick")
+    """At today's price two agents search, read and answer one after the other, and the report is written.
 
-    cards = dict.fromkeys(Tier, CARD.model_copy(update={"counts_input": True}))
-    respond = as_charged(script.synthesis(report("All late.")))
-    async with open_environment(None, tmp_path, respond, cards=cards) as opened:
-        opened.tools["read_page"].answer = ToolAnswer(
-            output={}, sources=(Source(ref="https://example.com/1", title="Ferries", quote=PAGE[:5_000]),)
-        )
-        result = await opened.run(request)
+    Their turns are all used up then, and the report says so.
+    """
+    script = Script().plan(*researchers(2)).work("", use("search"), use("read_page"), answer("Late."))
+    script, request = script.synthesis(report("All late.")), SessionRequest(goal=GOAL, profile="quick")
+    result, _ = await researched(tmp_path, script, request, page=PAGE[:5_000], counts_input=True)
 
-    assert [record.state for record in result.subtasks] == ["success", "success"]
-    assert (result.stop_reason, result.answer) == ("completed", "All late.")
+    assert [record.state for record in result.subtasks] == ["success", "partial"]
+    assert "T2 (researcher) was cut off since its turns were used up; its answer was forced." in result.gaps
+    assert (result.stop_reason, result.answer) == ("partial", "All late.")
     assert result.usage.cost_usd <= request.limits.budget_usd

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
+from activities.queues import queue_name
 from chargehand.contracts import SessionRequest
 from tests.environment import open_environment
 from tests.scripted_model import Script, answer, request_tool, subtask, use
-from worker.composition import compose
+from worker.composition import activity_slots, compose
 from worker.settings import Settings
-from worker.workers import build_tool_workers, build_turns_worker
+from worker.workers import build_workers
 
 _CODE = request_tool("run_code", language="python", code="print(6 * 7)")
 _REQUEST = SessionRequest(goal="What is six times seven?", review="never")
@@ -31,7 +32,7 @@ async def test_a_host_without_keys_runs_what_models_have_written(client: Client,
         opened = await closing.enter_async_context(
             open_environment(client, tmp_path, script, task_queue=queue, queues={"sandboxes": 1})
         )
-        for worker in build_tool_workers(client, settings, await compose(settings, {}, closing)):
+        for worker in build_workers(client, settings, await compose(settings, {}, closing)):
             await closing.enter_async_context(worker)
         report = await asyncio.wait_for(opened.run(_REQUEST), 60)
         child = str(report.subtasks[0].workflow_id)
@@ -53,11 +54,11 @@ async def test_a_host_without_keys_runs_what_models_have_written(client: Client,
     assert "42" in str(computed.value)
 
 
-def test_a_role_needs_a_queue(client: Client) -> None:
+def test_a_role_needs_a_queue() -> None:
     """A worker for work that has no queue of its own would wait for ever: it is refused with the setting to change."""
     with pytest.raises(ValidationError, match=r"sandboxes have no task queue.*CHARGEHAND_QUEUES"):
         Settings(roles=frozenset({"sandboxes"}))
 
     only_tools = Settings(queues={"tools": 1}, roles=frozenset({"tools"}), requests_per_second=5)
 
-    assert build_turns_worker(client, only_tools, []) is None
+    assert activity_slots(only_tools) == {queue_name(only_tools.task_queue, "tools"): 1}

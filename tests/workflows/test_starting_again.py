@@ -1,32 +1,19 @@
 """Starts whose answer is lost, and starts by schedules: callers may simply ask again."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from temporalio.client import (
     Client,
-    Schedule,
-    ScheduleActionExecutionStartWorkflow,
-    ScheduleActionStartWorkflow,
-    ScheduleBackfill,
-    ScheduleHandle,
-    ScheduleIntervalSpec,
-    ScheduleOverlapPolicy,
-    SchedulePolicy,
-    ScheduleSpec,
-    ScheduleState,
 )
 
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionNotFound
 from chargehand.interface import Supervisor
-from tests.environment import open_environment
 from tests.scripted_model import Script, subtask
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
@@ -113,49 +100,6 @@ async def _result(chargehand: Chargehand, session_id: str) -> object:
     return await session.result()
 
 
-@pytest.fixture
-async def nightly(client: Client) -> AsyncIterator[tuple[ScheduleHandle, str]]:
-    """A schedule of sessions, paused so that only the test makes it act, and the task queue of its sessions."""
-    name = f"nightly-{uuid4().hex[:8]}"
-    action = ScheduleActionStartWorkflow(Supervisor.run, SessionRequest(goal=_GOAL), id=name, task_queue=name)
-    handle = await client.create_schedule(
-        name,
-        Schedule(
-            action=action,
-            spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=timedelta(days=1))]),
-            policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP),
-            state=ScheduleState(paused=True),
-        ),
-    )
-    yield handle, name
-    await handle.delete()
-
-
-async def test_a_schedule_starts_one_session_for_each_time(
-    nightly: tuple[ScheduleHandle, str], client: Client, tmp_path: Path
-) -> None:
-    """Sessions of a schedule have ids of its times, and the client reads them like any other."""
-    handle, name = nightly
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    nights = [midnight - timedelta(days=days) for days in (2, 1)]
-    async with open_environment(client, tmp_path, _SCRIPT, task_queue=name) as running:
-        await handle.backfill(
-            ScheduleBackfill(nights[0] - timedelta(hours=1), nights[-1], overlap=ScheduleOverlapPolicy.BUFFER_ALL)
-        )
-
-        async def have_acted() -> bool:
-            return len((await handle.describe()).info.recent_actions) == len(nights)
-
-        await until(have_acted, 60)
-        started = [each.action for each in (await handle.describe()).info.recent_actions]
-        ids = [each.workflow_id for each in started if isinstance(each, ScheduleActionExecutionStartWorkflow)]
-        reports = [await running.chargehand.session(id_).result() for id_ in ids]
-
-    assert ids == [f"{name}-{night:%Y-%m-%dT%H:%M:%SZ}" for night in nights]
-    assert [each.answer for each in reports] == ["Known.", "Known."]
-    assert running.model.replies == _PAID_TURNS * len(nights)
-
-
 async def test_an_id_that_is_used_again_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """A start with the default reuse policy, after the first session has closed, runs and reports a session anew."""
     session_id = f"used-again-{uuid4().hex[:8]}"
@@ -187,10 +131,7 @@ async def test_every_run_of_a_cron_is_another_session(client: Client, environmen
             cron_schedule="@every 1s",
         )
 
-        async def has_run_twice() -> bool:
-            return running.model.replies >= 2 * _PAID_TURNS
-
-        await until(has_run_twice, 30)
+        await until(lambda: running.model.replies >= 2 * _PAID_TURNS, 30)
         await handle.terminate()
         children = [each async for each in client.list_workflows(f"WorkflowId STARTS_WITH '{session_id}/'")]
 

@@ -4,19 +4,17 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowUpdateStage
 
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.turn_kinds.work import WorkTask
-from chargehand.client import Chargehand
 from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
-from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Held, Script, answer, refined, refuse, request_tool, request_tools, subtask, use
+from tests.environment import SessionEnvironment
+from tests.scripted_model import Held, Script, answer, refined, request_tool, request_tools, subtask, use
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_tool_approval import DESK, pending
@@ -95,26 +93,6 @@ async def test_an_agent_that_was_about_to_end_takes_one_more_turn_if_its_limits_
     assert result.answer == expected
     assert result.wasted.turns == 0
     assert any("A message to T1 was not read: “Write in French.”" in gap for gap in result.gaps) == (rounds == 1)
-
-
-@pytest.mark.real_server
-async def test_an_earlier_answer_counts_in_a_later_run_too(
-    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An answer before a message is the outcome if none follows it, though the agent has continued as new."""
-    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 8)
-    last = Held(answer("In English."))
-
-    async with environment(Script().plan(subtask("T1")).work("T1", last, refuse)) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await last.reached.wait()
-        await session.tell(text="Write in French.", subtask="T1")
-        last.released.set()
-        result = await asyncio.wait_for(session.result(), 60)
-        await runs_of(opened.chargehand.client, result.subtasks[0].workflow_id or "", 2)
-
-    assert result.answer == "In English."
-    assert any("A message to T1 was not read" in gap for gap in result.gaps)
 
 
 async def test_what_has_not_begun_reads_it_first_and_so_does_every_attempt(environment: OpenEnvironment) -> None:
@@ -224,7 +202,7 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
             await session.interrupt(subtask="T3")
         await session.tell(text="Look at the letter instead.", subtask="T1")
         await session.interrupt(subtask="T1")
-        await until(lambda: _has_turns(opened, "T1", 3))
+        await until(lambda: len(turns_of(opened, "T1")) == 3)
         other.released.set()
         result = await asyncio.wait_for(session.result(), 60)
 
@@ -275,23 +253,3 @@ async def test_an_interruption_during_a_model_call_takes_effect_after_it(environ
     assert told == ["Interrupted by the user. It was not made.", None]
     assert len(opened.tools["search_documents"].calls) == 1
     assert result.usage.turns == len(opened.model.calls) == 4
-
-
-async def test_a_message_survives_the_worker_that_accepted_it(client: Client, tmp_path: Path) -> None:
-    """The worker is lost with the agent's call; another one goes on, and the agent reads the message."""
-    queue, first = f"test-{uuid4().hex[:8]}", Held(answer("Known."))
-    script = Script().plan(subtask("T1"))
-    async with open_environment(client, tmp_path, script.work("T1", first), task_queue=queue) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await first.reached.wait()
-        await session.tell(text="In metres.")
-        first.released.set()
-    async with open_environment(client, tmp_path, script.work("T1", answer("Known.")), task_queue=queue) as opened:
-        result = await asyncio.wait_for(Chargehand(client, queue).session(session.id).result(), 60)
-
-    assert [heard(task) for task in turns_of(opened, "T1")] == [["In metres."]]
-    assert result.gaps == ()
-
-
-async def _has_turns(opened: SessionEnvironment, words: str, count: int) -> bool:
-    return len(turns_of(opened, words)) == count

@@ -7,21 +7,16 @@ from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
-from temporalio.client import ActivityFailureError, Client, WorkflowExecutionStatus
-from temporalio.exceptions import ApplicationError
+from temporalio.client import Client, WorkflowExecutionStatus
 
-from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import ToolCall
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
-from activities.turn.contracts import TurnRequest
-from activities.turn_kinds.plan import PlanTask
 from chargehand.client import Chargehand
-from chargehand.contracts import Limits, Plan, SessionRequest, Subtask, Tier
-from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, SessionNotFound, UpdateRefused
-from chargehand.wire import ActivityType, ErrorType
+from chargehand.contracts import Limits, Plan, SessionRequest, Subtask
+from chargehand.errors import ChargehandError, SessionCancelled, SessionFailed, UpdateRefused
+from chargehand.wire import ErrorType
 from tests.environment import SessionEnvironment
-from tests.scripted_model import ALLOWANCE, TODAY, Held, Script, answer, report, subtask, topics, use, work_task
+from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.pausing import paused
@@ -78,40 +73,6 @@ async def test_terminating_a_session_closes_everything_below_it(environment: Ope
         await until(lambda: _none_running(opened, session.id))
 
 
-@pytest.mark.real_server
-async def test_activities_refuse_to_run_outside_a_session(environment: OpenEnvironment) -> None:
-    """A turn or a tool started by hand as an activity of its own is refused before anything is called."""
-    turn = TurnRequest(
-        session="s",
-        step="turn-1",
-        crew="research",
-        agent="supervisor",
-        tier=Tier.SMALL,
-        task=PlanTask(goal="Spend money.", max_subtasks=1, allowance=ALLOWANCE, may_nest=False),
-        today=TODAY,
-        max_input_tokens=100_000,
-        max_output_tokens=1_000,
-    )
-    tool = ToolRequest(
-        session="s", step="1", crew="research", agent="reader", call=ToolCall(id="1", tool="search_documents")
-    )
-    async with environment(Script().plan(subtask("T1"))) as opened:
-        for activity, request in ((ActivityType.TAKE_TURN, turn), (ActivityType.USE_TOOL, tool)):
-            with pytest.raises(ActivityFailureError) as failure:
-                await opened.chargehand.client.execute_activity(
-                    activity,
-                    request,
-                    id=f"by-hand-{uuid4().hex[:8]}",
-                    task_queue=opened.chargehand.task_queue,
-                    start_to_close_timeout=timedelta(seconds=10),
-                )
-            assert isinstance(failure.value.cause, ApplicationError)
-            assert failure.value.cause.type == ErrorType.NOT_STANDALONE
-
-    assert opened.model.calls == []
-    assert opened.tools["search_documents"].calls == []
-
-
 async def test_a_plan_waits_for_approval_and_can_be_edited(environment: OpenEnvironment) -> None:
     """With approval "plan" nothing is carried out until a person decides; the edited plan is what is then done."""
     edited = Plan(subtasks=(Subtask(id="E1", agent="reader", instruction="Read only the handbook, please."),))
@@ -154,13 +115,6 @@ async def test_a_tool_that_fails_for_good_is_told_to_the_agent(run: RunSession) 
 
     assert "You have no such tool. Your tools: search_documents, read_document." in result.answer
     assert len(opened.tools["search_documents"].calls) == 1
-
-
-async def test_a_session_that_does_not_exist_is_said_so(environment: OpenEnvironment) -> None:
-    """Asking for an unknown id is a typed error, not a hang."""
-    async with environment(Script().plan(subtask("T1"))) as opened:
-        with pytest.raises(SessionNotFound):
-            await opened.chargehand.session("no-such-session").result()
 
 
 _FAULT = ProviderFault(provider="scripted", status=529)

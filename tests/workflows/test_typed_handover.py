@@ -9,12 +9,9 @@ from pydantic import JsonValue
 from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.drafts import SubtaskDraft
 from activities.crews.files import CrewError, load_crews
-from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkAnswer
-from chargehand import UpdateRefused
-from chargehand.contracts import JsonSchema, Limits, SessionRequest, Subtask, Tier, Tiers
+from chargehand.contracts import JsonSchema, Limits, SessionRequest, Tier, Tiers
 from tests.scripted_model import Script, answer, plan, report, subtask, work_task
-from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
@@ -125,17 +122,6 @@ def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error
     assert refused.value.errors == (error,)
 
 
-async def test_a_plan_with_unusable_data_goes_back_to_its_planner(run: RunSession, crew_folder: Path) -> None:
-    """With the reasons, like any plan that cannot be carried out."""
-    wrong, right = clerk("T1", "A", input="{}"), clerk("T1", "A")
-    script = Script().plans(plan(wrong), plan(right)).work("", adding({"total": 1}))
-    result, opened = await run(script, GOAL, own_crews=(crew_folder,))
-
-    [rejected] = opened.model.tasks(PlanTask)[1].rejected
-    assert rejected.errors == ("subtask T1: input: 'invoice' is a required property",)
-    assert result.stop_reason == "completed"
-
-
 @pytest.mark.real_server
 async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
     environment: OpenEnvironment, crew_folder: Path
@@ -151,27 +137,6 @@ async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
     assert (first.model, second.model) == ("scripted-large", "scripted-small")
     assert first.max_output_tokens <= 5_000
     assert first.timeout_seconds <= 20
-
-
-async def test_a_persons_plan_is_held_to_the_schema(environment: OpenEnvironment, crew_folder: Path) -> None:
-    """An edited plan is refused by the same rules, and taken once it is right."""
-    right = Subtask(id="T1", agent="clerk", instruction="Add up the lines of this.", input={"invoice": "A"})
-    script = Script().plan(clerk("T1", "A")).work("", adding({"total": 1}))
-    async with environment(script, own_crews=(crew_folder,)) as opened:
-        session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
-        await until_state(session, "awaiting_approval")
-        drafted = await session.plan()
-        assert drafted is not None
-        for given, problem in (({}, "'invoice' is a required property"), ({"invoice": "B"}, "")):
-            edited = drafted.model_copy(update={"subtasks": (right.model_copy(update={"input": given}),)})
-            if problem:
-                with pytest.raises(UpdateRefused, match=problem):
-                    await session.edit(edited)
-            else:
-                await session.edit(edited)
-        await session.result()
-
-    assert work_task(opened.model.of_kind("work")[0]).input == {"invoice": "B"}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ async def _readable(library: DocumentLibrary, documents: tuple[str, ...]) -> set
     for entry in opened.catalog.documents:
         with contextlib.suppress(UnknownDocumentError):
             has_rows = any(table.rows for table in opened.catalog.tables if table.document == entry.name)
-            if has_rows or any(part.text.strip() for part in (await opened.read(entry.name)).stretches):
+            if has_rows or any(part.quote.strip() for part in (await opened.read(entry.name)).sources):
                 names.add(entry.name)
     return names
 

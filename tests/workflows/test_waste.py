@@ -3,7 +3,7 @@
 import asyncio
 
 from chargehand.contracts import Limits, Report, SessionRequest
-from tests.scripted_model import COST, Held, Script, answer, plan, refined, report, subtask, topics, use
+from tests.scripted_model import COST, Held, Script, answer, plan, refined, subtask, topics, use
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
@@ -46,11 +46,12 @@ async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run
 
 
 async def test_a_rejected_plan_is_wasted(run: RunSession) -> None:
-    """A plan that could not be carried out is paid and named as waste; the mended one is not."""
+    """A plan that could not be carried out goes back with its errors, is paid, and is waste; the mended one is not."""
     script = Script().plans(plan(subtask("T1", agent="nobody")), plan(subtask("T1")))
     result, opened = await run(script, GOAL)
 
-    assert len(opened.model.of_kind("plan")) == 2
+    _, again = opened.model.of_kind("plan")
+    assert "there is no agent 'nobody'" in again.messages[0].text
     assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
     assert result.usage.cost_usd == 3 * COST
     assert result.subtasks[0].wasted.cost_usd == 0
@@ -131,15 +132,3 @@ async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(env
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
     assert _uses(result)["max_turns"] == (4, 20)
     assert result.stop_reason == "completed"
-
-
-async def test_without_pause_another_attempt_that_cannot_be_paid_is_given_up(run: RunSession) -> None:
-    """The same session with on_limit "finish" reports what there is at once."""
-    writing = [subtask(topic, agent="writer") for topic in ("T1", "T2")]
-    script = Script().plan(*writing).work("T1", answer("", status="no_answer")).synthesis(report("One."))
-    tight = GOAL.model_copy(update={"limits": Limits(max_turns=4)})
-    result, _ = await run(script, tight)
-
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("failure", 1), ("success", 1)]
-    assert result.usage.turns == 4
-    assert result.answer == "One."

@@ -47,7 +47,7 @@ async def test_the_writer_reads_outcomes_whole(run: RunSession) -> None:
     [written] = opened.model.of_kind("synthesis")
     prompt = written.messages[0].text
     assert prompt.count(text.strip()) == 5
-    assert prompt.count("[S1.1] (confidence 80, quoted)") == 5
+    assert prompt.count("[S1.1] (confidence 80)") == 5
     assert prompt.count(f"[S1.1] “{QUOTE}”") == 1
     assert not opened.model.of_kind("compress")
 
@@ -71,10 +71,10 @@ async def test_what_is_too_long_is_shortened_with_all_its_findings(
     assert sum(len(given.outcome.findings) for given in last.outcomes) == 7
     assert last.sources[0].quotations[0].text == QUOTE
     assert [(claim.text, claim.verification, claim.quote) for claim in result.claims] == [
-        ("From all of it.", "quoted", QUOTE)
+        ("From all of it.", "supported", QUOTE)
     ]
     assert result.answer == "From all of it [S1]."
-    assert result.verification == "quoted"
+    assert result.verification == "supported"
 
 
 async def test_the_writer_reads_what_can_be_paid(run: RunSession) -> None:
@@ -98,7 +98,7 @@ async def test_what_is_uncited_is_sent_back_once_and_then_marked(run: RunSession
     assert [problem.rpartition(": ")[2] for problem in again.problems] == ["It rains."]
     assert result.answer == "So it is [S1].\n\nIt pours. *(no source)*"
     assert [(claim.text, claim.verification) for claim in result.claims] == [
-        ("So it is.", "inferred"),
+        ("So it is.", "supported"),
         ("It pours.", "unsupported"),
     ]
     assert result.verification == "unsupported"
@@ -208,5 +208,5 @@ async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
     assert asked.most_sections == 3
     assert result.answer == "# Topics\n\n## One\n\nOne is so [S1].\n\n## Three\n\nThree is so [S1]."
     assert result.gaps[:2] == ("The section 'Two' could not be written.", "costs")
-    assert {claim.verification for claim in result.claims} == {"quoted"}
+    assert {claim.verification for claim in result.claims} == {"supported"}
     assert result.reserved_usd == 0

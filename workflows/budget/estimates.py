@@ -44,10 +44,14 @@ _LIKELY_BYTES_PER_TOKEN: Final = 2
 _USUAL_OUTPUT_TOKENS: Final = 1_000
 NEXT_ROUND_BYTES: Final = 10_000
 """By how much a conversation usually grows in a round of tool calls."""
+OUTPUT_SHARE: Final = Decimal("0.5")
+"""How much of what is unspent a turn of a supervisor may reserve to write more than the least."""
+ROOM_TO_WORK: Final = 8_000
+"""Tokens that a turn with tools may write at least, thinking included, unless the limits are nearly used up."""
+_ROOM_TO_ANSWER: Final = 6_000
+"""Tokens that are kept for an agent's answer at least, before it goes on using tools."""
 _USUAL_ROUNDS: Final = 5
 """Turns that an agent with tools usually takes."""
-OUTPUT_SHARE: Final = Decimal("0.5")
-"""How much of what is unspent a turn may reserve to write more than the least."""
 _STEP: Final = 500
 """Output caps between the least and the most are multiples of this many tokens."""
 
@@ -92,7 +96,6 @@ def purpose_of(task: Task) -> Purpose:
 
 
 def lower(effort: Effort) -> Effort:
-    """Return the next lower effort."""
     return "medium" if effort == "high" else "low"
 
 
@@ -106,9 +109,7 @@ class OutputRange:
     def affordable(self, price: Callable[[int], Decimal], usd: Decimal) -> int:
         """Return the largest cap whose turn costs no more than an amount, but never less than the least.
 
-        Args:
-            price: the worst case of the turn at a cap; the same for every further token.
-            usd: what may be reserved.
+        `price` is the worst case of the turn at a cap; it is the same for every further token.
         """
         least, most = price(self.least), price(self.most)
         if most <= usd or most == least:
@@ -118,7 +119,6 @@ class OutputRange:
 
 
 def output_range(purpose: Purpose, caps: OutputCaps, model: ModelCard) -> OutputRange:
-    """Return how much a turn may write."""
     most = _within(getattr(caps, purpose.name), model)
     return OutputRange(min(purpose.least_output, most), most)
 
@@ -137,10 +137,7 @@ def input_bound(task: Task, prompt_bytes: int) -> int:
 
     Every tokeniser in use encodes at least one byte of text per token, so no prompt has more tokens than bytes. The
     worker checks the rendered prompt against this bound before it calls, and refuses if it is longer.
-
-    Args:
-        task: what is asked.
-        prompt_bytes: everything in the prompt that does not depend on the task, the catalog included.
+    `prompt_bytes` is everything in the prompt that does not depend on the task, the catalog included.
     """
     return prompt_bytes + _task_bytes(task) + _MARGIN_BYTES
 
@@ -173,24 +170,12 @@ def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
 
 
 def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_bytes: int) -> Amount:
-    """Estimate what the turn after next will probably cost.
-
-    Args:
-        model: its prices.
-        input_bound: bound of the next turn's input tokens.
-        counted: what in this bound is no bound, but counted.
-        new_bytes: by how much the conversation will probably grow meanwhile.
-    """
+    """Estimate what the turn after next will probably cost, when the next one's input has grown by new bytes."""
     return worst_case(model, usual_tokens(input_bound + new_bytes, counted), _USUAL_OUTPUT_TOKENS)
 
 
 def usual_tokens(input_bound: int, counted: Counted | None) -> int:
-    """Estimate how many tokens a prompt probably has.
-
-    Args:
-        input_bound: bound of its tokens.
-        counted: what in this bound is no bound, but counted.
-    """
+    """Estimate how many tokens a prompt probably has; of their bound, what was counted is exact."""
     tokens = counted.tokens if counted else 0
     return tokens + (input_bound - tokens) // _USUAL_BYTES_PER_TOKEN
 
@@ -199,11 +184,6 @@ def likely_input(model: ModelCard, bound: int, counted: Counted | None) -> int:
     """Choose how many input tokens to reserve for a turn when the bound by its bytes is too dear.
 
     If the provider counts prompts, the worker has it count this one, and refuses it if it is longer.
-
-    Args:
-        model: whose turn it is.
-        bound: bound of the turn's input tokens.
-        counted: what in this bound is no bound, but counted.
     """
     if not model.counts_input:
         return bound
@@ -225,25 +205,64 @@ def doubtful_cost(worst: Decimal, cost: Decimal, worst_of_answered: Decimal) -> 
     """Estimate what a call of unknown outcome cost: as much below its worst case as the call that repeated it.
 
     A repetition that could write less says nothing of what the lost call wrote beyond that.
-
-    Args:
-        worst: of the lost call.
-        cost: of the repetition; 0 if there was none.
-        worst_of_answered: of the repetition; 0 if there was none.
+    `cost` and `worst_of_answered` are the repetition's; 0 if there was none.
     """
     return min(worst, max(cost, worst - (worst_of_answered - cost)))
+
+
+def likely_cost(model: ModelCard, bound: int, output: int, counted: Counted | None = None) -> Amount:
+    """Price a turn whose input is reserved as it probably is."""
+    return worst_case(model, likely_input(model, bound, counted), output)
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """Dollars that a turn leaves in the ledger for the one that answers."""
+
+    most: Decimal = Decimal(0)
+    """For an answer at its full cap: left as long as the turn before it has room to work all the same."""
+    least: Decimal = Decimal(0)
+    room: int | None = ROOM_TO_WORK
+    """Tokens that the turn before it is to have; None for all that its purpose allows."""
+
+
+NOTHING_ASIDE: Final = SetAside(room=None)
+"""Of the turn that answers."""
+
+
+@dataclass(frozen=True)
+class GoingOn:
+    """What it takes that an agent uses tools in a turn and can still answer in the next one."""
+
+    roomy: Amount
+    """With room in both."""
+    least: Amount
+    set_aside: SetAside
+
+
+def cost_of_going_on(model: ModelCard, caps: OutputCaps, bound: int, counted: Counted | None) -> GoingOn:
+    """Estimate what a turn of an agent costs that uses tools, with the turn that follows it and answers."""
+    following = usual_tokens(bound + NEXT_ROUND_BYTES, counted)
+    most = output_range(WORK, caps, model).most
+    answer = worst_case(model, following, min(_ROOM_TO_ANSWER, most))
+    usual = usual_cost(model, bound, counted, NEXT_ROUND_BYTES)
+    return GoingOn(
+        roomy=likely_cost(model, bound, min(ROOM_TO_WORK, most), counted) + answer,
+        least=likely_cost(model, bound, WORK.least_output, counted) + usual,
+        set_aside=SetAside(worst_case(model, following, most).usd, answer.usd),
+    )
 
 
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
     """Estimate the worst case of an early turn of an agent, before there is a task to measure."""
     bound = prompt_bytes + _MARGIN_BYTES + _USUAL_TASK_BYTES
-    return worst_case(model, likely_input(model, bound, None), output)
+    return likely_cost(model, bound, output)
 
 
 def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0, words: int = 0) -> Amount:
     """Estimate the worst case of the turns that write a report of so many words from so many bytes of outcomes."""
     shown = outcome_bytes + _REPORT_TASK_BYTES + _MARGIN_BYTES
-    turn = worst_case(model, likely_input(model, prompt_bytes + shown, None), REPORT.least_output)
+    turn = likely_cost(model, prompt_bytes + shown, REPORT.least_output)
     turns = 1 + sections_for(words)
     return Amount(turns, turn.usd * turns)
 
@@ -251,7 +270,7 @@ def worst_report(model: ModelCard, prompt_bytes: int, outcome_bytes: int = 0, wo
 def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amount:
     """Estimate the worst case of the turn that puts the report into the shape of a schema."""
     shown = _REPORT_TASK_BYTES + _MARGIN_BYTES + 2 * len(to_json(schema))
-    return worst_case(model, likely_input(model, prompt_bytes + shown, None), OUTPUT.least_output)
+    return likely_cost(model, prompt_bytes + shown, OUTPUT.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
@@ -259,11 +278,21 @@ def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str])
     return _turns_of_agent(agent, model, documents, agent.least_turns)
 
 
-def usual_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps) -> Amount:
-    """Estimate what an agent usually needs: some turns, and room to think in the first of them."""
-    turns = _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
+def planned_for_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
+    """Estimate what a plan of several subtasks has to have for an agent."""
+    return _turns_of_agent(agent, model, documents, agent.planned_turns)
+
+
+def most_of_agent(
+    agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps, rounds: int
+) -> Amount:
+    """Estimate the most that is granted to an agent at first: all its rounds, and dollars for a few of them.
+
+    The dollars of others stay in the session, where agents borrow them for longer than a turn only if they need them.
+    """
+    usual = _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
     roomy = early_turn(model, fixed_bytes(agent, documents), output_range(WORK, caps, model).most)
-    return Amount(turns.turns, max(turns.usd, roomy.usd / OUTPUT_SHARE))
+    return Amount(rounds if agent.tools else 1, max(usual.usd, 2 * roomy.usd))
 
 
 def _turns_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:

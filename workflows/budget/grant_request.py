@@ -11,13 +11,14 @@ from workflows.mailbox.signals import ask
 
 
 async def request_grant(
-    mailbox: Mailbox, ledger: Ledger, needed: Amount, is_over: Callable[[], bool] = lambda: False
+    mailbox: Mailbox,
+    ledger: Ledger,
+    needed: Amount,
+    is_over: Callable[[], bool] = lambda: False,
+    *,
+    is_optional: bool = False,
 ) -> None:
-    """Ask the parent workflow for what is missing of an amount, and wait while it may still become free.
-
-    Raises:
-        CancelledError: this workflow was cancelled.
-    """
+    """Ask the parent workflow for what is missing of an amount, and wait while it may still become free."""
     parent, missing = workflow.info().parent, ledger.missing(needed)
     if parent is None or missing == Amount():
         return
@@ -30,5 +31,5 @@ async def request_grant(
         ledger.grant(amount)
         return True
 
-    request = GrantRequest(turns=missing.turns, usd=missing.usd)
+    request = GrantRequest(turns=missing.turns, usd=missing.usd, is_optional=is_optional)
     await ask(mailbox, parent.workflow_id, request, Grant, take=take, is_over=is_over)

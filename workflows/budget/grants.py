@@ -35,16 +35,13 @@ class Grants:
         """Whether nothing can come back: no child runs, or all that run wait for a larger grant."""
         return set(self._open) <= set(self._waiting)
 
-    def reserve(self, least: Amount, usual: Amount, not_started: int) -> Reservation | None:
+    def reserve(self, least: Amount, most: Amount, not_started: int) -> Reservation | None:
         """Reserve a share of what is left for a subtask; None if not even the least can be paid.
 
-        Args:
-            least: the least that is of use to it.
-            usual: what it is granted if there is enough for all; it asks when it needs more.
-            not_started: among how many subtasks the rest has to be shared, this one included.
+        All that have not started, this one included, have the same share.
         """
         fair = self._ledger.unspent.share(not_started)
-        share = usual.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
+        share = most.at_most(Amount(max(least.turns, fair.turns), max(least.usd, fair.usd)))
         return self._ledger.reserve(share) or self._ledger.reserve(least)
 
     def open(self, child: str, reservation: Reservation) -> bool:
@@ -95,11 +92,9 @@ class Grants:
         return charged
 
     def queue(self, child: str) -> None:
-        """Note that a child waits for a larger grant."""
         self._waiting.append(child)
 
     def dequeue(self, child: str) -> None:
-        """Note that a child has its answer."""
         self._waiting.remove(child)
 
     def is_hopeless(self, child: str) -> bool:

@@ -60,18 +60,10 @@ class Ledger:
     """The budget of one supervisor or one subtask."""
 
     def __init__(self, granted: Amount, spent: Amount = Amount()) -> None:
-        self._granted = granted
-        self._spent = spent
+        self.granted = granted
+        self.spent = spent
         self._open: dict[int, Reservation] = {}
         self._numbers = 0
-
-    @property
-    def granted(self) -> Amount:
-        return self._granted
-
-    @property
-    def spent(self) -> Amount:
-        return self._spent
 
     @property
     def reserved(self) -> Amount:
@@ -80,16 +72,16 @@ class Ledger:
     @property
     def unspent(self) -> Amount:
         """What is neither spent nor reserved."""
-        return self._granted.beyond(self._spent + self.reserved)
+        return self.granted.beyond(self.spent + self.reserved)
 
     @property
     def overdrawn(self) -> Amount:
         """What is spent or reserved beyond everything that was granted."""
-        return (self._spent + self.reserved).beyond(self._granted)
+        return (self.spent + self.reserved).beyond(self.granted)
 
     def missing(self, amount: Amount) -> Amount:
         """Compute what would have to be granted so that an amount could be reserved."""
-        return (self._spent + self.reserved + amount).beyond(self._granted)
+        return (self.spent + self.reserved + amount).beyond(self.granted)
 
     def reserve(self, amount: Amount) -> Reservation | None:
         """Reserve an amount; None, and nothing changes, if it does not fit."""
@@ -101,11 +93,7 @@ class Ledger:
         return reservation
 
     def extend(self, reservation: Reservation, more: Amount) -> Reservation | None:
-        """Enlarge a reservation; None, and nothing changes, if it does not fit.
-
-        Raises:
-            KeyError: this reservation was settled before.
-        """
+        """Enlarge a reservation; None, and nothing changes, if it does not fit."""
         if not self.unspent.covers(more):
             return None
         extended = Reservation(reservation.number, self._open[reservation.number].amount + more)
@@ -113,17 +101,12 @@ class Ledger:
         return extended
 
     def grant(self, more: Amount) -> None:
-        """Add to what may be spent."""
-        self._granted += more
+        self.granted += more
 
     def settle(self, reservation: Reservation, cost: Amount) -> None:
-        """Book the true cost of what was reserved, even where it is above the reservation, and free the rest.
-
-        Raises:
-            KeyError: this reservation was settled before.
-        """
+        """Book the true cost of what was reserved, even where it is above the reservation, and free the rest."""
         del self._open[reservation.number]
-        self._spent += cost
+        self.spent += cost
 
 
 class ReportReserve:
@@ -136,7 +119,6 @@ class ReportReserve:
 
     @property
     def is_held(self) -> bool:
-        """Whether it is reserved."""
         return self._reservation is not None
 
     @property

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final
 
 from temporalio import workflow
 from temporalio.common import Priority
@@ -13,15 +13,18 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 from activities.contracts.model import ModelCard, OutputCaps
 from activities.turn.activity import TurnActivities
-from activities.turn.contracts import Counted, TurnRequest, TurnResult
+from activities.turn.contracts import TurnRequest, TurnResult
+from activities.turn.retry_policy import BILLED_FAILURES
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
-from chargehand.contracts import Effort, FailureReason, SpendLine, Tier, Usage
+from chargehand.contracts import FailureReason, SpendLine, Usage
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.budget.estimates import (
+    NOTHING_ASIDE,
     OUTPUT_SHARE,
     OutputRange,
+    SetAside,
     double_range,
     doubtful_cost,
     likely_input,
@@ -51,15 +54,7 @@ def was_reset() -> bool:
     return info.run_id != info.original_execution_run_id
 
 
-class CannotPay(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """The ledger does not cover the worst case of the next turn."""
-
-    def __init__(self, reason: FailureReason) -> None:
-        super().__init__(reason)
-        self.reason: FailureReason = reason
-
-
-class TurnLost(Exception):  # noqa: N818  # as above
+class TurnLost(Exception):  # noqa: N818  # it is raised as a statement of fact
     """A turn failed for good."""
 
     def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
@@ -69,26 +64,11 @@ class TurnLost(Exception):  # noqa: N818  # as above
         self.error_type = error_type
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewTurn:
-    """A turn that is to be taken."""
+class CannotPay(TurnLost):
+    """The ledger does not cover the worst case of the next turn, which was not called."""
 
-    task: Task
-    agent: str
-    """Whose prompt and tools are used."""
-    tier: Tier
-    model: ModelCard
-    """The model of the tier, and its prices."""
-    input_tokens: int
-    """The most that the prompt may have."""
-    model_name: str = ""
-    """Of an agent whose model is not its tier's."""
-    sent: Task | None = None
-    """What is sent instead of the task, if a worker keeps the rest."""
-    counted: Counted | None = None
-    """What of the prompt the provider has counted before."""
-    at_once: tuple[str, ...] = ()
-    """Tools that may be used before the turn ends."""
+    def __init__(self, reason: FailureReason) -> None:
+        super().__init__(reason, reason, ErrorType.LIMIT_TOO_SMALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,20 +76,9 @@ class ModelCalls:
     """The model calls of one workflow, paid from its ledger."""
 
     spending: Spending
-    session: str
-    """Id of the workflow that `crew` and `documents` were opened for."""
-    crew: str
-    documents: tuple[str, ...]
-    """What the agents may read."""
     output_caps: OutputCaps
-    effort: Effort | None = None
-    """How hard the crew or the agent thinks; None for what is usual."""
-    today: date
-    """What the model is told that it is."""
     mailbox: Mailbox | None = None
     """By which a parent is asked for a larger grant when the ledger runs short."""
-    urgency: Literal["now", "batch"] = "now"
-    """Whether the provider may answer within hours."""
     queue: str | None = None
     """Task queue of the turns, if it is not the workflow's own."""
     priority: Priority = Priority.default
@@ -117,56 +86,50 @@ class ModelCalls:
 
     @property
     def ledger(self) -> Ledger:
-        """Of the workflow."""
         return self.spending.ledger
 
-    async def can_pay(self, amount: Amount) -> bool:
+    async def can_pay(self, amount: Amount, *, is_optional: bool = False) -> bool:
         """Whether the ledger covers an amount, after asking the parent for what is missing, and waiting for it."""
         if self.mailbox is not None:
-            await request_grant(self.mailbox, self.ledger, amount)
+            await request_grant(self.mailbox, self.ledger, amount, is_optional=is_optional)
         return self.ledger.unspent.covers(amount)
 
-    async def take(self, new: NewTurn, until: Callable[[], datetime | None]) -> TurnResult:
+    async def take(
+        self,
+        request: TurnRequest,
+        model: ModelCard,
+        until: Callable[[], datetime | None],
+        whole: Task | None = None,
+        set_aside: SetAside | None = None,
+    ) -> TurnResult:
         """Take one turn. A reply that is cut off is asked for once more, at twice the cap and with less effort.
 
-        How much the model may write depends on what the ledger holds: a turn reserves up to half of it for that.
+        How much the model may write depends on what the ledger holds: a turn reserves up to half of it for that, or all
+        but what is set aside. A reply that was cut off and its repetition count as one turn; each costs what it costs.
 
         Args:
-            new: the turn.
+            request: the turn; its step and its cap are chosen here.
+            model: the model of its tier, and its prices.
             until: returns when its time is up with all its attempts.
+            whole: what is asked, if a worker keeps a part of it and only the rest is sent.
+            set_aside: what this turn leaves in the ledger; half of what is there if None.
 
         Raises:
             CannotPay: the ledger does not cover it; nothing was called.
             TurnLost: it was called and failed.
         """
-        purpose = purpose_of(new.task)
-        outputs = output_range(purpose, self.output_caps, new.model)
-        request = TurnRequest(
-            session=self.session,
-            step="",
-            crew=self.crew,
-            agent=new.agent,
-            tier=new.tier,
-            model_name=new.model_name,
-            documents=self.documents,
-            task=new.sent or new.task,
-            today=self.today,
-            max_input_tokens=new.input_tokens,
-            counted=new.counted,
-            at_once=new.at_once,
-            max_output_tokens=outputs.least,
-            effort=purpose.effort_in(self.effort),
-            urgency=self.urgency,
-            after_reset=was_reset(),
-        )
-        turn = _Turn(request, self.spending.with_overcharge(new.model), new.task, outputs)
+        task = whole or request.task
+        outputs = output_range(purpose_of(task), self.output_caps, model)
+        turn = _Turn(request, self.spending.with_overcharge(model), task, outputs, set_aside)
         result = await self._take(turn, until)
         if result.stop != "truncated" or not turn.prepare_repetition():
             return result
         try:
-            return await self._take(turn, until)
+            repeated = await self._take(turn, until)
         except CannotPay:
             return result
+        self.spending.keep_turn()
+        return repeated
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         turn.change(step=f"turn-{self.spending.begin_turn()}")
@@ -196,9 +159,9 @@ class ModelCalls:
         )
 
     async def _reserve(self, turn: "_Turn") -> Reservation:
-        turn.change(max_output_tokens=turn.outputs.least)
-        if not self.ledger.unspent.covers(turn.worst):
+        if not self.ledger.unspent.covers(turn.roomy):
             turn.count_input()
+        turn.change(max_output_tokens=turn.outputs.least)
         await self.can_pay(turn.worst)
         turn.fit(self.ledger.unspent.usd)
         reservation = self.ledger.reserve(turn.worst)
@@ -208,13 +171,14 @@ class ModelCalls:
 
     async def _call(self, request: TurnRequest, repetition: int, until: datetime | None) -> TurnResult:
         left = None if until is None else until - workflow.now()
+        label = request.task.label if isinstance(request.task, SynthesisTask) else request.task.kind
         return await workflow.execute_activity_method(
             TurnActivities.take_turn,
             request,
             task_queue=self.queue,
             priority=self.priority,
             activity_id=request.step if not repetition else f"{request.step}.again-{repetition}",
-            summary=f"{request.agent}: {_label(request.task)}",
+            summary=f"{request.agent}: {label}",
             **options.turn(left),
         )
 
@@ -298,8 +262,8 @@ class _Turn:
     """What is asked, even if only a part of it is sent."""
     outputs: OutputRange
     """How much the model may write."""
-    share: Decimal = OUTPUT_SHARE
-    """How much of what is unspent the call may reserve."""
+    set_aside: SetAside | None
+    """What the call leaves of what is unspent; None for half of it."""
     has_counted: bool = False
     """Whether less than the bound by its bytes was reserved for the prompt."""
     uncounted: int = 1
@@ -310,19 +274,34 @@ class _Turn:
 
     @property
     def worst(self) -> Amount:
-        """The most that the next call can cost."""
         return Amount(self.uncounted, self._worst_usd(self.request.max_output_tokens))
+
+    @property
+    def roomy(self) -> Amount:
+        """What the call costs at worst with the room that it is to have, and what is set aside at least."""
+        least = self.set_aside.least if self.set_aside else Decimal(0)
+        return Amount(self.uncounted, self._worst_usd(self._room) + least)
+
+    @property
+    def _room(self) -> int:
+        if self.set_aside is None:
+            return self.outputs.least
+        most = self.outputs.most
+        return most if self.set_aside.room is None else min(max(self.set_aside.room, self.outputs.least), most)
 
     def fit(self, unspent: Decimal) -> None:
         """Let the model write as much as can be paid; a repetition is the same call if all that is left pays for it."""
-        cap = self.outputs.affordable(self._worst_usd, unspent * self.share)
-        self.outputs, self.share = OutputRange(self.outputs.least, cap), Decimal(1)
+        outputs, aside = self.outputs, self.set_aside
+        cap = outputs.affordable(self._worst_usd, unspent * OUTPUT_SHARE if aside is None else unspent - aside.most)
+        if aside is not None and cap < self._room:
+            cap = OutputRange(cap, self._room).affordable(self._worst_usd, unspent - aside.least)
+        self.outputs, self.set_aside = OutputRange(outputs.least, cap), NOTHING_ASIDE
         self.change(max_output_tokens=cap)
 
     def prepare_repetition(self) -> bool:
         """Make the next call repeat one that was cut off; False if it would only be cut off again."""
         cap, effort = self.request.max_output_tokens, self.request.effort
-        self.outputs, self.uncounted = double_range(cap, self.model), 1
+        self.outputs = double_range(cap, self.model)
         self.change(effort=lower(effort), provider_failures=0)
         return self.outputs.most > cap or self.request.effort != effort
 
@@ -337,7 +316,6 @@ class _Turn:
             self.change(max_input_tokens=likely_input(self.model, request.max_input_tokens, request.counted))
 
     def change(self, **changes: object) -> None:
-        """Change the next call."""
         self.request = self.request.model_copy(update=changes)
 
     def doubt(self, reservation: Reservation) -> None:
@@ -345,12 +323,10 @@ class _Turn:
         self.doubts.append((reservation, self.take_count()))
 
     def take_doubts(self) -> list[tuple[Reservation, int]]:
-        """Return the doubtful calls, to be settled now."""
         doubts, self.doubts = self.doubts, []
         return doubts
 
     def count(self, turns: int) -> None:
-        """Have the next settlement count some turns."""
         self.uncounted = turns
 
     def take_count(self) -> int:
@@ -359,19 +335,10 @@ class _Turn:
         return turns
 
 
-def _label(task: Task) -> str:
-    """Say in a word what a turn is for."""
-    return task.label if isinstance(task, SynthesisTask) else task.kind
-
-
 async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
-    """Wait before repeating a call that the provider may have worked on without answering.
-
-    Raises:
-        TurnLost: the provider failed too often.
-    """
+    """Wait before repeating a call that the provider may have worked on without answering."""
     failures, seconds = int(cause.details[0]), float(cause.details[1])
-    if failures >= options.MAX_BILLED_FAILURES:
+    if failures >= BILLED_FAILURES:
         raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
     await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
     turn.change(provider_failures=failures)

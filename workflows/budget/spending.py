@@ -32,7 +32,6 @@ class Spending:
         self._turns = before.turns
 
     def state(self) -> SpendingState:
-        """Return what a new run continues with."""
         return SpendingState(
             granted_turns=self.ledger.granted.turns,
             granted_usd=self.ledger.granted.usd,
@@ -45,7 +44,6 @@ class Spending:
         )
 
     def begin_turn(self) -> int:
-        """Begin another turn, and return its number."""
         self._turns += 1
         return self._turns
 
@@ -60,8 +58,11 @@ class Spending:
         """Count the latest turn as wasted after all."""
         self.wasted += self.lines[-1].usage
 
+    def keep_turn(self) -> None:
+        """Count one turn as not wasted, since the call that repeated it is the one that did not count."""
+        self.wasted = self.wasted.model_copy(update={"turns": self.wasted.turns - 1})
+
     def mark(self) -> Mark:
-        """Remember what is spent, for `waste_since`."""
         return Mark(len(self.lines), self.wasted)
 
     def waste_since(self, mark: Mark) -> None:

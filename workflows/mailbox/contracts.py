@@ -19,6 +19,8 @@ class GrantRequest(Contract):
     kind: Literal["grant_request"] = "grant_request"
     turns: Turns
     usd: Dollars
+    is_optional: bool = left_out(False)
+    """Whether it can do without: it waits for what other children return, but for no person and no other session."""
 
 
 class Grant(Contract):
@@ -71,6 +73,8 @@ class CallReply(Contract):
     """Why it is not allowed, or what the policy would have denied, if it only reports."""
     arguments: dict[str, JsonValue] | None = left_out(None)
     """What a person has made of the arguments; None if they stay as they are."""
+    by: str = left_out("")
+    """Who decided, if a person has said so."""
 
 
 class CallReport(Contract):

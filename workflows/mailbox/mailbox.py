@@ -54,15 +54,12 @@ class Outbox:
     _waiting: list[Envelope] = field(default_factory=list[Envelope])
 
     def start(self) -> None:
-        """Note that the workflow exists."""
         self.is_started = True
 
     def end(self) -> None:
-        """Note that the workflow has ended, or was never started."""
         self.is_over = True
 
     def put(self, envelope: Envelope) -> None:
-        """Have an envelope sent after those that wait."""
         self._waiting.append(envelope)
 
     def is_next(self, envelope: Envelope) -> bool:
@@ -70,7 +67,6 @@ class Outbox:
         return self.is_started and not self.is_over and self._waiting[0] is envelope
 
     def remove(self, envelope: Envelope) -> None:
-        """Note that an envelope was sent, or is not sent any more."""
         self._waiting = [each for each in self._waiting if each is not envelope]
 
 
@@ -89,11 +85,9 @@ class Mailbox:
         self._waiting_since: datetime | None = None
 
     def state(self) -> MailboxState:
-        """Return what a new run continues with."""
         return MailboxState(written=self._written, received=tuple(self._received), waited=self._waited)
 
     def resume(self, before: MailboxState) -> None:
-        """Go on where the run before this one stopped."""
         self._written, self._waited = before.written, before.waited
         self._received = dict.fromkeys(before.received)
 
@@ -102,12 +96,10 @@ class Mailbox:
         return self._waited + (timedelta(0) if self._waiting_since is None else now - self._waiting_since)
 
     def write(self, body: Body, token: str) -> Envelope:
-        """Write a request or a notice."""
         self._written += 1
         return Envelope(sender=self._address, number=self._written, token=token, body=body)
 
     def answer(self, request: Sender, reply: Reply) -> Envelope:
-        """Write the reply to a request."""
         return Envelope(sender=self._address, number=request.number, token=request.token, body=reply)
 
     def outbox(self, address: str) -> Outbox:

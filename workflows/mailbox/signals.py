@@ -21,11 +21,7 @@ _Reply = TypeVar("_Reply", bound=Reply)
 
 
 def raise_if_cancelled() -> None:
-    """Stop a workflow that was cancelled while a signal was being sent: the SDK does not raise there.
-
-    Raises:
-        CancelledError: it was cancelled.
-    """
+    """Stop a workflow that was cancelled while a signal was being sent: the SDK does not raise there."""
     if workflow.cancellation_reason() is not None:
         raise asyncio.CancelledError
 

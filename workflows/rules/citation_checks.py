@@ -1,24 +1,34 @@
 """What the statements of a text rest on: its citations, and whether quoted words and figures stand where it says.
 
-Nothing here compares words to find a source: a statement has the sources that its author wrote behind it, or none.
+Nothing here compares words to find a source: a statement has the sources that its author wrote behind it, or none. Code
+alone shows nothing to be right: it says how well a statement may be verified at best, and a judge decides.
 """
 
-import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import lru_cache
-from itertools import chain, islice
-from pathlib import Path
-from typing import Final
+from functools import cached_property, lru_cache
+from heapq import nlargest
+from typing import Final, Literal, get_args
 
+from activities.contracts.quotations import as_compared
 from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
+from workflows.rules.claim_conflicts import conflicts_of, states_extreme
+from workflows.rules.claim_senses import content, shared
+from workflows.rules.claim_words import is_courtesy
+from workflows.rules.quantities import quantities
 
-_WEAKEST_FIRST: Final[tuple[Verification, ...]] = ("unsupported", "unchecked", "inferred", "computed", "quoted")
+_WEAKEST_FIRST: Final[Sequence[Verification]] = get_args(Verification)
+_WORTH: Final[Mapping[Verification, int]] = {
+    "contradicted": 0,
+    "unsupported": 20,
+    "cited": 60,
+    "computed": 100,
+    "supported": 100,
+}
+"""The most confidence that a claim allows."""
 _MOST_CLAIMS: Final = 300
 _CLAIM_CHARACTERS: Final = 600
 _LEAST_QUOTATION: Final = 12
@@ -41,24 +51,12 @@ _SENTENCE_END: Final = re.compile(
 )  # fmt: skip
 _QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"\n]+)\"")
 _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+$", re.MULTILINE)
-_NUMBER: Final = re.compile(r"\d+(?:[.,'’\u00a0\u202f]\d+)*")
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
+_NEAREST: Final = 5
+"""Quotations of a source that is cited as a whole on which one claim may rest."""
 _RUN: Final = 12
 """Letters that two texts share if one quotes the other."""
-_SENTENCE_BREAK: Final = re.compile(r"(?<=[.!?…;])\s+|[。！？；؟۔।\n]")
-_DIGITS: Final = 40
-"""Of a number; a longer one is compared as it is written."""
-
-
-def _negation() -> re.Pattern[str]:
-    """Build the pattern of words that negate; a language that negates by an ending of its verbs has none."""
-    words = json.loads(Path(__file__).with_name("negations.json").read_text(encoding="utf-8"))
-    whole, anywhere = ("|".join(chain(*words[key].values())) for key in ("whole_words", "anywhere"))
-    return re.compile(rf"\b(?:{whole})\b|{anywhere}", re.IGNORECASE)
-
-
-_NEGATION: Final = _negation()
 
 
 @dataclass(frozen=True)
@@ -118,31 +116,79 @@ class Evidence:
     """What is known to be missing: to say so is no claim."""
 
 
-def claims_of(text: str, evidence: Evidence) -> tuple[Claim, ...]:
+@dataclass(frozen=True)
+class CheckedClaim:
+    """A claim, and all that it rests on."""
+
+    claim: Claim
+    """`unsupported`, or `cited` until a judge has decided."""
+    sources: Sequence[Source] = ()
+    quotes: Sequence[tuple[Source, str]] = ()
+    """Words on which it rests, each with the source in which they stand."""
+    missing: Sequence[str] = ()
+    """Words that it quotes, and that stand in none of its sources."""
+
+    @property
+    def rests_on(self) -> str:
+        """The words and results that a judge has to read; empty if there are none."""
+        results = [f"{source.title}\n{source.quote}" for source in self.sources if is_computed(source)]
+        return PASSAGE_GAP.join(filter(None, [self.claim.quote, *results]))
+
+    @cached_property
+    def conflicts(self) -> tuple[str, ...]:
+        """What speaks against it, as far as code can find it."""
+        said = [quote for source, quote in self.quotes if not is_computed(source)]
+        results = [source.quote for source in self.sources if is_computed(source)]
+        titles = [source.title for source in self.sources]
+        conflicts = conflicts_of(self.claim.text, said, results, titles) if said or results else ()
+        return (*conflicts, *(f"“{words}” does not stand there." for words in self.missing))
+
+    @property
+    def at_best(self) -> Verification:
+        """What it is if its sources are judged to say it."""
+        if not self.sources or not self.rests_on or self.conflicts:
+            return self.claim.verification
+        if any(not is_computed(source) for source, _ in self.quotes):
+            return "supported"
+        results = [source.quote for source in self.sources if is_computed(source)]
+        return "computed" if quantities(self.claim.text) or states_extreme(self.claim.text, results) else "cited"
+
+    def as_judged(self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str) -> Claim:
+        """Return the claim with what a judge decided; what code finds against it still counts."""
+        if verdict == "contradicts":
+            return self.claim.model_copy(update={"verification": "contradicted", "problem": reason})
+        if verdict == "does_not_say":
+            return self.claim.model_copy(update={"problem": reason})
+        problem = " ".join(self.conflicts)[:_CLAIM_CHARACTERS]
+        return self.claim.model_copy(update={"verification": self.at_best, "problem": problem})
+
+
+def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
     """List the statements of a text whose sources are numbered, each with what it rests on."""
-    found = {plain(finding.claim): finding for finding in evidence.findings}
+    findings = {plain(finding.claim): finding for finding in evidence.findings}
     remarks = {plain(remark) for remark in evidence.remarks}
-    claims: list[Claim] = []
+    claims: list[CheckedClaim] = []
     for statement in (statement for block in _blocks(text) for statement in _statements(block)):
         said = plain(statement.text)
-        if said in remarks:
+        if said in remarks or (not statement.numbers and said not in findings and is_courtesy(said)):
             continue
         if len(claims) == _MOST_CLAIMS:
-            claims.append(Claim(text="The statements after these."))
+            claims.append(CheckedClaim(Claim(text="The statements after these.")))
             break
-        checked, finding = _check(statement, evidence), found.get(said)
-        is_same = finding is not None and (not checked.sources or not set(checked.sources).isdisjoint(finding.sources))
-        claims.append(_of_finding(finding) if finding and is_same else checked)
+        claims.append(_check(statement, evidence, findings.get(said)))
     return tuple(claims)
 
 
 def weakest(claims: Iterable[Claim]) -> Verification:
-    """Return the weakest verification of some claims; `unchecked` if there are none."""
-    found = {claim.verification for claim in claims}
-    for verification in _WEAKEST_FIRST:
-        if verification in found:
-            return verification
-    return "unchecked"
+    """Return the weakest verification of some claims; `unsupported` if there are none."""
+    there = {claim.verification for claim in claims}
+    ranked: list[Verification] = [each for each in _WEAKEST_FIRST if each in there]
+    return ranked[0] if ranked else "unsupported"
+
+
+def most_confidence(claims: Sequence[Claim]) -> int:
+    """Compute the confidence, 0 to 100, that a report with these claims may have at most."""
+    return sum(_WORTH[claim.verification] for claim in claims) // len(claims) if claims else 100
 
 
 def list_uncited(text: str, evidence: Evidence) -> list[str]:
@@ -183,43 +229,10 @@ def assign_by_words(problems: Iterable[str], texts: Sequence[str]) -> list[list[
     return assigned
 
 
-def verification_of(text: str, sources: Sequence[Source], quotes: Iterable[tuple[Source, str]]) -> Verification:
-    """Decide what a claim rests on.
-
-    Words that say the opposite are no support: a sentence of a quotation counts only if it is negated as the claim is.
-
-    Args:
-        text: the claim.
-        sources: what it cites, each returned by a tool.
-        quotes: words on which it rests, each with the source in which they stand.
-    """
-    if not sources:
-        return "unsupported"
-    figures, negated = _figures(text), _is_negated(text)
-    said: list[str] = []
-    rows: list[str] = []
-    for source, quote in quotes:
-        if is_computed(source):
-            rows.append(quote)
-        elif stands_in(text, quote):
-            said.append(quote)
-        else:
-            said += [sentence for sentence in _SENTENCE_BREAK.split(quote) if _is_negated(sentence) == negated]
-    if any(map(str.strip, said)) and _all_in(figures, said):
-        return "quoted"
-    results = [f"{source.title}\n{source.quote}" for source in sources if is_computed(source)]
-    is_result = bool(rows or (results and figures))
-    return "computed" if is_result and _all_in(figures, (*said, *rows, *results)) else "inferred"
-
-
 def _runs(text: str) -> frozenset[str]:
     """List every run of so many letters and digits that a text has, whatever stands between them."""
     letters = "".join(filter(str.isalnum, text.casefold()))
     return frozenset(letters[start : start + _RUN] for start in range(len(letters) - _RUN + 1))
-
-
-def _is_negated(text: str) -> bool:
-    return bool(_NEGATION.search(text))
 
 
 def is_computed(source: Source) -> bool:
@@ -228,14 +241,14 @@ def is_computed(source: Source) -> bool:
 
 
 def stands_in(quote: str, text: str) -> bool:
-    """Whether a text contains the words of a quotation, whatever the white space between them."""
-    return len(quote.strip().encode()) >= _LEAST_BYTES and " ".join(quote.split()) in _words(text)
+    """Whether a text contains the words of a quotation, however white space, hyphens, ligatures and quotes are set."""
+    return len(quote.strip().encode()) >= _LEAST_BYTES and as_compared(quote) in _words(text)
 
 
 @lru_cache(maxsize=8)
 def _words(text: str) -> str:
-    """Set single blanks between the words of what was read, once for all quotations from it."""
-    return " ".join(text.split())
+    """Prepare what was read, once for all quotations from it."""
+    return as_compared(text)
 
 
 def plain(text: str) -> str:
@@ -245,25 +258,27 @@ def plain(text: str) -> str:
     return _LOOSE_MARK.sub(r"\1", words)
 
 
-def _of_finding(finding: Finding) -> Claim:
-    return Claim(
-        text=finding.claim[:_CLAIM_CHARACTERS],
-        verification=finding.verification if finding.sources else "unsupported",
-        sources=finding.sources,
-        quote=finding.quote,
-    )
-
-
-def _check(statement: _Statement, evidence: Evidence) -> Claim:
+def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -> CheckedClaim:
     sources = [evidence.sources[number - 1] for number in statement.numbers if number <= len(evidence.sources)]
-    refs = tuple(source.ref for source in sources)
-    quotes = [*_cited_quotes(statement, evidence), *_inline_quotes(statement, sources, evidence)]
+    inline, missing = _inline_quotes(statement, sources, evidence)
+    quotes = list(_cited_quotes(statement, evidence))
+    if finding is not None and (not sources or not {source.ref for source in sources}.isdisjoint(finding.sources)):
+        # The very words of an agent's finding rest on what the agent has quoted for it.
+        sources = sources or [source for source in evidence.sources if source.ref in finding.sources]
+        quotes += [(source, finding.quote) for source in sources if source.ref in finding.sources[:1] and finding.quote]
+    # A source that is cited as a whole says what agents have quoted from it.
     text = plain(_ATTRIBUTION.sub("", statement.text))
-    verification = verification_of(text, sources, quotes)
-    quote = (
-        PASSAGE_GAP.join(dict.fromkeys(quote for _, quote in quotes)) if verification in {"quoted", "computed"} else ""
+    if not quotes and not (inline and statement.is_quotation):
+        there = ((source, quote) for source in sources for quote in evidence.quotations.get(source.ref, ()))
+        quotes = nlargest(_NEAREST, there, key=lambda each: shared(content(text), content(each[1])))
+    quotes += inline
+    claim = Claim(
+        text=text[:_CLAIM_CHARACTERS],
+        verification="cited" if sources else "unsupported",
+        sources=tuple(source.ref for source in sources),
+        quote=PASSAGE_GAP.join(dict.fromkeys(quote for _, quote in quotes)),
     )
-    return Claim(text=text[:_CLAIM_CHARACTERS], verification=verification, sources=refs, quote=quote)
+    return CheckedClaim(claim, sources, quotes, missing)
 
 
 def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[Source, str]]:
@@ -275,21 +290,23 @@ def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[S
 
 def _inline_quotes(
     statement: _Statement, sources: Sequence[Source], evidence: Evidence
-) -> Iterator[tuple[Source, str]]:
-    """Find what the statement itself quotes, with the first of its sources in which it stands."""
+) -> tuple[list[tuple[Source, str]], list[str]]:
+    """Find what the statement itself quotes, each with a source in which it stands, and what stands in none."""
     if statement.is_quotation:
         # By line: between two paragraphs or items that are quoted, other words and marks may stand in the source.
         lines = _ATTRIBUTION.sub("", statement.text).split("\n")
         said = ["\n".join(filter(None, map(plain, lines)))]
     else:
         said = ["".join(match.groups(default="")) for match in _QUOTED.finditer(without_citations(statement.text))]
-    if not (said := [quote for quote in said if len(quote) >= _LEAST_QUOTATION]):
-        return
+    said = [quote for quote in said if len(quote) >= _LEAST_QUOTATION]
     texts = [
         (source, plain(text)) for source in sources for text in (source.quote, *evidence.quotations.get(source.ref, ()))
     ]
-    for quote in said:
-        yield from islice(((source, quote) for source, text in texts if stands_in(quote, text)), 1)
+    standing = {quote: next((source for source, text in texts if stands_in(quote, text)), None) for quote in said}
+    return (
+        [(source, quote) for quote, source in standing.items() if source],
+        [quote for quote, source in standing.items() if source is None],
+    )
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -349,27 +366,3 @@ def _statements(block: _Block) -> Iterator[_Statement]:
         if any(map(str.isalnum, said)) and not _REMARK.fullmatch(said):
             # A citation at the end of a paragraph stands for the sentences before it as well, but quotes none of them.
             yield _Statement(sentence, tuple(cited_numbers(sentence)) or block.numbers)
-
-
-def _all_in(figures: Iterable[frozenset[str]], texts: Iterable[str]) -> bool:
-    there = frozenset[str]().union(*(figure for text in texts for figure in _figures(text)))
-    return all(figure & there for figure in figures)
-
-
-def _figures(text: str) -> list[frozenset[str]]:
-    """List the figures of a text, each as the values that it may stand for: `1,995` is 1995 or 1.995."""
-    return [_values(match[0]) for match in _NUMBER.finditer(text)]
-
-
-def _values(written: str) -> frozenset[str]:
-    digits = "".join(str(unicodedata.digit(mark)) if mark.isdigit() else mark for mark in written)
-    if len(digits) > _DIGITS:
-        return frozenset({digits})
-    marks = [mark for mark in digits if not mark.isdigit()]
-    whole = "".join(filter(str.isdigit, digits))
-    values = {whole.lstrip("0") or "0"}
-    if marks and marks[-1] in ".," and marks.count(marks[-1]) == 1:
-        after = len(digits) - digits.rindex(marks[-1]) - 1
-        decimal = f"{Decimal(f'{whole[:-after]}.{whole[-after:]}').normalize():f}"
-        values = values | {decimal} if after == 3 and len(marks) == 1 else {decimal}
-    return frozenset(values)

@@ -1,5 +1,6 @@
 """Grounding: an agent's claims keep only sources that a tool really returned."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -20,8 +21,9 @@ from chargehand.contracts import (
     SpendLine,
     Success,
 )
-from workflows.rules.citation_checks import is_computed, stands_in, verification_of
+from workflows.rules.citation_checks import is_computed, stands_in
 from workflows.rules.citations import name_refs
+from workflows.rules.tallies import by_name
 
 EARLIER: Final = "earlier report"
 """Id of the outcome that stands for the session that this one follows; no subtask can have it."""
@@ -34,7 +36,7 @@ CLAIM_CHARACTERS: Final = 1_000
 MESSAGE_CHARACTERS: Final = 500
 FINDINGS: Final = 40
 GAPS: Final = 20
-ISSUES: Final = 40
+ISSUES: Final = 200
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
 
 
@@ -50,12 +52,15 @@ def sources_read(rounds: Iterable[Round], known: Iterable[Source]) -> dict[str, 
     return read
 
 
-def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...]) -> Outcome:
+def ground(
+    answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLine, ...], agent: str = "The agent"
+) -> Outcome:
     """Turn an agent's answer into an outcome.
 
     A source that no tool returned is dropped, and a quotation is kept only if the source contains its words.
     """
     findings = tuple(_finding(draft, read) for draft in answer.findings[:FINDINGS])
+    counts = _counts(agent, len(answer.findings), _issues(answer))
     named = [ref for ref in read if f"[{ref}]" in answer.content]
     cited = dict.fromkeys([*(ref for finding in findings for ref in finding.sources), *named])
     facts: dict[str, object] = {
@@ -64,7 +69,7 @@ def ground(answer: AgentAnswer, read: Mapping[str, Source], spend: tuple[SpendLi
         "sources": tuple(_as_cited(read[ref], findings) for ref in cited),
         "confidence": percentage(answer.confidence),
         "data": answer.data,
-        "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in answer.gaps[:GAPS]),
+        "gaps": tuple(gap[:MESSAGE_CHARACTERS] for gap in [*counts, *answer.gaps][:GAPS]),
         "issues": tuple(_issue(draft) for draft in _issues(answer)[:ISSUES]),
         "spend": spend,
     }
@@ -90,6 +95,20 @@ def doubt_below(outcome: Outcome, threshold: int) -> Outcome:
     return Escalation(reason="confidence_too_low", message=message, **facts)
 
 
+def _counts(agent: str, findings: int, issues: Sequence[IssueDraft | Issue]) -> list[str]:
+    """Count what an agent has found more than is kept."""
+    files = Counter(issue.file for issue in issues[ISSUES:])
+    more = max(findings - FINDINGS, 0)
+    return [
+        *([f"{agent}: findings left out beyond the first {FINDINGS}: {more}."] if more else []),
+        *(
+            [f"{agent}: issues left out beyond the first {ISSUES}: {files.total()} ({by_name(files)})."]
+            if files
+            else []
+        ),
+    ]
+
+
 def _issues(answer: AgentAnswer) -> list[IssueDraft]:
     return answer.issues if isinstance(answer, WorkWithIssuesAnswer) else []
 
@@ -109,20 +128,15 @@ def _issue(draft: IssueDraft) -> Issue:
 def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
     refs = tuple(dict.fromkeys(ref for ref in draft.source_refs if ref in read))
     claim, quote = draft.claim[:CLAIM_CHARACTERS], draft.quote[:QUOTE_CHARACTERS]
-    is_quoted = bool(refs) and stands_in(quote, read[refs[0]].quote)
-    sources = [read[ref] for ref in refs]
-    return _check(claim, sources, quote if is_quoted else "", percentage(draft.confidence))
+    is_quoted = bool(refs) and (stands_in(quote, read[refs[0]].quote) or _stands_across(quote, refs[0], read))
+    return Finding(claim=claim, sources=refs, confidence=percentage(draft.confidence), quote=quote if is_quoted else "")
 
 
-def _check(claim: str, sources: Sequence[Source], quote: str, confidence: int) -> Finding:
-    """Build a finding; its quote stands in the first of its sources."""
-    return Finding(
-        claim=claim,
-        sources=tuple(source.ref for source in sources),
-        confidence=confidence,
-        quote=quote,
-        verification=verification_of(claim, sources, [(sources[0], quote)] if quote else ()),
-    )
+def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
+    """Whether the words of a quotation begin in a passage and end in the next ones of its document."""
+    document = ref.partition("#")[0]
+    following = [source.quote for other, source in read.items() if "#" in other and other.partition("#")[0] == document]
+    return len(following) > 1 and stands_in(quote, "\n".join(following))
 
 
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:
@@ -168,7 +182,17 @@ def without_data(outcome: Outcome, problems: str) -> Failure:
     return Failure(reason="invalid_output", message=message, **kept)
 
 
-def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason: str) -> Partial | None:
+def in_part(outcome: Outcome, gaps: Sequence[str]) -> Outcome:
+    """Name what went wrong before an answer; the answer is then looked at again, however sure its agent was."""
+    if not gaps:
+        return outcome
+    outcome = outcome.model_copy(update={"gaps": (*gaps, *outcome.gaps)})
+    if not isinstance(outcome, Success):
+        return outcome
+    return Partial(reason=gaps[0], **outcome.model_dump(exclude={"kind"}))
+
+
+def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason: str, gap: str) -> Partial | None:
     """Build an outcome from what a subtask had noted and read when it had to stop; None if that is nothing."""
     if not notes and not read:
         return None
@@ -180,33 +204,37 @@ def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
             *(
-                _check(note.claim, [note.source] if note.source else [], note.source.quote if note.source else "", 50)
+                Finding(
+                    claim=note.claim,
+                    sources=(note.source.ref,) if note.source else (),
+                    confidence=50,
+                    quote=note.source.quote if note.source else "",
+                )
                 for note in notes
             ),
             *(
-                _check(source.quote[:QUOTE_CHARACTERS], [source], source.quote[:QUOTE_CHARACTERS], 30)
+                Finding(
+                    claim=source.quote[:QUOTE_CHARACTERS],
+                    sources=(source.ref,),
+                    confidence=30,
+                    quote=source.quote[:QUOTE_CHARACTERS],
+                )
                 for source in others
             ),
         ),
         sources=tuple(_as_cited(source, ()) for source in (*noted.values(), *others)),
         confidence=20,
-        gaps=("The subtask stopped before it could evaluate what it had read.",),
+        gaps=(gap,),
         reason=reason,
     )
 
 
-def out_of_time(notes: Sequence[Note], read: Mapping[str, Source]) -> Outcome:
+def out_of_time(notes: Sequence[Note], read: Mapping[str, Source], gap: str) -> Outcome:
     """Build an outcome from what an attempt had when its time was up: its supervisor may split the work."""
-    partial = unfinished_outcome(notes, read, "timeout") or Partial()
-    return Escalation(
-        reason="timeout",
-        message="The time for this subtask was used up before it had an answer.",
-        content=partial.content,
-        findings=partial.findings,
-        sources=partial.sources,
-        confidence=partial.confidence,
-        gaps=partial.gaps,
-    )
+    partial = unfinished_outcome(notes, read, "timeout", gap) or Partial()
+    facts = partial.model_dump(exclude={"kind", "reason"})
+    message = "The time for this subtask was used up before it had an answer."
+    return Escalation(reason="timeout", message=message, **facts)
 
 
 def earlier_outcome(earlier: EarlierWork) -> InputOutcome:
@@ -237,6 +265,7 @@ def nested_outcome(report: Report) -> Outcome:
         ending = {"kind": "success"}
     else:
         ending = {"kind": "partial", "reason": report.stop_reason}
+    claims = [claim for claim in report.claims if claim.sources]
     return _OUTCOME.validate_python(
         {
             "content": content[:CONTENT_CHARACTERS],
@@ -246,15 +275,14 @@ def nested_outcome(report: Report) -> Outcome:
                     sources=claim.sources,
                     confidence=report.confidence,
                     quote=claim.quote[:QUOTE_CHARACTERS],
-                    verification=claim.verification,
                 )
-                for claim in report.claims
-                if claim.sources
-            )[:FINDINGS],
+                for claim in claims[:FINDINGS]
+            ),
             "sources": report.sources,
             "confidence": report.confidence,
             "data": report.output,
-            "gaps": report.gaps,
+            "gaps": (*_counts("nested session", len(claims), report.issues), *report.gaps),
+            "issues": report.issues[:ISSUES],
             "spend": report.spend,
         }
         | ending

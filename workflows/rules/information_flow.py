@@ -15,8 +15,6 @@ from workflows.contracts import ProvenanceState
 Reads = frozenset[Capability]
 """What kinds of text something rests on."""
 
-NESTED_SESSION: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
-"""What the report of a nested session may rest on. What that session sends out is checked in its own plan."""
 _READS: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
 _NOTHING: Final[Reads] = frozenset()
 
@@ -32,11 +30,9 @@ class Provenance:
         self._instructions: dict[str, Reads] = {}
 
     def state(self) -> ProvenanceState:
-        """Return what a new run continues with."""
         return ProvenanceState(outcomes=self._outcomes, instructions=self._instructions)
 
     def resume(self, state: ProvenanceState) -> None:
-        """Go on where the run before this one stopped."""
         self._outcomes, self._instructions = dict(state.outcomes), dict(state.instructions)
 
     @property
@@ -71,9 +67,9 @@ class Provenance:
 
 
 def capabilities_of(agent: str, crew: CrewCard) -> Reads:
-    """Look up what an agent can do; a nested session counts as reading anything."""
+    """Look up what an agent can do; a nested session reads anything, and sends out what its own plan may."""
     known: dict[str, Reads] = {card.name: frozenset(card.capabilities) for card in crew.agents}
-    return known.get(agent, NESTED_SESSION)
+    return known.get(agent, _READS)
 
 
 def reads_of(inputs: Collection[Reads], own: Reads) -> Reads:

@@ -1,6 +1,7 @@
 """What models read of outcomes: as much as fits, and by the numbers of their sources what a report is written from."""
 
 import string
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,9 @@ from activities.turn_kinds.protocol import TurnTask
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Finding, Source
+from chargehand.contracts import Finding, Issue, Source
 from workflows.rules.citations import number_refs
+from workflows.rules.tallies import by_name
 
 WRITER_TOKENS: Final = 50_000
 """The most that the writer of a report reads, and its critic."""
@@ -48,6 +50,7 @@ _STEPS: Final = (
 )
 """Characters of prose, characters of each source and number of findings that are left of each outcome."""
 _GAP_CHARACTERS: Final = 200
+_ISSUE_CHARACTERS: Final = 100
 _CHARACTERS_PER_TOKEN: Final = 3
 """At least, of letters and spaces of English; fewer of everything else."""
 _PLAIN: Final = (string.ascii_letters + " ").encode()
@@ -67,7 +70,6 @@ class Numbering:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The number of each source, by its `ref`."""
         return {source.ref: number for number, source in enumerate(self.sources, start=1)}
 
 
@@ -84,14 +86,13 @@ def tokens_of(text: str) -> int:
 
 
 def beginning(text: str, most_tokens: int) -> str:
-    """Cut a text to about so many tokens."""
     tokens = tokens_of(text)
     return text if tokens <= most_tokens else text[: len(text) * most_tokens // tokens]
 
 
 def rendered_tokens(task: TurnTask) -> int:
     """Estimate the tokens of a task as its model reads it, without the user's documents."""
-    return tokens_of("\n\n".join(task.sections(None)))
+    return tokens_of("\n\n".join((*task.shared_sections(None), *task.sections(None))))
 
 
 def with_outcomes(task: _CitingTask, outcomes: Sequence[InputOutcome], numbering: Numbering) -> _CitingTask:
@@ -118,11 +119,7 @@ def fit(
 ) -> _Task:
     """Have a task read outcomes, shortened evenly until it fits; findings and their quotations are the last to go.
 
-    Args:
-        outcomes: what is read.
-        reading: builds the task that reads them.
-        most_tokens: what outcomes may add to the task, as its model reads it.
-        can_be_paid: whether the budget allows it.
+    `most_tokens` is what outcomes may add to the task, as its model reads it.
     """
     *longer, shortest = _versions(outcomes, most_tokens)
     least = reading(shortest())
@@ -215,6 +212,21 @@ def _shorten(
     return tuple(_cut(entry, characters, of_source, findings) for entry in outcomes)
 
 
+def unread_issues(outcomes: Sequence[InputOutcome], read: Sequence[InputOutcome], reader: str) -> list[str]:
+    """Name the issues that a subtask was not given, since they did not fit."""
+    counts: Counter[str] = Counter()
+    for whole, part in zip(outcomes, read, strict=True):
+        counts[whole.agent] += len(whole.outcome.issues) - len(part.outcome.issues)
+    if not counts.total():
+        return []
+    return [f"{reader}: issues it was not given, too long together: {counts.total()} ({by_name(+counts)})."]
+
+
+def _short_issue(issue: Issue, most: int) -> Issue:
+    suggestion, message = issue.suggestion[:most], issue.message[: max(most, _ISSUE_CHARACTERS)]
+    return issue.model_copy(update={"suggestion": suggestion, "message": message})
+
+
 def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | None) -> InputOutcome:
     outcome = entry.outcome
     kept = outcome.findings if findings is None else outcome.findings[:findings]
@@ -229,6 +241,6 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
         changes["data"] = None
     if findings is not None:
         changes["gaps"] = tuple(gap[:_GAP_CHARACTERS] for gap in outcome.gaps[:findings])
-        changes["issues"] = outcome.issues[:findings]
+    changes["issues"] = tuple(_short_issue(issue, of_source) for issue in outcome.issues[:findings])
     instruction = entry.instruction[: max(characters, _GAP_CHARACTERS)]
     return entry.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})

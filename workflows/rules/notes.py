@@ -25,7 +25,6 @@ class Notes:
 
     @property
     def kept(self) -> tuple[Note, ...]:
-        """All notes, in the order in which they were taken."""
         return tuple(self._kept.values())
 
     def answer(self, call: ToolCall, read: Mapping[str, Source]) -> ToolResult:
@@ -42,14 +41,7 @@ class Notes:
         return ToolResult(call_id=call.id, tool=NOTE.name, ok=not problem, output={**output})
 
     def add(self, claim: str, ref: str, quote: str, read: Mapping[str, Source]) -> str:
-        """Keep a claim; returns why not, or nothing.
-
-        Args:
-            claim: what was found.
-            ref: of the source that it rests on; empty for a conclusion.
-            quote: words of that source; may be empty.
-            read: everything that was read, by `ref`.
-        """
+        """Keep a claim that rests on a source that was read, or on none; returns why not, or nothing."""
         claim, ref, quote = claim.strip(), ref.strip().removeprefix("[").removesuffix("]"), quote.strip()
         source = read.get(ref)
         if not claim or len(claim) > CLAIM_CHARACTERS:

@@ -25,13 +25,7 @@ _BEFORE_CHARACTERS: Final = 200
 def apply_edits(
     plan: Plan, edits: Sequence[PlanChange], begun: Collection[str], at: datetime
 ) -> tuple[Plan, tuple[EditRecord, ...]]:
-    """Apply edits in their order; the result is still to be checked as a plan.
-
-    Args:
-        plan: as it is.
-        edits: the changes.
-        begun: ids of the subtasks that can no longer be changed.
-        at: when they are made.
+    """Apply edits in their order; the result is still to be checked as a plan. What has begun can no longer be changed.
 
     Raises:
         InvalidPlan: an edit names a subtask that is not in the plan, or that has begun.

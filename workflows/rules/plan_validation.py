@@ -1,11 +1,10 @@
 """Plan validation: every reason against a plan, in words that a model can act on."""
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from itertools import chain, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import to_json
@@ -20,13 +19,12 @@ from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks
 from workflows.rules.refusal import Refused
+from workflows.rules.vagueness import is_vague
 
 SUPERVISOR: Final = "supervisor"
 """The agent name that stands for a nested session."""
 LEAST_TURNS_OF_SESSION: Final = 3
 """A plan, and an agent that looks and answers."""
-_LEAST_WORDS: Final = 3
-_LEAST_CHARACTERS: Final = 12
 _MOST_CHARACTERS: Final = 4_000
 _INPUT_STEPS: Final = 5_000
 """A tenth of a second, in a workflow task."""
@@ -37,6 +35,17 @@ _MOST_BYTES: Final = 200_000
 _NOT_OF_THE_PLAN: Final = {"kind", "omitted"}
 _MOST_ERRORS: Final = 20
 """The most errors that a model is sent at once."""
+
+
+class Funds(NamedTuple):
+    """What the subtasks of a plan may spend, and what those take that have not begun."""
+
+    usd: Decimal
+    """All that is left for them."""
+    first: Decimal
+    """What the dearest has to have to start."""
+    others: Decimal
+    """What each of the others adds to that: most of what is set aside comes back before they need it."""
 
 
 class InvalidPlan(Refused):
@@ -52,6 +61,7 @@ def check_plan(
     crew: CrewCard,
     *,
     turns: int,
+    funds: Funds | None = None,
     begun: Collection[str] = (),
     may_nest: bool,
     ancestors: Collection[str],
@@ -64,6 +74,7 @@ def check_plan(
         draft: the plan as a model or a person wrote it.
         crew: the agents that exist.
         turns: how many the limits leave for its subtasks.
+        funds: the dollars that they leave; None if these are not counted.
         begun: ids of its subtasks that have their turns, or need none any more.
         may_nest: whether a subtask may be a nested session.
         ancestors: fingerprints of the work that this session is part of.
@@ -79,7 +90,7 @@ def check_plan(
         agents.add(SUPERVISOR)
     found = chain(
         _count_errors(draft),
-        _turn_errors(draft, crew, turns, begun),
+        _limit_errors(draft, crew, turns, funds, begun),
         _shape_errors(draft),
         (error for subtask in draft.subtasks for error in _subtask_errors(subtask, agents, ancestors)),
         (error for subtask in draft.subtasks for error in _input_errors(subtask, crew)),
@@ -137,14 +148,29 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
         )
 
 
-def _turn_errors(draft: PlanAnswer | Plan, crew: CrewCard, turns: int, begun: Collection[str]) -> Iterator[str]:
-    least = {SUPERVISOR: LEAST_TURNS_OF_SESSION} | {agent.name: agent.least_turns for agent in crew.agents}
+def _limit_errors(
+    draft: PlanAnswer | Plan,
+    crew: CrewCard,
+    turns: int,
+    funds: Funds | None,
+    begun: Collection[str],
+) -> Iterator[str]:
+    """Compare what the subtasks that have not begun take, all together, with what is left."""
     new = [subtask for subtask in draft.subtasks if subtask.id not in begun]
-    needed = sum(least.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in new)
+    is_one = len(new) == 1
+    each = {agent.name: agent.least_turns if is_one else agent.planned_turns for agent in crew.agents}
+    each[SUPERVISOR] = LEAST_TURNS_OF_SESSION
+    needed = sum(each.get(subtask.agent, 0) + bool(subtask.for_each) for subtask in new)
+    fewer = "write fewer, and name what has no room in omitted"
     if needed > turns:
         yield (
-            f"subtasks: they take at least {needed} turns (an agent with tools 2, without 1, a nested session 3, "
-            f"for_each 1 more), but the limits leave {turns}; write fewer, and name what has no room in omitted"
+            f"subtasks: they take at least {needed} turns (an agent with tools {2 if is_one else 3}, without 1, a "
+            f"nested session 3, for_each 1 more), but the limits leave {turns}; {fewer}"
+        )
+    if funds is not None and not is_one and funds.first + funds.others > funds.usd:
+        yield (
+            f"subtasks: they take at least ${funds.first + funds.others:.4f} (${funds.first:.4f} to start the first, "
+            f"${funds.others:.4f} for the others), but the limits leave ${funds.usd:.4f}; {fewer}"
         )
 
 
@@ -175,8 +201,9 @@ def _subtask_errors(
         yield f"{where}: there is no agent '{printable(subtask.agent, 40)}'; the agents are {', '.join(sorted(agents))}"
     if _is_too_long(subtask.instruction):
         return
-    if _is_vague(subtask.instruction):
-        yield f"{where}: the instruction is too vague; write a full sentence, complete in itself"
+    has_inputs = bool(subtask.depends_on or subtask.input)
+    if not normalise(subtask.instruction) or is_vague(subtask.instruction, has_inputs=has_inputs):
+        yield f"{where}: the instruction is too vague; name its object, and what a good answer contains"
     elif fingerprint(subtask.agent, task_text(subtask)) in ancestors:
         yield f"{where}: this session is already part of the same task; that would be a loop"
 
@@ -204,16 +231,6 @@ def _name(subtask_id: str) -> str:
 def _is_too_long(instruction: str) -> bool:
     """Whether it is refused for its length, which the shape errors name already."""
     return len(instruction.strip()) > _MOST_CHARACTERS
-
-
-def _is_vague(instruction: str) -> bool:
-    # Two wide characters, as of Chinese and Japanese, are about a word, and take the place of five others.
-    wide = sum(unicodedata.east_asian_width(character) in {"W", "F"} for character in instruction)
-    words = max(len(re.findall(pattern, instruction)) for pattern in (r"\w{2,}", r"\S{2,}")) + wide // 2
-    characters = len(instruction.strip()) + wide * 3 // 2
-    # Thai, Lao and Khmer put no spaces between words.
-    are_few = words < _LEAST_WORDS and characters < 2 * _LEAST_CHARACTERS
-    return are_few or characters < _LEAST_CHARACTERS or not normalise(instruction)
 
 
 def _repetition_errors(draft: PlanAnswer | Plan) -> Iterator[str]:

@@ -3,12 +3,26 @@
 `docs/recovery.md` documents this table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final, get_args
 
-from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Success, Tier
+from chargehand.contracts import Escalation, Failure, FailureReason, Outcome, Partial, Tier
 from workflows.rules.graph import USABLE
+
+
+class Action(Enum):
+    """What can follow an attempt, in the words of `docs/recovery.md`."""
+
+    ACCEPT = "accept"
+    REFINE = "rewrite the instruction in view of the error"
+    FALLBACK = "use the fallback agent"
+    STRONGER = "use a stronger tier"
+    JUDGE = "have a judge decide between the two answers"
+    SPLIT = "split it into a nested session"
+    ASK = "ask a person"
+    GIVE_UP = "give up"
 
 
 @dataclass(frozen=True)
@@ -19,40 +33,8 @@ class Attempts:
     """Attempts that have ended."""
     agents: tuple[str, ...] = ()
     """Agents that made them, in order."""
-    refined: int = 0
-    """Refinements that were requested, even if the model expected nothing from them."""
-    upgraded: int = 0
-    """Attempts with a stronger tier."""
-    split: bool = False
-    """Whether it became a nested session."""
-    asked: bool = False
-    """Whether a person was asked, even without an answer."""
-    judged: bool = False
-    """Whether a judge decided between its answers."""
-
-    def after(self, action: "Action") -> "Attempts":
-        """Note an action, even if it leads to no other attempt."""
-        noted = self
-        match action:
-            case Refine():
-                noted = replace(self, refined=self.refined + 1)
-            case UseFallback(agent):
-                noted = replace(self, agents=(*self.agents, agent))
-            case UseStronger():
-                noted = replace(self, upgraded=self.upgraded + 1)
-            case JudgeBetween():
-                noted = replace(self, judged=True)
-            case Split():
-                noted = replace(self, split=True)
-            case AskHuman():
-                noted = replace(self, asked=True)
-            case Accept() | GiveUp():
-                pass
-        return noted
-
-    def again(self) -> "Attempts":
-        """Note that another attempt has ended."""
-        return replace(self, made=self.made + 1)
+    done: frozenset[Action] = frozenset()
+    """Actions that were taken, even if they led to no other attempt."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +44,7 @@ class Means:
     max_attempts: int
     """Failed attempts after which the subtask is given up."""
     fallback: str | None = None
-    """The crew's fallback agent, if it has made no attempt yet."""
+    """The fallback agent of the agent that made the latest attempt, if it may have the subtask."""
     stronger: Tier | None = None
     """Next tier above the agent's own."""
     may_nest: bool = False
@@ -72,111 +54,6 @@ class Means:
     can_pay: bool = True
     """Whether the ledger covers another attempt, or a judge."""
 
-
-@dataclass(frozen=True)
-class Accept:
-    """Accept the outcome; see `accepted`."""
-
-
-@dataclass(frozen=True)
-class GiveUp:
-    """Make no other attempt; see `best_of`."""
-
-    why: str
-    """For people."""
-
-
-@dataclass(frozen=True)
-class Refine:
-    """Try again with an instruction that is rewritten in view of the error."""
-
-
-@dataclass(frozen=True)
-class UseFallback:
-    """Try again with another agent."""
-
-    agent: str
-
-
-@dataclass(frozen=True)
-class UseStronger:
-    """Try again with the same agent on a stronger tier."""
-
-    tier: Tier
-
-
-@dataclass(frozen=True)
-class JudgeBetween:
-    """Have a judge decide between the first answer and that of the stronger tier."""
-
-
-@dataclass(frozen=True)
-class Split:
-    """Try again as a nested session."""
-
-
-@dataclass(frozen=True)
-class AskHuman:
-    """Ask a person, and try again with the answer."""
-
-
-Action = Accept | GiveUp | Refine | UseFallback | UseStronger | JudgeBetween | Split | AskHuman
-
-
-@dataclass(frozen=True)
-class Step:
-    """One entry of the table: an action, and when it is available."""
-
-    words: str
-    """The action, for people."""
-    when: str
-    """When it is available, for people; empty if always."""
-    action: Callable[[Outcome, Attempts, Means], Action | None]
-    """Returns the action if it is available."""
-    tries_again: bool = True
-    """Whether it leads to another attempt, which `max_attempts` limits."""
-    pays: bool = True
-    """Whether it costs turns, which the ledger has to cover."""
-
-
-def _refine(_: Outcome, attempts: Attempts, __: Means) -> Action | None:
-    return None if attempts.refined or attempts.split else Refine()
-
-
-def _fallback(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
-    if means.fallback is None or means.fallback in attempts.agents or attempts.split:
-        return None
-    return UseFallback(means.fallback)
-
-
-def _stronger(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
-    return None if means.stronger is None or attempts.upgraded else UseStronger(means.stronger)
-
-
-def _judge(outcome: Outcome, attempts: Attempts, _: Means) -> Action | None:
-    return JudgeBetween() if attempts.upgraded and not attempts.judged and has_answer(outcome) else None
-
-
-def _split(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
-    return Split() if means.may_nest and not attempts.split else None
-
-
-def _ask(_: Outcome, attempts: Attempts, means: Means) -> Action | None:
-    return AskHuman() if means.may_ask and not attempts.asked else None
-
-
-def _accept(outcome: Outcome, _: Attempts, __: Means) -> Action | None:
-    return Accept() if outcome.kind in USABLE or has_answer(outcome) else None
-
-
-REFINE: Final = Step("rewrite the instruction in view of the error", "once; not after a split", _refine)
-FALLBACK: Final = Step("use the fallback agent", "if there is one that has not tried; not after a split", _fallback)
-STRONGER: Final = Step("use a stronger tier", "once, if there is one", _stronger)
-JUDGE: Final = Step("have a judge decide between the two answers", "once there are two", _judge, tries_again=False)
-SPLIT: Final = Step("split it into a nested session", "once, within the depth limit", _split)
-ASK: Final = Step("ask a person", "once, if the session allows it", _ask)
-ACCEPT: Final = Step("accept it", "", _accept, tries_again=False, pays=False)
-ACCEPT_ANSWER: Final = replace(ACCEPT, words="accept the answer as partial", when="if there is one")
 
 HOPELESS: Final[tuple[FailureReason, ...]] = (
     "duplicate",
@@ -194,38 +71,52 @@ HOPELESS: Final[tuple[FailureReason, ...]] = (
 _WITH_ANSWER: Final = frozenset({"confidence_too_low", "timeout", "too_big"})
 """Escalations whose content answers the instruction, if only in part."""
 
-TABLE: Final[Mapping[str, tuple[Step, ...]]] = {
-    "success": (ACCEPT,),
-    "partial": (ACCEPT,),
-    **{f"failure {reason}": (REFINE, FALLBACK) for reason in get_args(FailureReason) if reason not in HOPELESS},
-    **{f"failure {reason}": () for reason in HOPELESS},
-    "escalation ambiguous_input": (ASK, REFINE),
-    "escalation out_of_scope": (FALLBACK,),
-    "escalation confidence_too_low": (STRONGER, JUDGE, ACCEPT_ANSWER),
-    "escalation timeout": (SPLIT,),
-    "escalation too_big": (SPLIT,),
+TABLE: Final[Mapping[str, tuple[Action, ...]]] = {
+    "success": (Action.ACCEPT,),
+    "partial": (Action.ACCEPT,),
+    **{
+        f"failure {reason}": () if reason in HOPELESS else (Action.REFINE, Action.FALLBACK)
+        for reason in get_args(FailureReason)
+    },
+    "escalation ambiguous_input": (Action.ASK, Action.REFINE),
+    "escalation out_of_scope": (Action.FALLBACK,),
+    "escalation confidence_too_low": (Action.STRONGER, Action.JUDGE, Action.ACCEPT),
+    "escalation timeout": (Action.SPLIT,),
+    "escalation too_big": (Action.SPLIT,),
 }
 """What is tried in turn, by how an attempt ended. When nothing is available, the subtask is given up."""
 
 
 def next_action(outcome: Outcome, attempts: Attempts, means: Means) -> Action:
     """Decide what happens after an attempt; `outcome` is that of the latest one."""
-    for step in TABLE[row_of(outcome)]:
-        is_barred = (step.tries_again and attempts.made >= means.max_attempts) or (step.pays and not means.can_pay)
-        action = None if is_barred else step.action(outcome, attempts, means)
-        if action is not None:
-            return action
-    return GiveUp(_why(outcome, attempts, means))
+    row = f"{outcome.kind} {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
+    actions = (action for action in TABLE[row] if _is_available(action, outcome, attempts, means))
+    return next(actions, Action.GIVE_UP)
+
+
+def _is_available(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
+    if action is Action.ACCEPT:
+        return outcome.kind in USABLE or has_answer(outcome)
+    is_new = action not in attempts.done
+    match action:
+        case Action.JUDGE:
+            return means.can_pay and is_new and Action.STRONGER in attempts.done and has_answer(outcome)
+        case Action.REFINE:
+            is_possible = is_new and Action.SPLIT not in attempts.done
+        case Action.FALLBACK:
+            is_possible = means.fallback not in {None, *attempts.agents} and Action.SPLIT not in attempts.done
+        case Action.STRONGER:
+            is_possible = is_new and means.stronger is not None
+        case Action.SPLIT:
+            is_possible = is_new and means.may_nest
+        case _:
+            is_possible = is_new and means.may_ask
+    return is_possible and means.can_pay and attempts.made < means.max_attempts
 
 
 def lacks_budget(action: Action, outcome: Outcome, attempts: Attempts, means: Means) -> bool:
     """Whether another action than this would be available if the ledger covered it."""
     return not means.can_pay and next_action(outcome, attempts, replace(means, can_pay=True)) != action
-
-
-def row_of(outcome: Outcome) -> str:
-    """Return the table's row for an outcome."""
-    return f"{outcome.kind} {outcome.reason}" if isinstance(outcome, Failure | Escalation) else outcome.kind
 
 
 def has_answer(outcome: Outcome) -> bool:
@@ -236,7 +127,6 @@ def has_answer(outcome: Outcome) -> bool:
 
 
 def question_of(outcome: Outcome) -> str:
-    """Return the question that an agent wants answered."""
     question = outcome.message if isinstance(outcome, Escalation) else ""
     return question or "The instruction can be understood in several ways; which one is meant?"
 
@@ -246,16 +136,8 @@ def accept(outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Escalation) or not has_answer(outcome):
         return outcome
     doubt = f"The agent returned this as unfinished ({outcome.reason.replace('_', ' ')}). {outcome.message}".rstrip()
-    return Partial(
-        content=outcome.content,
-        findings=outcome.findings,
-        sources=outcome.sources,
-        confidence=outcome.confidence,
-        data=outcome.data,
-        gaps=(*outcome.gaps, doubt),
-        spend=outcome.spend,
-        reason=outcome.reason,
-    )
+    facts = outcome.model_dump(exclude={"kind", "message", "gaps"})
+    return Partial(gaps=(*outcome.gaps, doubt), **facts)
 
 
 def best_of(outcomes: Sequence[Outcome]) -> Outcome:
@@ -265,16 +147,3 @@ def best_of(outcomes: Sequence[Outcome]) -> Outcome:
         return outcomes[-1]
     surest = max(reversed(answers), key=lambda outcome: (outcome.kind in USABLE, outcome.confidence))
     return accept(surest)
-
-
-def _why(outcome: Outcome, attempts: Attempts, means: Means) -> str:
-    if isinstance(outcome, Success | Partial):
-        raise TypeError(f"a {outcome.kind} is accepted, never given up")
-    if isinstance(outcome, Failure) and outcome.reason in HOPELESS:
-        return f"Another attempt would not help; last error: {outcome.reason}."
-    if attempts.made >= means.max_attempts:
-        failed = "failed attempt" if attempts.made == 1 else "failed attempts"
-        return f"Gave up after {attempts.made} {failed}; last error: {outcome.reason}."
-    if not means.can_pay:
-        return f"The limits do not cover another attempt; last error: {outcome.reason}."
-    return f"There is nothing else to try; last error: {outcome.reason}."

@@ -1,4 +1,8 @@
-"""Repetition: agents that call the same tool with the same arguments again.
+"""Repetition: agents that call the same tool with the same arguments again, though it cannot get them another result.
+
+A call may get another result once anything in the session has acted since it was made, so it is made again then. Where
+other agents may act meanwhile it is always made again, and counts as repeated if its result is the same. A call that
+acts is made once. Tools marked `repeatable` are never held back.
 
 Arguments are the same if they are equal as JSON, whatever the order of their names. Once the tool has answered, case
 and white space of plain words do not count either. They do count in code, queries, paths and quotations, and after an
@@ -7,82 +11,142 @@ error, which a change of case may correct.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import Round, ToolCall, ToolResult
+from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from activities.tools.note import NOTE
+from chargehand.contracts import Source
+from workflows.contracts import SubtaskRequest
+
+_Result = tuple[Mapping[str, JsonValue], Sequence[Source]]
 
 _MOST_REPETITIONS: Final = 3
-"""Rounds without a new call, after which an agent has to answer."""
+"""Rounds without a new call or a new result, after which an agent has to answer."""
+_ACTS_ONCE: Final = "it changes something, and is made once for a task. See above what came of it."
 _EXACT_TEXT: Final = re.compile(r"""[\n'"`=/\\()\[\]{}<>#$%&*+;_]""")
 """Characters of code, SQL, paths and quotations, in which every letter and space counts."""
 
 
-def refuse_repetition(call: ToolCall, rounds: Sequence[Round], at_once: int | None = None) -> ToolResult | None:
-    """Refuse a call that was made before and point at its answer; None if it is new.
+@dataclass(frozen=True)
+class Effects:
+    """Which calls of an agent may get another result when they are made again."""
 
-    Args:
-        call: the new call.
-        rounds: all earlier rounds.
-        at_once: how many calls of a round are executed, notes aside. Those beyond were not, so they are new when made
-            again.
+    acting: Collection[str] = ()
+    """Its tools that change something in the world."""
+    repeatable: Collection[str] = ()
+    """Its tools whose calls are never repetitions."""
+    others_act: bool = False
+    """Whether other agents of the session may change something meanwhile."""
+
+
+def effects_of(request: SubtaskRequest) -> Effects:
+    agent = request.agent
+    return Effects(agent.acting, agent.repeatable, request.others_act)
+
+
+def refuse_repetition(
+    call: ToolCall, rounds: Sequence[Round], effects: Effects, beside: Sequence[ToolCall] = ()
+) -> ToolResult | None:
+    """Refuse a call that was made in an earlier round and cannot get another result; None if it is to be made.
+
+    `beside` are the calls of its own round, one of which may act while it is made.
+
+    Calls of a round beyond the most that are executed were not made, so they are new when made again.
     """
-    made = _Calls()
+    acts = call.tool in effects.acting
+    may_change = effects.others_act or any(each.tool in effects.acting for each in beside)
+    if call.malformed or (may_change and not acts):
+        return None
+    made = _Calls(effects)
     for past in rounds:
-        made.add(_made_in(past, at_once), past)
-    number = None if call.malformed else made.first(call)
+        made.add(past)
+    number = made.first(call)
     if number is None:
         return None
-    error = f"You already made this call (round {number}); its result is above. Make a different call or answer."
+    why = _ACTS_ONCE if acts else "its result is above. Make a different call or answer."
+    error = f"You already made this call (round {number}); {why}"
     return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
 
 
-def is_repetitive(rounds: Sequence[Round], at_once: int | None = None) -> bool:
-    """Whether an agent has made no new call in three rounds, and must answer now."""
+def is_repetitive(rounds: Sequence[Round], effects: Effects) -> bool:
+    """Whether an agent has made no new call in three rounds and learned nothing new, and must answer now."""
     repetitions = 0
-    made = _Calls()
+    made = _Calls(effects)
     for past in rounds:
-        calls = _made_in(past, at_once)
-        repetitions += bool(calls) and all(made.first(call) is not None for call in calls)
-        made.add(calls, past)
+        calls = _made_in(past)
+        repetitions += bool(calls) and not any(made.is_news(call, past) for call in calls)
+        made.add(past)
     return repetitions >= _MOST_REPETITIONS
 
 
-def positions_to_make(calls: Sequence[ToolCall], at_once: int | None) -> frozenset[int]:
+def positions_to_make(calls: Sequence[ToolCall]) -> frozenset[int]:
     """Name the positions of the calls of a round that are executed: all notes, and at most so many others."""
     notes = [position for position, call in enumerate(calls) if call.tool == NOTE.name]
     others = [position for position, call in enumerate(calls) if call.tool != NOTE.name]
-    return frozenset((*notes, *others[:at_once]))
+    return frozenset((*notes, *others[:MOST_CALLS]))
 
 
-def _made_in(past: Round, at_once: int | None) -> list[ToolCall]:
-    return [past.calls[position] for position in sorted(positions_to_make(past.calls, at_once))]
+def _made_in(past: Round) -> list[ToolCall]:
+    return [past.calls[position] for position in sorted(positions_to_make(past.calls))]
 
 
 class _Calls:
-    """In which round, counted from 1, each call was made first."""
+    """In which round, counted from 1, each call was made, and its result, as long as nothing has acted since."""
 
-    def __init__(self) -> None:
+    def __init__(self, effects: Effects) -> None:
+        self._effects = effects
         self._rounds = 0
-        self._exactly: dict[str, int] = {}
-        self._loosely: dict[str, int] = {}
+        self._acts: dict[str, int] = {}
+        self._exactly: dict[str, tuple[int, _Result | None]] = {}
+        self._loosely: dict[str, tuple[int, _Result | None]] = {}
 
-    def add(self, calls: Sequence[ToolCall], past: Round) -> None:
+    def add(self, past: Round) -> None:
         self._rounds += 1
-        answered = {result.call_id for result in past.results if result.ok}
         not_made = {result.call_id for result in past.results if result.may_be_repeated}
+        calls = [call for call in _made_in(past) if call.id not in not_made]
+        acts = {_exactly(call) for call in calls if call.tool in self._effects.acting} - self._acts.keys()
+        self._acts |= dict.fromkeys(acts, self._rounds)
+        if acts:
+            # Calls of one round are made side by side, so those of this round may have been answered before it acted.
+            self._exactly.clear()
+            self._loosely.clear()
+            return
         for call in calls:
-            if call.id in not_made:
-                continue
-            self._exactly.setdefault(_exactly(call), self._rounds)
-            if call.id in answered:
-                self._loosely.setdefault(_loosely(call), self._rounds)
+            if call.tool not in (*self._effects.acting, *self._effects.repeatable):
+                self._keep(call, _result(call, past))
 
     def first(self, call: ToolCall) -> int | None:
+        if call.tool in self._effects.acting:
+            return self._acts.get(_exactly(call))
+        known = self._known(call)
+        return None if known is None else known[0]
+
+    def is_news(self, call: ToolCall, past: Round) -> bool:
+        """Whether a call is new, or has another result than when it was made before."""
+        if call.tool in self._effects.acting:
+            return _exactly(call) not in self._acts
+        known, result = self._known(call), _result(call, past)
+        return known is None or (result is not None and result != known[1])
+
+    def _known(self, call: ToolCall) -> "tuple[int, _Result | None] | None":
         return self._exactly.get(_exactly(call)) or self._loosely.get(_loosely(call))
+
+    def _keep(self, call: ToolCall, result: "_Result | None") -> None:
+        number = self.first(call) or self._rounds
+        if result is None:
+            self._exactly.setdefault(_exactly(call), (number, None))
+        else:
+            self._exactly[_exactly(call)] = self._loosely[_loosely(call)] = (number, result)
+
+
+def _result(call: ToolCall, past: Round) -> "_Result | None":
+    """Return what a tool answered; None if that was an error."""
+    answered = (result for result in past.results if result.call_id == call.id and result.ok)
+    return next(((result.output, result.sources) for result in answered), None)
 
 
 def _exactly(call: ToolCall) -> str:

@@ -1,7 +1,7 @@
 """From outcomes to the report: numbered sources, checked citations, gaps, money and time."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Final, cast, get_args
 
@@ -60,15 +60,12 @@ def numbered_sources(outcomes: Iterable[InputOutcome]) -> tuple[Source, ...]:
 
 
 def quotations_of(outcomes: Iterable[InputOutcome]) -> dict[str, tuple[str, ...]]:
-    """List the words that stand in each source, by its `ref`: what agents quoted, or else the passage they read."""
+    """List the words that agents quoted from each source and code found there, by its `ref`."""
     quotes: dict[str, dict[str, None]] = {}
-    passages: dict[str, str] = {}
-    for outcome in (entry.outcome for entry in outcomes):
-        passages |= {source.ref: source.quote for source in outcome.sources if source.quote}
-        for finding in outcome.findings:
-            if finding.quote and finding.sources:
-                quotes.setdefault(finding.sources[0], {})[finding.quote] = None
-    return {ref: (passage,) for ref, passage in passages.items()} | {ref: tuple(each) for ref, each in quotes.items()}
+    for finding in (finding for entry in outcomes for finding in entry.outcome.findings):
+        if finding.quote and finding.sources:
+            quotes.setdefault(finding.sources[0], {})[finding.quote] = None
+    return {ref: tuple(each) for ref, each in quotes.items()}
 
 
 def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> InputOutcome:
@@ -83,7 +80,7 @@ def read_again(earlier: InputOutcome, outcomes: Iterable[InputOutcome]) -> Input
     def still_known(finding: Finding) -> Finding:
         if own.isdisjoint(finding.sources):
             return finding
-        return finding.model_copy(update={"quote": "", "verification": "inferred"})
+        return finding.model_copy(update={"quote": ""})
 
     kept = earlier.outcome.model_copy(
         update={
@@ -175,7 +172,6 @@ def gaps_of(outcomes: Iterable[InputOutcome], named: Iterable[str]) -> tuple[str
 
 
 def state_of(outcome: Outcome) -> SubtaskState:
-    """Return the state that an outcome leaves its subtask in."""
     return "skipped" if isinstance(outcome, Failure) and outcome.reason == "skipped" else outcome.kind
 
 
@@ -185,7 +181,6 @@ def reason_of(outcome: Outcome) -> str:
 
 
 def usage_of(spend: Iterable[SpendLine]) -> Usage:
-    """Add up spend lines."""
     return sum((line.usage for line in spend), Usage())
 
 
@@ -203,13 +198,11 @@ def merge_spend(spend: Iterable[SpendLine]) -> tuple[SpendLine, ...]:
 
 def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: datetime, ended_at: datetime) -> Timing:
     """Compare the time of a session with that of its steps one after another."""
-    durations = {
-        record.id: record.ended_at - record.started_at for record in records if record.started_at and record.ended_at
-    }
+    spans = {each.id: (each.started_at, each.ended_at) for each in records if each.started_at and each.ended_at}
+    durations = {id_: end - start for id_, (start, end) in spans.items()}
     wall = ended_at - started_at
-    spans = [(r.started_at, r.ended_at) for r in records if r.started_at and r.ended_at]
     sequential = sum(durations.values(), timedelta(0))
-    overlapped = sequential - _covered(spans)
+    overlapped = sequential - _covered(spans.values())
     return Timing(
         started_at=started_at,
         ended_at=ended_at,
@@ -222,13 +215,10 @@ def timing_of(plan: Plan | None, records: Sequence[SubtaskRecord], started_at: d
 
 def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
     """Measure the time during which at least one of the spans lasts."""
-    total = timedelta(0)
-    reached: datetime | None = None
+    total, reached = timedelta(0), datetime.min.replace(tzinfo=UTC)
     for start, end in sorted(spans):
-        begin = start if reached is None else max(start, reached)
-        if end > begin:
-            total += end - begin
-        reached = end if reached is None else max(reached, end)
+        total += max(end - max(start, reached), timedelta(0))
+        reached = max(reached, end)
     return total
 
 
@@ -247,7 +237,7 @@ def waste_of(records: Iterable[SubtaskRecord], lost: Iterable[SpendLine]) -> Usa
 
 def issues_of(outcomes: Iterable[Outcome]) -> tuple[Issue, ...]:
     """List what reviewers found wrong, the worst and surest first."""
-    issues = [issue for outcome in outcomes for issue in outcome.issues]
+    issues = [issue for outcome in outcomes for issue in outcome.issues if issue.message]
     return tuple(sorted(issues, key=lambda issue: (_SEVERITIES.index(issue.severity), -issue.confidence)))
 
 

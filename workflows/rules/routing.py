@@ -52,7 +52,6 @@ def plan_by_rule(rule: RouteRule, goal: str, strategy: Strategy | None) -> Plan:
 
 
 def plan_for_agent(agent: str, goal: str, strategy: Strategy | None) -> Plan:
-    """Give a request to one agent."""
     return _plan((Subtask(id="T1", agent=agent, instruction=_instruction(_ANSWER, goal)),), strategy)
 
 

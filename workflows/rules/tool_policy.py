@@ -1,7 +1,7 @@
 """Tool policies: which calls the rules of a crew allow, and what calls have used of them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from hashlib import sha256
 from typing import Final
@@ -15,16 +15,15 @@ _LARGEST: Final = 10**12
 """The largest amount that is added up; a larger one is denied."""
 
 Arguments = Mapping[str, JsonValue]
+_NONE_BEFORE: Final = PolicyState()
 
 
-def call_hash(agent: str, tool: str, arguments: Arguments) -> str:
-    """Identify a call by its agent, its tool and its arguments, in whatever order these are written."""
-    return sha256(_canonical([agent, tool, dict(arguments)]).encode()).hexdigest()
+def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
+    """Identify a call by its tool and its arguments, in whatever order these are written, and by whose call it is.
 
-
-def acting_hash(subtask: str, tool: str, arguments: Arguments) -> str:
-    """Identify what a call of a tool that acts would change, whichever attempt at the subtask makes it."""
-    return sha256(_canonical([subtask, tool, dict(arguments)]).encode()).hexdigest()
+    What a call of a tool that acts would change is identified by the subtask, whichever attempt makes the call.
+    """
+    return sha256(_canonical([owner, tool, dict(arguments)]).encode()).hexdigest()
 
 
 def success_key(watched: Watched, arguments: Arguments) -> str:
@@ -36,20 +35,14 @@ def success_key(watched: Watched, arguments: Arguments) -> str:
 class PolicyLedger:
     """What the calls of a whole session have used of its policies."""
 
-    def __init__(self) -> None:
-        """Start with nothing used."""
-        self._calls: dict[str, int] = {}
+    def __init__(self, before: PolicyState = _NONE_BEFORE) -> None:
+        self._calls = dict(before.calls)
         """By the key of the obligation, as are sums."""
-        self._sums: dict[str, Decimal] = {}
-        self._succeeded: set[str] = set()
+        self._sums = dict(before.sums)
+        self._succeeded = set(before.succeeded)
 
     def state(self) -> PolicyState:
-        """Return what a new run continues with."""
         return PolicyState(calls=self._calls, sums=self._sums, succeeded=tuple(sorted(self._succeeded)))
-
-    def resume(self, state: PolicyState) -> None:
-        """Continue where the run before this one stopped."""
-        self._calls, self._sums, self._succeeded = dict(state.calls), dict(state.sums), set(state.succeeded)
 
     def too_early(self, policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
         """List what must have succeeded before this call."""
@@ -64,24 +57,16 @@ class PolicyLedger:
         """List the rules that do not allow this call, whatever succeeds before it."""
         return [problem for each in policy for problem in self._violations(each, arguments)]
 
-    def count(self, policy: Sequence[Obligation], arguments: Arguments) -> None:
-        """Book a call that is made, whatever comes of it."""
-        self._book(policy, arguments, 1)
-
-    def uncount(self, policy: Sequence[Obligation], arguments: Arguments) -> None:
-        """Take back a call that was counted and certainly not applied."""
-        self._book(policy, arguments, -1)
-
-    def note_success(self, keys: Iterable[str]) -> None:
-        """Note the success of a call that rules wait for."""
-        self._succeeded.update(keys)
-
-    def _book(self, policy: Sequence[Obligation], arguments: Arguments, calls: int) -> None:
+    def count(self, policy: Iterable[Obligation], arguments: Arguments, calls: int = 1) -> None:
+        """Book a call that is made, whatever comes of it; -1 takes back one that was certainly not applied."""
         for each in policy:
             self._calls[each.key] = self._calls.get(each.key, 0) + calls
             amount = _amount(each.rule, arguments)
             if amount is not None:
                 self._sums[each.key] = self._sums.get(each.key, Decimal(0)) + calls * amount
+
+    def note_success(self, keys: Iterable[str]) -> None:
+        self._succeeded.update(keys)
 
     def _is_unlocked(self, rule: ToolRule, arguments: Arguments) -> bool:
         if rule.same is not None and rule.same not in arguments:

@@ -1,76 +1,127 @@
 """What an agent knows of its work on one subtask: its conversation, its time, and the answers that it has so far."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from activities.contracts.rounds import MOST_CALLS, Round
+from activities.contracts.rounds import Round
 from activities.turn.contracts import TurnResult
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import (
-    NEXT_ROUND_BYTES,
-    WORK,
+    GoingOn,
+    cost_of_going_on,
     fixed_bytes,
     input_bound,
-    likely_input,
-    usual_cost,
-    worst_case,
 )
 from workflows.budget.ledger import Amount
 from workflows.budget.spending import Spending
-from workflows.contracts import SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
+from workflows.contracts import ConversationState, SpendingState, SubtaskRequest, SubtaskResult, SubtaskState
+from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Mailbox
-from workflows.rules.evidence import doubt_below, ground, out_of_time, unfinished_outcome, without_data, without_quotes
-from workflows.rules.repetition import is_repetitive
+from workflows.rules.evidence import (
+    doubt_below,
+    ground,
+    in_part,
+    out_of_time,
+    unfinished_outcome,
+    without_data,
+    without_quotes,
+)
+from workflows.rules.repetition import effects_of, is_repetitive
 from workflows.rules.report_content import merge_spend
 from workflows.state.conversation import Conversation
-from workflows.state.inbox import Inbox
 
 _MOST_CORRECTIONS: Final = 1
 _MOST_DATA_CORRECTIONS: Final = 2
 _TIME_TO_ANSWER: Final = 0.2
 """The last part of an attempt's time, in which it must answer instead of using tools."""
+_WHY: Final[Mapping[str, str]] = {
+    "out_of_turns": "its turns were used up",
+    "out_of_budget": "its dollars were used up",
+    "out_of_rounds": "its rounds were used up",
+    "truncated": "its reply was cut off",
+    "cancelled": "it was asked to stop",
+}
+"""Why the work of an agent ended without an answer."""
+_MOST_UNREAD: Final = 200
+"""Messages of a person that wait for the agent's next turn; a session sends fewer."""
+
+
+class Inbox:
+    """What a person has written to an agent, in the order in which it came, and whether the tools in use are to end."""
+
+    def __init__(self, unread: tuple[SteeringItem, ...], read: tuple[int, ...]) -> None:
+        self.unread = unread
+        self.read = read
+        """Numbers of the messages that the agent has read."""
+        self.is_interrupted = False
+        """Whether the tools of the current turn are to end."""
+        self._taken: tuple[int, ...] = ()
+        """Numbers of the messages in the turn that is being taken."""
+
+    def receive(self, item: SteeringItem) -> None:
+        """Keep a message; an item without text is an interruption."""
+        if not item.text:
+            self.is_interrupted = True
+        elif len(self.unread) < _MOST_UNREAD:
+            self.unread += (item,)
+
+    def take(self) -> list[str]:
+        taken, self.unread = self.unread, ()
+        self._taken = tuple(item.number for item in taken)
+        return [item.text for item in taken]
+
+    def begin_turn(self) -> None:
+        """Forget an interruption of the turn before."""
+        self.is_interrupted = False
+
+    def confirm(self) -> None:
+        """Note that the agent has replied to what was taken."""
+        self.read, self._taken = (*self.read, *self._taken), ()
+
+    def withdraw(self, read: tuple[int, ...]) -> None:
+        """Go back to what had been read at some time, since nothing came of what was read later."""
+        self.read = read
 
 
 class AgentWork:
     """One attempt of an agent at a subtask."""
 
     def __init__(self, request: SubtaskRequest, mailbox: Mailbox, now: datetime) -> None:
-        before = request.state
-        granted = SpendingState(granted_turns=request.turns, granted_usd=request.usd)
         self.request = request
         self.mailbox = mailbox
-        self.conversation = Conversation(request)
-        self.spending = Spending(before.spending if before else granted)
-        self.inbox = Inbox(before.messages, before.messages_read) if before else Inbox(request.messages, ())
-        self.began_at = before.began_at if before else now
-        self.rounds_begun = before.rounds_begun if before else 0
-        self._corrections = before.corrections if before else 0
-        """Unusable replies in a row."""
-        self._unusable = before.unusable if before else None
-        """The latest answer, if its data is not valid."""
-        self._answered = before.answered if before else None
-        """An answer after which a person has written."""
-        self._answered_after = before.answered_after if before else ()
-        """Numbers of the messages that had been read then."""
+        self._state = request.state or SubtaskState(
+            spending=SpendingState(granted_turns=request.turns, granted_usd=request.usd),
+            conversation=ConversationState(notes=request.notes, opening_notes=request.notes),
+            began_at=now,
+            rounds_begun=0,
+            messages=request.messages,
+        )
+        self.conversation = Conversation(request, self._state.conversation)
+        self.spending = Spending(self._state.spending)
+        self._forced = ""
+        """Why the turn that is being taken has to answer; empty if it may use tools."""
+        self.inbox = Inbox(self._state.messages, self._state.messages_read)
 
     def state(self, now: datetime) -> SubtaskState:
-        """Return what a new run continues with."""
-        return SubtaskState(
-            spending=self.spending.state(),
-            conversation=self.conversation.state(),
-            began_at=self.began_at,
-            rounds_begun=self.rounds_begun,
-            corrections=self._corrections,
-            mailbox=self.mailbox.state(),
-            messages=self.inbox.unread,
-            messages_read=self.inbox.read,
-            unusable=self._unusable,
-            answered=self._answered,
-            answered_after=self._answered_after,
-            waited=self.mailbox.waited(now),
-        )
+        parts = {
+            "spending": self.spending.state(),
+            "conversation": self.conversation.state(),
+            "mailbox": self.mailbox.state(),
+            "messages": self.inbox.unread,
+            "messages_read": self.inbox.read,
+            "waited": self.mailbox.waited(now),
+        }
+        return self._state.model_copy(update=parts)
+
+    @property
+    def began_at(self) -> datetime:
+        return self._state.began_at
+
+    @property
+    def rounds_begun(self) -> int:
+        return self._state.rounds_begun
 
     def result(self, outcome: Outcome, now: datetime) -> SubtaskResult:
         """Return an outcome with what it cost and what came of the work beside it."""
@@ -95,19 +146,28 @@ class AgentWork:
         return None if deadline is None else self.began_at + deadline + self.mailbox.waited(now)
 
     def left(self, now: datetime) -> timedelta:
-        """Return how much of that time is left."""
         until = self.until(now)
         return timedelta.max if until is None else until - now
 
-    def is_last(self, number: int, now: datetime) -> bool:
-        """Whether the agent must answer in a round: no other follows, or its time is nearly up."""
+    def why_last(self, number: int, now: datetime) -> str:
+        """Return why the agent must answer in a round: its time is nearly up, or no other follows; empty if not."""
         deadline = self.request.deadline
-        is_late = deadline is not None and self.left(now) < deadline * _TIME_TO_ANSWER
-        return is_late or number == self.request.max_rounds
+        if deadline is not None and self.left(now) < deadline * _TIME_TO_ANSWER:
+            return "its time was nearly used up"
+        return _WHY["out_of_rounds"] if number == self.request.max_rounds else ""
+
+    def shortage(self, needed: Amount) -> str:
+        """Say which part of an amount is missing."""
+        return _WHY["out_of_turns" if self.spending.ledger.unspent.turns < needed.turns else "out_of_budget"]
+
+    def force(self, why: str) -> None:
+        """Note why the next answer is forced; an agent without tools has nothing else to do."""
+        self._forced = why if self.request.agent.tools else ""
 
     def begin_round(self, number: int) -> None:
         """Begin a round with what a person has written since the one before."""
-        self.rounds_begun = number
+        self._change(rounds_begun=number)
+        self._forced = ""
         self.conversation.hear(self.inbox.take())
 
     def input_tokens(self, task: WorkTask) -> int:
@@ -121,58 +181,73 @@ class AgentWork:
         return self.conversation.is_long(task, self.input_tokens(task))
 
     def is_stuck(self) -> bool:
-        """Whether the agent repeats its tool calls."""
-        return is_repetitive(self.conversation.rounds, MOST_CALLS)
+        return is_repetitive(self.conversation.rounds, effects_of(self.request))
 
-    def cost_of_going_on(self, task: WorkTask) -> Amount:
+    def cost_of_going_on(self, task: WorkTask) -> GoingOn:
         """Estimate what this turn costs if it uses tools, with the turn that follows it."""
-        model, counted = self.spending.with_overcharge(self.request.model), self.conversation.counted
-        input_tokens = self.input_tokens(task)
-        this_turn = worst_case(model, likely_input(model, input_tokens, counted), WORK.least_output)
-        return this_turn + usual_cost(model, input_tokens, counted, NEXT_ROUND_BYTES)
+        model, caps = self.spending.with_overcharge(self.request.model), self.request.output_caps
+        return cost_of_going_on(model, caps, self.input_tokens(task), self.conversation.counted)
+
+    def tell_turns(self, number: int) -> None:
+        """Tell the agent, with what its tools returned last, which turns are its own and which it may borrow."""
+        request, ledger = self.request, self.spending.ledger
+        rounds = request.max_rounds - number + 1
+        own = min(rounds, ledger.unspent.turns)
+        borrowed = ledger.granted.turns - request.turns
+        self.conversation.tell_turns(own, max(min(rounds - own, request.spare_turns - borrowed), 0))
 
     def outcome_of(self, result: TurnResult) -> Outcome | None:
         """Build the outcome of an answer; None if the reply is none, or if its data is not valid."""
         answer = result.answer_as(AgentAnswer)
         if answer is None:
             return None
-        grounded = ground(answer, self.conversation.citable, ())
+        forced = [f"{self._name} was cut off since {self._forced}; its answer was forced."] if self._forced else []
+        grounded = ground(answer, self.conversation.citable, (), self.request.agent.name)
+        grounded = in_part(grounded, [*self._state.cut, *forced])
         if not result.data_problems:
             return doubt_below(grounded, self.request.agent.confidence_threshold)
-        self._unusable = without_data(grounded, result.data_problems)
+        self._change(unusable=without_data(grounded, result.data_problems))
         return None
 
     def keep_answer(self, outcome: Outcome, result: TurnResult) -> None:
         """Keep an answer in case no other follows, and have the agent answer again after what a person has written."""
-        self._answered, self._answered_after = outcome, self.inbox.read
+        self._change(answered=outcome, answered_after=self.inbox.read, corrections=0)
         text = result.answer.model_dump_json(exclude={"kind"}) if result.answer else ""
         self.conversation.add(Round(answer=text, provider_items=result.provider_items))
-        self._corrections = 0
 
     def keep_calls(self) -> None:
         """Note that the agent has used tools as it should."""
-        self._corrections = 0
+        self._change(corrections=0)
 
     def correct(self, result: TurnResult) -> bool:
         """Have the agent reply again to a complaint; False if it has had its corrections, or declined."""
         most = _MOST_DATA_CORRECTIONS if result.data_problems else _MOST_CORRECTIONS
-        if result.stop == "refused" or self._corrections >= most:
+        if result.stop == "refused" or self._state.corrections >= most:
             return False
-        self._corrections += 1
+        cut = (f"{self._name}: a reply was cut off, and it answered in fewer words.",)
+        self._change(
+            corrections=self._state.corrections + 1, cut=cut if result.stop == "truncated" else self._state.cut
+        )
         self.conversation.add(Round(correction=complaint(result)))
         return True
 
     def unfinished_outcome(self, reason: FailureReason, message: str, now: datetime) -> Outcome:
         """Return what there is of an outcome when the work ends without an answer."""
-        if self._answered is not None:
-            self.inbox.withdraw(self._answered_after)
-            return self._answered
-        if self._unusable is not None:
-            return self._unusable
+        if self._state.answered is not None:
+            self.inbox.withdraw(self._state.answered_after)
+            return self._state.answered
+        if self._state.unusable is not None:
+            return self._state.unusable
         notes, read = self.conversation.notes.kept, self.conversation.read
+        why = _WHY.get(reason, message)
+        gap = f"{self._name} stopped before it could evaluate what it had read: {why}."
         if self.left(now) <= timedelta(0) and reason != "cancelled":
-            return out_of_time(notes, read)
-        return unfinished_outcome(notes, read, reason) or Failure(reason=reason, message=message)
+            return out_of_time(notes, read, gap)
+        return unfinished_outcome(notes, read, reason, gap) or Failure(reason=reason, message=message)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.request.subtask.id} ({self.request.agent.name})"
 
     @property
     def _spend(self) -> Sequence[SpendLine]:
@@ -181,6 +256,9 @@ class AgentWork:
             return merge_spend(self.spending.lines)
         tools = SpendLine(agent=self.request.agent.name, model="", purpose="tools", usage=Usage(tool_calls=calls))
         return merge_spend([*self.spending.lines, tools])
+
+    def _change(self, **changes: object) -> None:
+        self._state = self._state.model_copy(update=changes)
 
 
 def complaint(result: TurnResult) -> str:

@@ -10,10 +10,11 @@ from chargehand.converter import join_problems
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.refusal import Refused
-from workflows.rules.tool_policy import Arguments, PolicyLedger, acting_hash, call_hash
+from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 """Verdicts with which a call is made."""
+_NONE_BEFORE: Final = ApprovalsState()
 
 
 @dataclass(eq=False)
@@ -29,39 +30,32 @@ class Pending:
     """Whether the subtask was there to take the reply; None until that is known."""
 
     def decide(self, reply: CallReply) -> None:
-        """Keep a person's decision."""
         self.reply = reply
 
+    def sign(self, by: str) -> None:
+        """Say in the reply who decided."""
+        self.reply = self.reply and self.reply.model_copy(update={"by": by})
+
     def deliver(self, is_delivered: bool) -> None:  # noqa: FBT001  # a fact, not an option
-        """Note whether the reply reached the subtask."""
         self.is_delivered = is_delivered
 
 
 class Approvals:
     """Decides by policy at once, and keeps what waits for a person until that is decided."""
 
-    def __init__(self) -> None:
-        """Start without any call."""
-        self.policy = PolicyLedger()
-        self._asked = 0
+    def __init__(self, before: ApprovalsState = _NONE_BEFORE) -> None:
+        self.policy = PolicyLedger(before.policy)
+        self._asked = before.asked
         self._pending: dict[str, Pending] = {}
         """By the id of the call, those without a decision."""
-        self._acted: dict[str, bool] = {}
+        self._acted = dict(before.acted)
         """Calls that act and were made, by hash; true for those that are known to be applied."""
 
     def state(self) -> ApprovalsState:
-        """Return what a new run continues with."""
         return ApprovalsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
-
-    def resume(self, before: ApprovalsState) -> None:
-        """Continue where the run before this one stopped, which left no call open."""
-        self._asked = before.asked
-        self.policy.resume(before.policy)
-        self._acted = dict(before.acted)
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
-        """The calls that wait for a person."""
         return tuple(each.shown for each in self._pending.values())
 
     @property
@@ -113,11 +107,7 @@ class Approvals:
         return CallReply(verdict="expired", reason="it was not approved in time")
 
     def check(self, decision: CallDecision) -> Pending:
-        """Find the call of a decision.
-
-        Raises:
-            Refused: it is not open, is another one than the person has seen, or may not be made.
-        """
+        """Find the call of a decision."""
         pending = self._pending.get(decision.call)
         if pending is None:
             known = ", ".join(self._pending) or "none"
@@ -129,11 +119,7 @@ class Approvals:
         return pending
 
     def decide(self, decision: CallDecision) -> Pending:
-        """Close a call with a person's decision, which holds once.
-
-        Raises:
-            Refused: as in `check`.
-        """
+        """Close a call with a person's decision, which holds once."""
         pending = self.check(decision)
         match decision.decision:
             case "approve":
@@ -142,6 +128,7 @@ class Approvals:
                 pending.decide(self._allowed(pending.request, "edited", _decided(pending, decision)))
             case "reject":
                 pending.decide(CallReply(verdict="rejected", reason=decision.reason))
+        pending.sign(decision.by)
         del self._pending[decision.call]
         return pending
 
@@ -151,23 +138,19 @@ class Approvals:
             return
         arguments = request.arguments if reply.arguments is None else reply.arguments
         self._acted.pop(_acting_hash(request, arguments), None)
-        self.policy.uncount(request.policy, arguments)
+        self.policy.count(request.policy, arguments, -1)
         if request.is_doubtful:
             self._acted[_acting_hash(request, request.arguments)] = False
             self.policy.count(request.policy, request.arguments)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
-        """Refuse what a person may not allow: what the policy denies, or the same call as one that was made.
-
-        Raises:
-            Refused: it is one of these.
-        """
+        """Refuse what a person may not allow: what the policy denies, or the same call as one that was made."""
         made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
         if made in self._acted and not is_own:
             raise Refused("The same call was made before, for this subtask. Reject it.")
         if request.is_doubtful:
-            self.policy.uncount(request.policy, request.arguments)
+            self.policy.count(request.policy, request.arguments, -1)
         problems = self._against(request, arguments, "enforce")
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments)
@@ -183,7 +166,7 @@ class Approvals:
         if request.acts:
             self._acted[_acting_hash(request, arguments)] = False
         if request.is_doubtful:
-            self.policy.uncount(request.policy, request.arguments)
+            self.policy.count(request.policy, request.arguments, -1)
         against = self._against(request, arguments, "report")
         self.policy.count(request.policy, arguments)
         reason = f"against the policy, which only reports: {join_problems(against)}" if against else ""
@@ -200,4 +183,4 @@ def _decided(pending: Pending, decision: CallDecision) -> Arguments:
 
 
 def _acting_hash(request: CallRequest, arguments: Arguments) -> str:
-    return acting_hash(request.subtask, request.tool, arguments)
+    return call_hash(request.subtask, request.tool, arguments)

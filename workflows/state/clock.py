@@ -25,6 +25,11 @@ class Clock:
         """When the report is begun, whatever is not finished then."""
         return self.deadline_at - options.report_time(self.deadline_at - self.started_at)
 
+    def longest_wait(self, now: datetime) -> timedelta:
+        """Return how long a person may be waited for, so that the agent that asked has time to go on without."""
+        left = max(self.report_starts_at - now, timedelta(0))
+        return left - min(left / 2, options.TIME_AFTER_WAIT)
+
     @property
     def work_is_over(self) -> bool:
         """Whether nothing new is started: the report is due, or the session stops."""
@@ -49,11 +54,9 @@ class Clock:
         self.deadline_at = max(self.deadline_at, self.started_at + deadline)
 
     def finish_now(self) -> None:
-        """Ask for the report at once."""
         self.is_finish_requested = True
 
     def ring(self) -> None:
-        """Note that the report is due."""
         self.is_report_due = True
 
     def stop_overcharged(self) -> None:

@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
+    Answer,
     Contradiction,
     EditRecord,
-    Failure,
     Outcome,
     Plan,
     PlanDecision,
+    PlannedSubtask,
     Question,
     Route,
     SessionState,
@@ -26,12 +27,14 @@ from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules import graph
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
-from workflows.state.call_approvals import Approvals
+from workflows.state.call_approvals import Approvals, Pending
 from workflows.state.clock import Clock
 from workflows.state.steering import Steering
+from workflows.state.waits import VERDICTS, Waits
 
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
+_TITLE_CHARACTERS: Final = 80
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 
@@ -59,6 +62,8 @@ class Progress:
         """Subtasks whose question has received an answer, even if it is not applied yet."""
         self.approvals = Approvals()
         """Tool calls that a policy or a person must allow."""
+        self.waits = Waits()
+        """What people have to decide, and what they decided."""
         self.steering = Steering()
         """What a person tells the agents."""
         self.begun: set[str] = set()
@@ -76,6 +81,8 @@ class Progress:
         """Where outcomes are known to disagree."""
         self.reviews = 0
         """How often the outcomes were reviewed."""
+        self.outcomes_read = 0
+        """How many outcomes there were when it was last decided whether to review them."""
         self.ignored_messages = 0
         """Signals that no workflow of this session can have sent, or that could not be handled."""
         self.unknown_signals: dict[str, None] = {}
@@ -85,7 +92,6 @@ class Progress:
         """Outcomes that earlier runs have handed on."""
 
     def snapshot(self) -> ProgressState:
-        """Return what a new run continues with."""
         if self.plan is None:
             raise AssertionError("a session continues as new only while it carries out its plan")
         return ProgressState(
@@ -96,23 +102,26 @@ class Progress:
             contradictions=tuple(self.contradictions),
             routes=tuple(self.routes),
             reviews=self.reviews,
+            outcomes_read=self.outcomes_read,
             ignored_messages=self.ignored_messages,
             approvals=self.approvals.state(),
             steering=self.steering.state(),
             edits=tuple(self.edits),
+            decisions=tuple(self.waits.decisions),
             children=tuple(sorted(self.children)),
             limit_usage=self.limit_usage,
         )
 
     def resume(self, before: ProgressState) -> None:
-        """Go on where the run before this one stopped."""
         self.plan, self.outcomes = before.plan, dict(before.outcomes)
         self._records = {record.id: record for record in before.records}
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
         self.routes, self.reviews = [*before.routes], before.reviews
+        self.outcomes_read = before.outcomes_read
         self.ignored_messages += before.ignored_messages
-        self.approvals.resume(before.approvals)
-        self.steering.resume(before.steering)
+        self.approvals = Approvals(before.approvals)
+        self.steering = Steering(before.steering)
+        self.waits = Waits(before.decisions)
         self.begun, self.edits = set(before.outcomes), [*before.edits]
         self.children, self.limit_usage = set(before.children), before.limit_usage
         self._outcomes_before = len(before.outcomes)
@@ -124,16 +133,16 @@ class Progress:
 
     @property
     def subtasks(self) -> Sequence[Subtask]:
-        """The subtasks of the plan; none before there is one."""
         return self.plan.subtasks if self.plan else ()
+
+    @property
+    def waiting(self) -> Sequence[Subtask]:
+        """The subtasks of the plan that have not begun."""
+        return [subtask for subtask in self.subtasks if subtask.id not in self.begun]
 
     def ready(self, begun: Collection[str]) -> list[Subtask]:
         """List the subtasks that have not begun or ended and whose inputs have all ended, in the plan's order."""
         return graph.ready(self.subtasks, {*self.outcomes, *begun}, self.outcomes)
-
-    def skip_reason(self, subtask: Subtask) -> Failure | None:
-        """Return the failure of a subtask whose required inputs failed; None if it can run, with its gaps stated."""
-        return graph.skip_reason(subtask, self.outcomes)
 
     @property
     def work_is_over(self) -> bool:
@@ -141,11 +150,7 @@ class Progress:
         return self.state in _WORK_IS_OVER or (self.clock is not None and self.clock.work_is_over)
 
     def refuse_if_over(self) -> None:
-        """Refuse a change that comes too late.
-
-        Raises:
-            Refused: no subtask runs any more.
-        """
+        """Refuse a change that comes too late."""
         if self.work_is_over:
             raise Refused(f"The session can no longer be changed: it is {self.state}.")
 
@@ -171,7 +176,6 @@ class Progress:
         return "awaiting_call_approval" if self.approvals.pending else "executing"
 
     def set_goal(self, goal: str) -> None:
-        """Show the goal in the status from now on."""
         self.goal = goal
 
     def open(self, ledger: Ledger, clock: Clock) -> None:
@@ -179,7 +183,6 @@ class Progress:
         self.ledger, self.clock = ledger, clock
 
     def enter(self, state: SessionState) -> None:
-        """Change to another state."""
         self.state = state
 
     def adopt(self, plan: Plan) -> Plan:
@@ -207,7 +210,6 @@ class Progress:
         return next((planned for planned in self.subtasks if planned.id == subtask.id), subtask)
 
     def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
-        """Record that an attempt at a subtask starts."""
         self.begin(subtask_id)
         record = self._records[subtask_id]
         self._records[subtask_id] = record.model_copy(
@@ -220,7 +222,6 @@ class Progress:
         )
 
     def end(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
-        """Record the outcome of a subtask."""
         self.outcomes[subtask_id] = outcome
         self.begin(subtask_id)
         record = self._records[subtask_id]
@@ -245,7 +246,6 @@ class Progress:
         self.limit_usage = self.limit_usage.at_least(use)
 
     def record_waste(self, subtask_id: str, usage: Usage) -> None:
-        """Record what a subtask spent on attempts that were not used."""
         self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
 
     def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
@@ -255,15 +255,10 @@ class Progress:
         return tuple(input_for(subtasks[id_], self.outcomes[id_]) for id_ in chosen if id_ in self.outcomes)
 
     def ask(self, question: Question) -> None:
-        """Open a question to a person."""
         self.questions[question.subtask] = question
 
     def check_decision(self) -> None:
-        """Refuse a decision about the plan that the session does not wait for.
-
-        Raises:
-            Refused: it does not, or has one.
-        """
+        """Refuse a decision about the plan that the session does not wait for."""
         if self.state != "awaiting_approval" or self._has_decision:
             raise Refused("This session is not awaiting approval.")
 
@@ -276,14 +271,11 @@ class Progress:
         if self.plan is None:
             raise AssertionError("decisions are accepted only when there is a plan")
         self.decision = decision
+        self.waits.decide("plan", VERDICTS[decision.decision], decision.by)
         return self.plan
 
     def check_answer(self, subtask_id: str) -> None:
-        """Refuse an answer to a question that is not open.
-
-        Raises:
-            Refused: it is not, or has an answer.
-        """
+        """Refuse an answer to a question that is not open."""
         unanswered = [id_ for id_ in self.questions if id_ not in self._answered]
         if subtask_id not in unanswered:
             raise Refused(
@@ -295,9 +287,9 @@ class Progress:
         """Note that an answer has come, and take no other."""
         self._answered.add(subtask_id)
 
-    def answer(self, subtask_id: str, text: str) -> None:
-        """Keep a person's answer for the subtask that asked."""
-        self.answers[subtask_id] = text
+    def answer(self, answer: Answer) -> None:
+        self.answers[answer.subtask] = answer.text
+        self.waits.decide(f"question-{answer.subtask}", "answered", answer.by)
 
     def close_question(self, subtask_id: str) -> str | None:
         """Close a question; returns its answer, or None if there is none."""
@@ -305,15 +297,12 @@ class Progress:
         return self.answers.pop(subtask_id, None)
 
     def add_gaps(self, gaps: Iterable[str]) -> None:
-        """Note what is missing and cannot be added."""
         self.gaps.extend(gaps)
 
     def add_route(self, route: Route) -> None:
-        """Note how an agent got its work."""
         self.routes.append(route)
 
     def add_contradictions(self, found: Iterable[Contradiction]) -> None:
-        """Note where outcomes disagree."""
         self.contradictions.extend(found)
 
     def ignore_message(self) -> None:
@@ -326,12 +315,14 @@ class Progress:
         if len(self.unknown_signals) < _MOST_NAMED:
             self.unknown_signals[printable(signal, _NAME_CHARACTERS)] = None
 
+    def mark_outcomes_read(self) -> None:
+        """Note that it is decided whether to review the present outcomes."""
+        self.outcomes_read = len(self.outcomes)
+
     def count_review(self) -> None:
-        """Note that the outcomes are reviewed."""
         self.reviews += 1
 
     def status(self) -> Status:
-        """Build the session status."""
         status = Status(
             session=self.session,
             goal=self.goal,
@@ -340,6 +331,8 @@ class Progress:
             subtasks=self.records,
             routes=tuple(self.routes),
             edits=tuple(self.edits),
+            waits=tuple(self.waits.open.values()),
+            decisions=tuple(self.waits.decisions),
             questions=tuple(self.questions.values()),
             calls=self.approvals.pending,
             ignored_messages=self.ignored_messages,
@@ -368,3 +361,58 @@ def _record_of(subtask: Subtask) -> SubtaskRecord:
         depends_on=subtask.depends_on,
         for_each=subtask.for_each,
     )
+
+
+class Memo:
+    """What a session has written into its memo last, for followers of its history and for people who list sessions.
+
+    The memo stands in lists of sessions too: it holds the beginning of each instruction, and of a tool call only which
+    request it answers.
+    """
+
+    def __init__(self) -> None:
+        self._state: SessionState | None = None
+        self._plan: Plan | None = None
+        self._questions: tuple[Question, ...] = ()
+        self._calls: tuple[Pending, ...] = ()
+        self._decisions = 0
+
+    def changes(self, progress: Progress) -> dict[str, Any]:
+        """Return the fields of the memo that have changed since the last call."""
+        fields: dict[str, Any] = {}
+        if progress.state != self._state:
+            fields["state"] = self._state = progress.state
+        if progress.plan is not None and progress.plan is not self._plan:
+            self._plan = progress.plan
+            fields["plan"] = [_plan_entry(subtask) for subtask in progress.plan.subtasks]
+        questions = tuple(progress.questions.values())
+        if questions != self._questions:
+            self._questions = questions
+            fields["questions"] = [question.model_dump(mode="json") for question in questions]
+        calls = progress.approvals.open_calls
+        if calls != self._calls:
+            self._calls = calls
+            fields["calls"] = _calls(calls)
+        if fields and (new := progress.waits.decisions[self._decisions :]):
+            self._decisions += len(new)
+            fields["decisions"] = [each.model_dump(mode="json") for each in new]
+        return fields
+
+
+def _plan_entry(subtask: Subtask) -> dict[str, Any]:
+    return PlannedSubtask(
+        id=subtask.id,
+        agent=subtask.agent,
+        depends_on=subtask.depends_on,
+        for_each=subtask.for_each,
+        title=" ".join(subtask.instruction.split())[:_TITLE_CHARACTERS],
+    ).model_dump(mode="json")
+
+
+def _calls(calls: Sequence[Pending]) -> list[dict[str, Any]]:
+    """Describe calls by the requests that a follower finds in the history, with their arguments."""
+    return [
+        call.shown.model_dump(mode="json", include={"id", "hash", "workflow_id", "open_until"})
+        | {"number": call.number}
+        for call in calls
+    ]

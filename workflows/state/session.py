@@ -1,5 +1,6 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -9,15 +10,20 @@ from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
+from activities.turn_kinds.registry import Task
 from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, Subtask, Tier
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.estimates import (
+    DECISION,
     early_turn,
     fixed_bytes,
+    input_bound,
     least_of_agent,
     least_workable,
-    usual_of_agent,
+    likely_cost,
+    most_of_agent,
+    planned_for_agent,
     worst_output,
     worst_report,
 )
@@ -31,17 +37,18 @@ from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.expansion import MOST_ITEMS
 from workflows.rules.information_flow import Provenance
-from workflows.rules.inputs import WRITER_TOKENS
+from workflows.rules.inputs import DECISION_TOKENS, WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
 from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
-from workflows.state.memo import Memo
-from workflows.state.progress import Progress
+from workflows.state.progress import Memo, Progress
 
-_NESTED_SHARE: Final = 4
-"""How many times the least a nested session is granted at first."""
+_RESERVED_TO_SPENT: Final = 3
+"""How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
+_MOST_SUBTASKS: Final = 100
+"""Of one plan, however much the limits leave."""
 _MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
 """The most of the outcomes that the report's turn is reserved for."""
 
@@ -86,7 +93,6 @@ class Session:
 
     @property
     def ledger(self) -> Ledger:
-        """Turns and dollars of the session."""
         return self.spending.ledger
 
     @property
@@ -101,6 +107,12 @@ class Session:
         return authority_of(self.facts.crew, above.authority if above else None)
 
     @property
+    def may_act(self) -> bool:
+        """Whether any agent of the tree, this session's or one above it, can change something in the world."""
+        above = self.request.delegation
+        return (above is not None and above.others_act) or any(agent.acting for agent in self.facts.crew.agents)
+
+    @property
     def thread(self) -> str:
         """Id of the first of the sessions that follow each other up to this one."""
         return self.facts.earlier.thread[0].session if self.facts.earlier else self.id
@@ -112,12 +124,10 @@ class Session:
 
     @property
     def root(self) -> str:
-        """Id of the session at the root of the tree."""
         return self.request.delegation.session if self.request.delegation else self.id
 
     @property
     def depth(self) -> int:
-        """Hops from the root."""
         return self.request.delegation.depth if self.request.delegation else 0
 
     @property
@@ -125,14 +135,6 @@ class Session:
         """Fingerprints of this session's work and of the work that it is part of."""
         above = self.request.delegation.ancestors if self.request.delegation else ()
         return (*above, fingerprint(SUPERVISOR, self.request.goal))
-
-    @property
-    def may_continue_as_new(self) -> bool:
-        """Whether a new run could go on from here, once no child is running.
-
-        Without storage for large payloads, the ceiling of turns keeps histories short.
-        """
-        return self.progress.has_moved and self.facts.stores_payloads
 
     @property
     def plan_left(self) -> Plan | None:
@@ -176,7 +178,6 @@ class Session:
         return self.spending.with_overcharge(self.facts.models[tier])
 
     def model_of(self, agent: AgentCard) -> ModelCard:
-        """Find the model that an agent uses, priced at what it has proven to cost."""
         return self.spending.with_overcharge(self.facts.model_of(agent))
 
     def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
@@ -184,6 +185,11 @@ class Session:
         if subtask.tier is None or agent.name in self.request.tiers.agents:
             return agent
         return agent.model_copy(update={"tier": subtask.tier, "model": None})
+
+    def can_pay(self, task: Task, output: int) -> bool:
+        """Whether the ledger covers a turn of the supervisor that writes so many tokens."""
+        bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
+        return self.ledger.unspent.covers(likely_cost(self.model(self.facts.crew.tier), bound, output))
 
     def use_crew(self, crew: CrewCard) -> None:
         """Go on with another version of the crew, which has more agents."""
@@ -196,20 +202,41 @@ class Session:
             return least_workable(self.facts, self.request.documents)
         return least_of_agent(card, self.model_of(card), self.request.documents)
 
+    @property
+    def spare_turns(self) -> int:
+        """Turns that running agents may borrow: those which no subtask needs that has not begun."""
+        return max(self.ledger.unspent.turns - self.least_of_waiting().turns, 0)
+
     def least_start(self, subtask: Subtask) -> Amount:
         """Estimate the least with which a subtask can start; a template has to be expanded before."""
         least = self.least_grant(subtask.agent)
         return least + self.expansion_turn() if subtask.for_each else least
 
-    def can_expand(self, subtask: Subtask) -> bool:
-        """Whether a subtask is a template, and the least of it can be paid."""
-        least, is_template = self.least_start(subtask), bool(subtask.for_each)
-        return is_template and self.ledger.unspent.covers(least)
-
     def expansion_turn(self) -> Amount:
         """The worst case of the turn that expands a template."""
         crew = self.facts.crew
         return early_turn(self.model(crew.tier), fixed_bytes(crew, ()))
+
+    def planned_grant(self, agent: str) -> Amount:
+        """Estimate what a plan of several subtasks has to have for one of an agent, or for a nested session."""
+        card = self.agent(agent)
+        if card is None:
+            return least_workable(self.facts, self.request.documents)
+        return planned_for_agent(card, self.model_of(card), self.request.documents)
+
+    def agents_within(self, amount: Amount) -> int:
+        """Compute how many subtasks an amount pays for, if their agents have tools; 1 at least."""
+        agents = [agent for agent in self.facts.crew.agents if agent.tools] or self.facts.crew.agents
+        cheapest = min(agents, key=lambda agent: self.planned_grant(agent.name).usd)
+        first, others = self.dollars_for([cheapest.name] * 2)
+        by_usd = 1 + int(max(amount.usd - first, Decimal(0)) // others) if others else _MOST_SUBTASKS
+        return max(1, min(_MOST_SUBTASKS, amount.turns // cheapest.planned_turns, by_usd))
+
+    def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
+        """Estimate what the dearest of some agents has to have to start, and what the others add to that."""
+        spent = [self.planned_grant(agent).usd / _RESERVED_TO_SPENT for agent in agents]
+        first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
+        return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
 
     def least_of_waiting(self) -> Amount:
         """Estimate the least that the subtasks take which have not begun."""
@@ -226,21 +253,26 @@ class Session:
 
     def reserve(self, subtask: Subtask, not_started: int) -> Reservation | None:
         """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-        least, agent = self.least_grant(subtask.agent), self.agent(subtask.agent)
-        if agent is None:
-            usual = Amount(least.turns * _NESTED_SHARE, least.usd * _NESTED_SHARE)
-        else:
-            card = self.card_for(subtask, agent)
-            model = self.model_of(card)
-            usual = usual_of_agent(agent, model, self.request.documents, self.facts.output_caps)
-        return self.grants.reserve(least, usual, not_started)
+        least, agent, most = self.least_grant(subtask.agent), self.agent(subtask.agent), self.ledger.unspent
+        if agent is not None:
+            card, limits = self.card_for(subtask, agent), self.request.limits
+            rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
+            most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
+        return self.grants.reserve(least, most, not_started)
 
     def reserve_report(self) -> None:
         """Set aside for the report what the present outcomes need."""
         crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
         fixed = fixed_bytes(crew, self.request.documents)
-        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words)
+        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words) + self._judge_of_claims(fixed)
         self.report_reserve.grow(needed)
+
+    def _judge_of_claims(self, fixed: int) -> Amount:
+        """Estimate the dollars of the turn that judges the report's claims; none if no model judges them."""
+        if self.request.review == "never" or self.request.delegation is not None:
+            return Amount()
+        turn = likely_cost(self.model(Tier.SMALL), fixed + DECISION_TOKENS, DECISION.least_output)
+        return Amount(0, turn.usd)
 
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless a person can raise it.
@@ -266,11 +298,9 @@ class Session:
         return self.ledger.spent.usd + self.ledger.reserved.usd
 
     def check_raised(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> None:
-        """Refuse limits that are not higher, or too high; the server may end the session after some time.
-
-        Raises:
-            Refused: for every such reason.
-        """
+        """Refuse limits that are not higher, or too high; the server may end the session after some time."""
+        if self.request.delegation is not None:
+            raise Refused("A nested session gets its limits from its parent; raise them at the root session.")
         ceilings = self.facts.ceilings
         present = {
             "max_turns": self.ledger.granted.turns,
@@ -292,13 +322,11 @@ class Session:
             raise Refused(join_problems(problems))
 
     def raise_limits(self, raised: RaisedLimits) -> None:
-        """Apply higher limits."""
         self.ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted))
         if raised.deadline is not None:
             self.clock.extend(raised.deadline)
 
     def state(self) -> SupervisorState:
-        """Return what a new run continues with."""
         return SupervisorState(
             facts=self.facts,
             run=self.run,

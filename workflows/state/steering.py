@@ -14,6 +14,7 @@ _MOST_CHARACTERS: Final = 40_000
 """Of all messages together: every prompt of an agent repeats those that are for it."""
 _WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
+_NONE_BEFORE: Final = SteeringState()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,28 +35,21 @@ class Delivery(Outbox):
 class Steering:
     """Messages of one session, and the ways to the children that run."""
 
-    def __init__(self) -> None:
-        self._told: list[ToldMessage] = []
-        self._numbered = 0
+    def __init__(self, before: SteeringState = _NONE_BEFORE) -> None:
+        self._told = [*before.told]
+        self._numbered = before.numbered
         self._running: list[Delivery] = []
-        self._lost: list[str] = []
+        self._lost = [*before.lost]
         """A gap for each message that came too late, or for a subtask that there is not."""
 
     def state(self) -> SteeringState:
-        """Return what a new run continues with."""
         return SteeringState(told=tuple(self._told), numbered=self._numbered, lost=tuple(self._lost))
-
-    def resume(self, before: SteeringState) -> None:
-        """Go on where the run before this one stopped."""
-        self._told, self._numbered, self._lost = [*before.told], before.numbered, [*before.lost]
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The subtasks that run."""
         return tuple(dict.fromkeys(each.subtask for each in self._running))
 
     def nested(self, subtask: str) -> bool:
-        """Whether a subtask is a nested session that runs."""
         return any(each.subtask == subtask and each.is_session for each in self._running)
 
     def open(self, subtask: str, child: str, *, is_session: bool) -> Delivery:
@@ -86,11 +80,7 @@ class Steering:
         return " ".join(told.item.text for told in self._told if not told.subtask)[:_WRITER_CHARACTERS]
 
     def check_room(self, text: str) -> None:
-        """Refuse a message beyond the limits.
-
-        Raises:
-            Refused: there are too many, or they are too long together.
-        """
+        """Refuse a message beyond the limits."""
         characters = sum(len(told.item.text) for told in self._told) + len(text)
         if len(self._told) >= _MOST_MESSAGES:
             raise Refused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")

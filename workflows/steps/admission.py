@@ -7,16 +7,16 @@ from decimal import Decimal
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.admission import AdmissionTerms
-from activities.contracts.session import SessionFacts
+from activities.contracts.session import AdmissionTerms, SessionFacts
 from chargehand.contracts import SessionRequest, SessionState
-from chargehand.search_attributes import CREW, STATE, TENANT, change_of
+from chargehand.search_attributes import CREW, STATE, TENANT
 from chargehand.wire import ErrorType
 from workflows import options
 from workflows.mailbox.contracts import Admission, AdmissionRequest, Leaving
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, notify
 from workflows.state.progress import Progress
+from workflows.steps.visibility import list_attributes
 
 
 class Place:
@@ -39,11 +39,7 @@ class Place:
     ) -> None:
         """Wait until the session may begin.
 
-        Args:
-            facts: those of the session.
-            written: its request.
-            progress: where its state is shown.
-            is_limited: has the ledger run again, should it have ended; returns whether the tenant still has limits.
+        `is_limited` has the ledger run again, should it have ended; it returns whether the tenant still has limits.
 
         Raises:
             ApplicationError: `TenantLimit`: it may not.
@@ -71,11 +67,7 @@ class Place:
         _show(facts, written, progress, "planning")
 
     async def enlarge(self, usd: Decimal | None) -> None:
-        """Have the ledger reserve a larger budget.
-
-        Raises:
-            ApplicationError: `UpdateRefused`: it does not.
-        """
+        """Have the ledger reserve a larger budget."""
         if self._terms is None or usd is None:
             return
         request = AdmissionRequest(key=self._terms.key, usd=usd, is_larger=True)
@@ -103,9 +95,8 @@ def _give_up_at(facts: SessionFacts) -> datetime:
 
 def list_end(state: SessionState) -> None:
     """Have the server list how a session ended that was queued and never began."""
-    listed = workflow.info().typed_search_attributes
-    if listed.get(STATE) == "queued":
-        workflow.upsert_search_attributes(change_of(listed, STATE, state))  # pyright: ignore[reportUnknownMemberType]  # SDK generics
+    if workflow.info().typed_search_attributes.get(STATE) == "queued":
+        list_attributes({STATE: state})
 
 
 def _refusal(message: str) -> ApplicationError:
@@ -117,11 +108,4 @@ def _show(facts: SessionFacts, written: SessionRequest, progress: Progress, stat
     progress.enter(state)
     workflow.upsert_memo({"state": state})
     if facts.is_listed:
-        listed = workflow.info().typed_search_attributes
-        workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
-            [
-                *change_of(listed, STATE, state),
-                *change_of(listed, CREW, facts.crew.name),
-                *change_of(listed, TENANT, written.tenant),
-            ]
-        )
+        list_attributes({STATE: state, CREW: facts.crew.name, TENANT: written.tenant})

@@ -14,27 +14,20 @@ from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.ledger import Amount, Reservation
-from workflows.contracts import LimitUsage
+from workflows.contracts import LimitUsage, SubtaskResult
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.on_exit import on_exit
+from workflows.rules.answer_time import QUESTION_TIME
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
-from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge
+from workflows.rules.inputs import DECISION_TOKENS, SUBTASK_TOKENS, fit, prior_knowledge, unread_issues
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.recovery import (
-    Accept,
     Action,
-    AskHuman,
     Attempts,
-    GiveUp,
-    JudgeBetween,
     Means,
-    Refine,
-    Split,
-    UseFallback,
-    UseStronger,
     accept,
     best_of,
     has_answer,
@@ -44,13 +37,13 @@ from workflows.rules.recovery import (
 )
 from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
-from workflows.state.steering import Delivery
-from workflows.steps.children import Ended, run_nested_session, run_subtask
+from workflows.steps.children import Job, run_nested_session, run_subtask
 from workflows.steps.review import judge
 from workflows.steps.route import around_backlog, is_unapproved
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
 from workflows.steps.waits import wait_for_budget
+from workflows.steps.waits_for_people import wait_for_person
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -68,7 +61,7 @@ class _Try:
         return replace(self, subtask=self.subtask.model_copy(update=values))
 
 
-_Tried = list[tuple[_Try, Ended]]
+_Tried = list[tuple[_Try, SubtaskResult]]
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
@@ -89,12 +82,12 @@ async def _attempt_until_decided(
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None gives up."""
     following = _Try(*await around_backlog(session, subtask))
-    attempts = Attempts(made=0, agents=(following.subtask.agent,))
+    done: set[Action] = set()
     reservation: Reservation | None = first
     while reservation is not None:
         notes = _notes_for(session, following.subtask, tried)
         tried.append((following, await _attempt_once(session, following, reservation, notes)))
-        step, attempts = await _decide(session, tried, attempts.again())
+        step = await _decide(session, tried, done)
         if not isinstance(step, _Try):
             return step
         following = step
@@ -122,7 +115,9 @@ def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note,
     return ()
 
 
-async def _attempt_once(session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]) -> Ended:
+async def _attempt_once(
+    session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]
+) -> SubtaskResult:
     """Run one child workflow and settle its grant."""
     subtask, tier = trying.subtask, trying.tier
     child = child_workflow_id(session.root, session.run, subtask.agent, task_text(subtask), tier.value if tier else "")
@@ -133,7 +128,9 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     publish(session)
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
-        inputs = fit(inputs, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+        whole = inputs
+        inputs = fit(whole, lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+        session.progress.add_gaps(unread_issues(whole, inputs, subtask.agent))
     inputs = (*prior_knowledge(session.earlier), *inputs)
     own, reads = capabilities_of(subtask.agent, session.facts.crew), _input_reads(session, subtask)
     if notes:
@@ -142,85 +139,77 @@ async def _attempt_once(session: Session, trying: _Try, reservation: Reservation
     way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
     with on_exit(lambda: session.progress.steering.close(way, read)):
-        ended = await _run(session, trying, inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
+        job = Job(subtask=subtask, inputs=inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
+        ended = await _run(session, job, tier)
         read = ended.messages_read
     own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
-    depth = max(ended.depth, session.depth + 1)
-    session.progress.count_use(LimitUsage(rounds=ended.rounds, depth=depth, longest_attempt=own_time))
+    use = LimitUsage(rounds=ended.rounds, depth=session.depth + 1, longest_attempt=own_time)
+    session.progress.count_use(use)
     if not is_granted:
         session.grants.release(reservation)
     else:
         closed = session.grants.close(child, subtask.agent, ended.outcome)
         if closed is not ended.outcome:
             count_lost_grant(usage_of(closed.spend).cost_usd)
-        ended = replace(ended, outcome=closed)
+        ended = ended.model_copy(update={"outcome": closed})
     count_outcome(ended.outcome)
     return ended
 
 
-async def _run(
-    session: Session,
-    trying: _Try,
-    inputs: tuple[InputOutcome, ...],
-    *,
-    notes: tuple[Note, ...],
-    reads: frozenset[Capability],
-    grant: Amount,
-    way: Delivery,
-) -> Ended:
+async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
     """Run one child workflow: an agent, or a nested session."""
-    subtask, tier = trying.subtask, trying.tier
-    agent = session.agent(subtask.agent)
+    agent = session.agent(job.subtask.agent)
     if agent is None:
-        return await run_nested_session(session, subtask, inputs, notes=notes, reads=reads, grant=grant, way=way)
-    agent = in_place_of(agent, session.agent(session.progress.planned_version(subtask).agent))
-    agent = session.card_for(subtask, agent)
+        return await run_nested_session(session, job)
+    agent = in_place_of(agent, session.agent(session.progress.planned_version(job.subtask).agent))
+    agent = session.card_for(job.subtask, agent)
     agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
-    return await run_subtask(session, subtask, agent, inputs, notes=notes, grant=grant, way=way)
+    return await run_subtask(session, job, agent)
 
 
-async def _decide(session: Session, tried: _Tried, attempts: Attempts) -> tuple[_Try | Outcome | None, Attempts]:
+async def _decide(session: Session, tried: _Tried, done: set[Action]) -> _Try | Outcome | None:
     """Follow the recovery table from the latest outcome to the next attempt or to a decision; None gives up."""
     latest, ended = tried[-1]
+    agents = tuple(trying.subtask.agent for trying, _ in tried)
     has_waited = False
     while not session.clock.work_is_over:
-        means = _means(session, latest.subtask, attempts)
+        means, attempts = _means(session, latest.subtask), Attempts(len(tried), agents, frozenset(done))
         action = next_action(ended.outcome, attempts, means)
         if not has_waited and lacks_budget(action, ended.outcome, attempts, means):
             has_waited = True
             await wait_for_budget(session, _needed(session, latest.subtask), lambda: session.grants.all_wait)
             continue
-        attempts = attempts.after(action)
-        if isinstance(action, GiveUp):
+        done.add(action)
+        if action is Action.GIVE_UP:
             break
-        step = await _apply(session, action, tried, attempts.made)
+        step = await _apply(session, action, means, tried)
         if step is not None:
-            return step, attempts
-    return None, attempts
+            return step
+    return None
 
 
-async def _apply(session: Session, action: Action, tried: _Tried, made: int) -> _Try | Outcome | None:
+async def _apply(session: Session, action: Action, means: Means, tried: _Tried) -> _Try | Outcome | None:
     """Turn an action into the next attempt or a decision; None if it gives neither."""
     latest, ended = tried[-1]
     step: _Try | Outcome | None = None
     match action:
-        case Accept():
+        case Action.ACCEPT:
             step = accept(ended.outcome)
-        case Refine():
-            refined = await _refine(session, latest.subtask, ended.outcome, made)
+        case Action.REFINE:
+            refined = await _refine(session, latest.subtask, ended.outcome, len(tried))
             step = latest.change(instruction=refined) if refined else None
-        case UseFallback(agent):
-            step = _for_fallback(session, latest.subtask, agent)
-        case UseStronger(tier):
-            step = replace(latest, tier=tier)
-        case JudgeBetween():
+        case Action.FALLBACK:
+            step = _for_fallback(session, latest.subtask, means.fallback or "")
+        case Action.STRONGER:
+            step = replace(latest, tier=means.stronger)
+        case Action.JUDGE:
             step = await _judge_attempts(session, tried)
-        case Split():
+        case Action.SPLIT:
             step = _Try(latest.subtask).change(agent=SUPERVISOR)
-        case AskHuman():
+        case Action.ASK:
             answered = await _ask(session, latest.subtask, question_of(ended.outcome))
             step = latest.change(instruction=answered) if answered else None
-        case GiveUp():
+        case Action.GIVE_UP:
             pass
     return step
 
@@ -241,9 +230,9 @@ def _needed(session: Session, subtask: Subtask) -> Amount:
     return session.least_grant(subtask.agent) + Amount(1)
 
 
-def _means(session: Session, subtask: Subtask, attempts: Attempts) -> Means:
+def _means(session: Session, subtask: Subtask) -> Means:
     agent = session.agent(subtask.agent)
-    fallback = agent.fallback if agent and agent.fallback not in attempts.agents else None
+    fallback = agent.fallback if agent else None
     planned = session.progress.planned_version(subtask)
     if fallback:
         able = capabilities_of(fallback, session.facts.crew)
@@ -286,13 +275,16 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
     """Ask a person, and rewrite the instruction with the answer; None without an answer in time."""
     now = workflow.now()
-    left = min(session.request.answer_within, session.clock.report_starts_at - now)
+    left = min(session.request.answer_within or QUESTION_TIME, session.clock.longest_wait(now))
     if left <= timedelta(0):
         return None
     session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=now + left))
     enter(session, "awaiting_answer")
     try:
-        with suppress(TimeoutError):
+        with (
+            wait_for_person(session, "question", f"question-{subtask.id}", question, now + left),
+            suppress(TimeoutError),
+        ):
             await workflow.wait_condition(
                 lambda: subtask.id in session.progress.answers or session.clock.work_is_over,
                 timeout=left,

@@ -9,14 +9,18 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from chargehand.contracts import CallDecision
+from chargehand.contracts.calls import call_title
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
 from workflows.mailbox.signals import answer
+from workflows.rules.answer_time import a_working_day
 from workflows.rules.refusal import Refused
 from workflows.state.call_approvals import Pending
 from workflows.state.session import Session
+from workflows.state.waits import VERDICTS
 from workflows.steps.visibility import enter, publish, resume
+from workflows.steps.waits_for_people import wait_for_person
 
 
 async def answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> bool:
@@ -28,9 +32,12 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
         return False
     reply, pending = session.approvals.judge(request), None
     if reply is None:
-        left = min(session.request.answer_within, session.clock.report_starts_at - workflow.now())
-        pending = session.approvals.open(envelope, request, workflow.now() + max(left, timedelta(0)))
-        reply = await _decision(session, pending, left)
+        most = session.request.answer_within or a_working_day(workflow.now())
+        left = min(most, session.clock.longest_wait(workflow.now()))
+        pending = session.approvals.open(envelope, request, workflow.now() + left)
+        asks = call_title(request.tool, request.arguments)
+        with wait_for_person(session, "call", pending.shown.id, asks, pending.shown.open_until):
+            reply = await _decision(session, pending, left)
     is_delivered = await answer(session.mailbox, envelope, reply)
     if not is_delivered:
         # The subtask has ended meanwhile, and does not make the call.
@@ -72,14 +79,11 @@ async def _decision(session: Session, pending: Pending, left: timedelta) -> Call
 
 
 async def decide_call(session: Session, decision: CallDecision) -> None:
-    """Apply a person's decision to the call that it names, and wait until the subtask has it.
-
-    Raises:
-        Refused: the call does not wait for it, may not be made so, or its subtask has ended meanwhile.
-    """
+    """Apply a person's decision to the call that it names, and wait until the subtask has it."""
     if problems := await _argument_problems(session, decision):
         raise Refused(join_problems(problems))
     pending = session.approvals.decide(decision)
+    session.progress.waits.decide(decision.call, VERDICTS[decision.decision], decision.by)
     await workflow.wait_condition(lambda: pending.is_delivered is not None)
     if not pending.is_delivered:
         raise Refused(f"call: the subtask of '{decision.call}' has ended meanwhile; the call is not made.")
@@ -95,7 +99,7 @@ async def _argument_problems(session: Session, decision: CallDecision) -> list[s
             ToolActivities.check_call,
             CallCheck(session=session.root, tool=called.tool, arguments=decision.arguments),
             summary=f"check the arguments of {called.id}",
-            **options.check(),
+            **options.CHECK,
         )
     except ActivityError as error:
         if is_cancelled_exception(error):

@@ -1,13 +1,12 @@
 """Child workflows: run a subtask as one, and turn every end of it into an outcome."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -28,8 +27,6 @@ from chargehand.contracts import (
     Contract,
     Delegation,
     Failure,
-    JsonSchema,
-    Outcome,
     Report,
     SpendLine,
     Subtask,
@@ -39,7 +36,7 @@ from chargehand.contracts import (
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
-from workflows.contracts import SubtaskRequest, SubtaskResult
+from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult
 from workflows.rules.authority import delegate_authority
 from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
@@ -62,61 +59,41 @@ _DUPLICATE: Final = Failure(
 _Result = TypeVar("_Result", bound=Contract)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a child workflow ended, and how far it used the limits of its session."""
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a child workflow is to do."""
 
-    outcome: Outcome
-    wasted: Usage = field(default_factory=Usage)
-    """Part of its spend whose turns gave nothing."""
-    notes: tuple[Note, ...] = ()
-    """What the agent noted, for the next attempt."""
-    rounds: int = 0
-    waited: timedelta = timedelta(0)
-    """Time that it waited for a larger grant."""
-    depth: int = 0
-    """Hops from the root to the deepest workflow below it; 0 if there is none."""
-    messages_read: tuple[int, ...] = ()
-    """Numbers of the messages of a person that the outcome takes into account."""
+    subtask: Subtask
+    inputs: tuple[InputOutcome, ...]
+    notes: tuple[Note, ...]
+    """Those of earlier attempts."""
+    reads: Reads
+    """What inputs and notes rest on."""
+    grant: Amount
+    way: Delivery
+    """Ends at the child."""
 
 
-async def run_subtask(
-    session: Session,
-    subtask: Subtask,
-    agent: AgentCard,
-    inputs: Sequence[InputOutcome],
-    *,
-    notes: tuple[Note, ...],
-    grant: Amount,
-    way: Delivery,
-) -> Ended:
-    """Run a subtask by an agent as a child workflow, the end of `way`; `notes` are those of earlier attempts."""
-    request = _subtask_request(session, subtask, agent, inputs, notes=notes, grant=grant)
+async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskResult:
+    """Run a subtask by an agent as a child workflow."""
+    request = _subtask_request(session, job, agent)
     result = await _run(
-        session, WorkflowType.SUBTASK, request, SubtaskResult, way, subtask=subtask, text=subtask.instruction
+        session,
+        WorkflowType.SUBTASK,
+        request,
+        SubtaskResult,
+        job.way,
+        subtask=job.subtask,
+        text=job.subtask.instruction,
     )
     if isinstance(result, Failure):
-        return Ended(result)
+        return SubtaskResult(outcome=result)
     session.spending.learn(result.overcharges)
-    return Ended(
-        with_quotes(result.outcome),
-        result.wasted,
-        result.notes,
-        result.rounds,
-        result.waited,
-        messages_read=result.messages_read,
-    )
+    return result.model_copy(update={"outcome": with_quotes(result.outcome)})
 
 
-def _subtask_request(
-    session: Session,
-    subtask: Subtask,
-    agent: AgentCard,
-    inputs: Sequence[InputOutcome],
-    *,
-    notes: tuple[Note, ...],
-    grant: Amount,
-) -> SubtaskRequest:
+def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskRequest:
+    subtask = job.subtask
     limits, planned, plan = session.request.limits, session.progress.planned_version(subtask), session.progress.plan
     is_final = plan is not None and (
         plan.deliver == subtask.id or (len(plan.subtasks) == 1 and not session.is_long_report)
@@ -131,14 +108,20 @@ def _subtask_request(
         model=session.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
-        inputs=tuple(inputs),
+        inputs=job.inputs,
         recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
+        recallable_until={
+            record.id: record.ended_at + session.facts.recall_for
+            for record in session.progress.records
+            if RECALL in agent.tools and record.ended_at is not None
+        },
         final_instruction=plan.final_instruction if is_final and plan else "",
         length_words=session.report_words if is_final else 0,
         messages=session.progress.steering.messages_for(subtask.id),
-        notes=notes,
-        turns=grant.turns,
-        usd=grant.usd,
+        notes=job.notes,
+        turns=job.grant.turns,
+        usd=job.grant.usd,
+        spare_turns=session.spare_turns,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
@@ -149,6 +132,7 @@ def _subtask_request(
         tool_queues=session.facts.tool_queues,
         has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
+        others_act=session.may_act,
         goal_is_public=session.request.delegation is None,
     )
 
@@ -176,23 +160,15 @@ def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
     return caps.model_copy(update={"work": min(caps.work, subtask.max_output_tokens)})
 
 
-async def run_nested_session(
-    session: Session,
-    subtask: Subtask,
-    inputs: Sequence[InputOutcome],
-    *,
-    notes: Sequence[Note],
-    reads: Reads,
-    grant: Amount,
-    way: Delivery,
-) -> Ended:
-    """Run a subtask as a session of its own; its report becomes the outcome. Inputs and notes rest on `reads`."""
-    crew = session.facts.crew.nested or session.request.crew
+async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
+    """Run a subtask as a session of its own; its report becomes the outcome."""
+    subtask, crew = job.subtask, session.facts.crew.nested or session.request.crew
+    planned = session.agent(session.progress.planned_version(subtask).agent)
     limits = session.request.limits.model_copy(
-        update={"max_turns": grant.turns, "budget_usd": grant.usd, "on_limit": "finish"}
+        update={"max_turns": job.grant.turns, "budget_usd": job.grant.usd, "on_limit": "finish"}
     )
     told = [item.text for item in session.progress.steering.messages_for(subtask.id)]
-    goal = nested_goal(subtask, inputs, notes, told)
+    goal = nested_goal(subtask, job.inputs, job.notes, told)
     request = session.request.model_copy(
         update={
             "goal": goal,
@@ -201,25 +177,27 @@ async def run_nested_session(
             # Those by agent are of this session's crew.
             "tiers": Tiers() if session.facts.crew.nested else session.request.tiers,
             "criteria": (),
-            "output_schema": _output_of(session, subtask),
+            # What its outcome has as data, though it was split into a session.
+            "output_schema": planned.output if planned else None,
             "approval": "none",
             "questions": "none",
             "limits": limits,
-            "delegation": _delegation(session, subtask, reads),
+            "delegation": _delegation(session, planned, job.reads),
         }
     )
     named = subtask.model_copy(update={"agent": SUPERVISOR})
-    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, way, subtask=named, text=goal)
+    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, job.way, subtask=named, text=goal)
     if isinstance(report, Failure):
-        return Ended(report)
+        return SubtaskResult(outcome=report)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
+    session.progress.count_use(LimitUsage(depth=deepest))
     # What was not read below, that report names itself.
-    return Ended(nested_outcome(report), report.wasted, depth=deepest, messages_read=tuple(way.given))
+    return SubtaskResult(outcome=nested_outcome(report), wasted=report.wasted, messages_read=tuple(job.way.given))
 
 
-def _delegation(session: Session, subtask: Subtask, reads: Reads) -> Delegation:
+def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> Delegation:
     """Hand down to a nested session what holds for the tree."""
-    ends_at, planned = session.clock.report_starts_at, session.progress.planned_version(subtask)
+    ends_at = session.clock.report_starts_at
     return Delegation(
         session=session.root,
         run=session.run,
@@ -227,19 +205,12 @@ def _delegation(session: Session, subtask: Subtask, reads: Reads) -> Delegation:
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
-        authority=delegate_authority(
-            session.authority, session.agent(planned.agent), is_approved=session.request.approval == "plan"
-        ),
+        authority=delegate_authority(session.authority, planned, is_approved=session.request.approval == "plan"),
+        others_act=session.may_act,
         crew_changes=session.facts.crew.nested is not None,
         overcharges=session.spending.overcharges,
         crew_version=session.facts.crew.reference.rpartition("@")[2],
     )
-
-
-def _output_of(session: Session, subtask: Subtask) -> JsonSchema | None:
-    """Return what the outcome of a subtask has as data, though it was split into a session."""
-    planned = session.agent(session.progress.planned_version(subtask).agent)
-    return planned.output if planned else None
 
 
 async def _run(
@@ -264,7 +235,9 @@ async def _run(
             static_summary=f"{subtask.id} {subtask.agent}: {_short(text)}",
             static_details=None if _short(text) == text else text,
             priority=options.priority_of(session.request, session.facts.weight),
-            **options.child(),
+            # It is not retried as a whole, but its own activities are.
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
         )
         way.start()
         return await _end_of(handle)
@@ -304,7 +277,7 @@ async def _await_duplicate(child: str) -> RunningDuplicate:
             RunningDuplicateActivities.await_duplicate,
             RunningDuplicateRequest(workflow_id=child),
             summary="wait for a child from before the reset",
-            **options.running_duplicate(),
+            **options.RUNNING_DUPLICATE,
         )
     except ActivityError as error:
         if isinstance(error.cause, ApplicationError):
@@ -313,15 +286,8 @@ async def _await_duplicate(child: str) -> RunningDuplicate:
 
 
 def _failure_of_duplicate(duplicate: RunningDuplicate) -> Failure:
-    match duplicate.ended:
-        case "cancelled":
-            return _CANCELLED
-        case "terminated":
-            return _TERMINATED
-        case "failed":
-            return Failure(reason="internal", message=duplicate.message)
-        case _:
-            return _DUPLICATE
+    failed = Failure(reason="internal", message=duplicate.message)
+    return {"cancelled": _CANCELLED, "terminated": _TERMINATED, "failed": failed}.get(duplicate.ended, _DUPLICATE)
 
 
 def _failure(error: ChildWorkflowError) -> Failure:

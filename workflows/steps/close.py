@@ -1,6 +1,5 @@
 """The end of a session: what is shown, given back and announced, with a report or without one."""
 
-import asyncio
 from contextlib import suppress
 from decimal import Decimal
 
@@ -8,11 +7,11 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 from chargehand.contracts import Report
+from chargehand.plugins import Hook, installed
 from workflows import options
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.steps.admission import Place, list_end
-from workflows.steps.announce import announce_end
 from workflows.steps.report import with_late_messages, write_report
 from workflows.steps.visibility import enter, list_state
 
@@ -24,13 +23,13 @@ async def close(session: Session, report: Report, place: Place) -> Report:
     enter(session, "finished")
     list_state(session, report)
     await place.leave(session.close_ledger())
-    await announce_end(session, stop_reason=report.stop_reason)
+    await _announce(session, stop_reason=report.stop_reason)
     return report
 
 
 async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
     """End a session that failed or was cancelled, perhaps before it was open."""
-    progress.enter("cancelled" if _is_cancellation(error) else "failed")
+    progress.enter("cancelled" if is_cancelled_exception(error) else "failed")
     if session is not None:
         session.clock.stop()
     if not workflow.all_handlers_finished():
@@ -43,12 +42,12 @@ async def close_early(error: BaseException, session: Session | None, progress: P
     if workflow.in_workflow():
         await place.leave(session.close_ledger() if session else Decimal(0))
     if session is not None and session.request.delegation is None:
-        await announce_end(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
+        await _announce(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
 
 
 async def report_after(error: BaseException, session: Session) -> Report:
     """Report what a nested session spent and found before it failed or was cancelled, for its parent."""
-    if _is_cancellation(error):
+    if is_cancelled_exception(error):
         session.clock.finish_now()
         session.clock.interrupt()
     else:
@@ -56,5 +55,7 @@ async def report_after(error: BaseException, session: Session) -> Report:
     return await write_report(session, by_models=False)
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error)
+async def _announce(session: Session, *, stop_reason: str = "", error: str = "") -> None:
+    """Call what plug-ins do at the end of a session, in the order of their names."""
+    for announce in installed().functions(Hook.SESSION_ENDED):
+        await announce(session, stop_reason, error)

@@ -11,7 +11,7 @@ from activities.opening.activity import SessionActivities
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from chargehand.converter import join_problems
 from workflows import options
-from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.budget.model_calls import TurnLost
 from workflows.state.session import Session
 from workflows.steps.turns import take_turn
 
@@ -31,7 +31,7 @@ async def design_agents(session: Session) -> None:
         task = DesignTask(goal=session.request.goal, tools=crew.custom_tools, most=crew.most_custom, problems=problems)
         try:
             answer = (await take_turn(session, task)).answer_as(DesignAnswer)
-        except (CannotPay, TurnLost) as error:
+        except TurnLost as error:
             problems = (str(error),)
             break
         if answer is None:
@@ -61,7 +61,7 @@ async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
             asked,
             activity_id="add-agents",
             summary="check and store the agents that were described",
-            **options.add_agents(),
+            **options.ADD_AGENTS,
         )
     except ActivityError as error:
         if is_cancelled_exception(error):

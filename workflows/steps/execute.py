@@ -10,9 +10,11 @@ from workflows import continue_as_new, options
 from workflows.contracts import LimitUsage
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_lost_grant
+from workflows.rules.graph import skip_reason
 from workflows.state.session import Session
 from workflows.steps.attempts import attempt
 from workflows.steps.expand import expand
+from workflows.steps.review import is_look_due
 from workflows.steps.visibility import publish
 from workflows.steps.waits import wait_for_budget
 
@@ -21,7 +23,7 @@ _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 
 
 async def execute(session: Session) -> None:
-    """Run the plan to its end, or until the report is due."""
+    """Run the plan to its end, to the end of a wave that has to be looked at, or until the report is due."""
     if len(session.progress.subtasks) == 1 and not session.is_long_report:
         session.report_reserve.release()
     running: _Running = {}
@@ -35,6 +37,8 @@ async def execute(session: Session) -> None:
 
 async def _run_until_done(session: Session, running: _Running) -> None:
     while not session.clock.work_is_over:
+        if not running and is_look_due(session):
+            return
         if not _must_continue_as_new(session):
             _start_ready(session, running)
         if running:
@@ -48,8 +52,12 @@ async def _run_until_done(session: Session, running: _Running) -> None:
 
 
 def _must_continue_as_new(session: Session) -> bool:
-    """Whether a new run has to go on, as soon as no child is running; that of a cron would start with its state."""
-    return session.may_continue_as_new and continue_as_new.is_due() and not workflow.info().cron_schedule
+    """Whether a new run has to go on, as soon as no child is running; that of a cron would start with its state.
+
+    Without storage for large payloads, the ceiling of turns keeps histories short.
+    """
+    may_go_on = session.progress.has_moved and session.facts.stores_payloads
+    return may_go_on and continue_as_new.is_due() and not workflow.info().cron_schedule
 
 
 async def _continue_as_new(session: Session) -> None:
@@ -67,7 +75,7 @@ async def _continue_as_new(session: Session) -> None:
 def _start_ready(session: Session, running: _Running) -> None:
     progress, limits = session.progress, session.request.limits
     for subtask in progress.ready([each.id for each in running.values()]):
-        refusal = progress.skip_reason(subtask)
+        refusal = skip_reason(subtask, progress.outcomes)
         if refusal is not None:
             _end(session, subtask, refusal)
         elif len(running) < limits.max_parallel:
@@ -83,9 +91,9 @@ def _start_ready(session: Session, running: _Running) -> None:
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
     """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
-    reservation = None if subtask.for_each else session.reserve(subtask, not_started)
-    if session.can_expand(subtask):
-        return expand(session, subtask)
+    if subtask.for_each:
+        return expand(session, subtask) if session.ledger.unspent.covers(session.least_start(subtask)) else None
+    reservation = session.reserve(subtask, not_started)
     return None if reservation is None else attempt(session, subtask, reservation)
 
 

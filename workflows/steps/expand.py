@@ -43,8 +43,8 @@ async def _expand(session: Session, template: Subtask) -> Outcome | None:
     while refusal is None and len(rejected) < _ATTEMPTS:
         try:
             answer = await _ask(session, template, rejected)
-        except (CannotPay, TurnLost) as error:
-            return Failure(reason=error.reason, message=error.message if isinstance(error, TurnLost) else _NO_ROOM)
+        except TurnLost as error:
+            return Failure(reason=error.reason, message=_NO_ROOM if isinstance(error, CannotPay) else error.message)
         if isinstance(answer, RejectedPlan):
             rejected.append(answer)
         elif not answer.instructions:
@@ -72,12 +72,7 @@ def _refusal(session: Session, template: Subtask) -> Failure | None:
 
 
 async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]) -> ExpandAnswer | RejectedPlan:
-    """Have a model write the instructions.
-
-    Raises:
-        CannotPay: the ledger does not cover it, or no subtask after it.
-        TurnLost: it failed for good.
-    """
+    """Have a model write the instructions."""
     own_turn, waiting = session.expansion_turn(), session.least_of_waiting()
     room = session.items_beside(template, own_turn + waiting)
     most = MOST_ITEMS if session.may_grow else room

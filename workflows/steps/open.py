@@ -4,10 +4,10 @@ from decimal import ROUND_UP, Decimal
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, is_cancelled_exception
 
-from activities.contracts.admission import LEDGER_PREFIX
-from activities.contracts.session import OpenSessionRequest, SessionFacts
+from activities.contracts.session import LEDGER_PREFIX, OpenSessionRequest, SessionFacts
 from activities.opening.activity import SessionActivities
 from chargehand.contracts import Delegation, SessionRequest
 from chargehand.contracts.request import LONGEST_SESSION_ID
@@ -86,11 +86,7 @@ def _show_in_lists(asked: SessionRequest) -> None:
 
 
 def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> SessionFacts:
-    """Reduce the crew of a nested session to what its parent may do.
-
-    Raises:
-        ApplicationError: `InvalidInput`, if none of its agents is left.
-    """
+    """Reduce the crew of a nested session to what its parent may do."""
     if delegation is None:
         return facts
     crew = narrow_crew(facts.crew, delegation.authority)
@@ -100,16 +96,11 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
     return facts.model_copy(update={"crew": crew})
 
 
-def _read(state: str) -> SupervisorState:
+def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
     try:
-        return SupervisorState.model_validate_json(state)
+        state = SupervisorState.model_validate_json(written.state)
     except ValidationError as error:
         raise invalid_input("SessionRequest", ["state: is none that a session hands on"]) from error
-
-
-def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
-    """Go on where the run before this one stopped."""
-    state = _read(written.state)
     place.take(state.facts.admission)
     session = Session(
         id=workflow.info().workflow_id,
@@ -158,11 +149,7 @@ def _check(request: SupervisorRequest) -> None:
 
 
 def _hold_report(session: Session) -> None:
-    """Set aside the report and its output.
-
-    Raises:
-        ApplicationError: `LimitTooSmall`: the limits do not pay for them and the least of a plan.
-    """
+    """Set aside the report and its output."""
     least, output = least_workable(session.facts, session.request.documents), session.output_reserve
     if output is not None:
         least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
@@ -218,7 +205,11 @@ async def _facts_at_once(opening: OpenSessionRequest) -> SessionFacts | None:
     """Read the facts within the first workflow task; None if that failed, so that it is tried again outside of it."""
     try:
         return await workflow.execute_local_activity_method(
-            SessionActivities.open_session, opening, activity_id="open-at-once", **options.open_at_once()
+            SessionActivities.open_session,
+            opening,
+            activity_id="open-at-once",
+            schedule_to_close_timeout=options.OPEN_AT_ONCE_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
         )
     except FailureError as error:
         # The SDK wraps only some failures of a local activity in an `ActivityError`.

@@ -9,7 +9,7 @@ from temporalio import workflow
 from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.output import OutputAnswer, OutputTask, RejectedOutput
 from workflows import options
-from workflows.budget.estimates import OUTPUT, fixed_bytes, input_bound, likely_input, worst_case
+from workflows.budget.estimates import OUTPUT
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import DECISION_TOKENS, fit
 from workflows.state.session import Session
@@ -27,12 +27,7 @@ async def fill_output(
 ) -> tuple[JsonValue, tuple[str, ...]]:
     """Have a model put a report into the shape of the request's schema; returns the output, or why there is none.
 
-    Args:
-        session: whose request has the schema, if any.
-        answer: the report.
-        gaps: what it does not answer.
-        material: what it was written from.
-        why_not: why no model is to be asked; empty if one is.
+    `why_not` says why no model is to be asked; it is empty if one is.
     """
     schema = session.request.output_schema
     if schema is None or session.output_reserve is None:
@@ -57,7 +52,9 @@ async def fill_output(
         task = fit(material.outcomes, reading, DECISION_TOKENS)
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-            result = await take_turn(session, _payable(session, task), until=until)
+            if not session.can_pay(task, OUTPUT.least_output):
+                task = task.model_copy(update={"outcomes": ()})
+            result = await take_turn(session, task, until=until)
         except CannotPay:
             return None, _problems(["The limits left nothing to pay for it.", *(each.errors for each in rejected)])
         except TurnLost as error:
@@ -69,14 +66,6 @@ async def fill_output(
             RejectedOutput(output=result.text, errors=result.data_problems or result.problem or f"it was {result.stop}")
         )
     return None, _problems([rejected[-1].errors])
-
-
-def _payable(session: Session, task: OutputTask) -> OutputTask:
-    """Leave the findings out if the budget does not cover them beside the report."""
-    model = session.model(session.facts.crew.tier)
-    fixed = fixed_bytes(session.facts.crew, session.request.documents)
-    worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), OUTPUT.least_output)
-    return task if session.ledger.unspent.covers(worst) else task.model_copy(update={"outcomes": ()})
 
 
 def _problems(problems: Sequence[str]) -> tuple[str, ...]:

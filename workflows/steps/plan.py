@@ -19,14 +19,13 @@ from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import prior_knowledge
-from workflows.rules.plan_validation import SUPERVISOR, InvalidPlan, check_plan
+from workflows.rules.plan_validation import SUPERVISOR, Funds, InvalidPlan, check_plan
 from workflows.state.session import Session
 from workflows.steps.turns import take_turn
 from workflows.steps.waits import ask_parent
 
 _ATTEMPTS: Final = 3
 """The first plan, and two more after its errors were named."""
-_MOST_SUBTASKS: Final = 100
 _CENT: Final = Decimal("0.01")
 _LARGER: Final[Mapping[Profile, Profile]] = {"quick": "standard", "standard": "deep"}
 """The profile with more room."""
@@ -47,7 +46,7 @@ async def make_plan(session: Session) -> Plan:
     for _ in range(_ATTEMPTS):
         try:
             draft = await _draft(session, rejected)
-        except (CannotPay, TurnLost) as error:
+        except TurnLost as error:
             if rejected:
                 break
             raise _planning_error(error) from error
@@ -71,10 +70,13 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[st
     Raises:
         InvalidPlan: with every reason against it.
     """
+    known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
+    new = [each.agent for each in draft.subtasks if each.id not in begun and each.agent in known]
     return check_plan(
         draft,
         session.facts.crew,
         turns=_turns_for(session, draft),
+        funds=Funds(_usd_for(session), *session.dollars_for(new)),
         begun=begun,
         may_nest=session.may_nest,
         ancestors=session.ancestors,
@@ -84,15 +86,9 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[st
 
 
 def invalid_plan(errors: tuple[str, ...]) -> ApplicationError:
-    """Build the error for an invalid plan."""
     return ApplicationError(
         f"The plan is invalid: {join_problems(errors)}", type=ErrorType.INVALID_PLAN, non_retryable=True
     )
-
-
-def most_subtasks(turns: int) -> int:
-    """Compute how many subtasks a plan may have for so many turns, if their agents have tools."""
-    return max(1, min(_MOST_SUBTASKS, turns // 2))
 
 
 def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
@@ -108,6 +104,12 @@ def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
     return max(turns - 1, 0) if needs_report else turns
 
 
+def _usd_for(session: Session) -> Decimal:
+    """Return the dollars that a plan's subtasks may use; a session that pauses at its limits can be given more."""
+    pauses = session.request.limits.on_limit == "pause"
+    return session.facts.ceilings.budget_usd if pauses else session.ledger.unspent.usd
+
+
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
     unspent, limits = session.ledger.unspent, session.request.limits
     turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
@@ -116,7 +118,7 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
         criteria=session.request.criteria,
         earlier=prior_knowledge(session.earlier),
         thread=session.facts.earlier.thread[:-1] if session.facts.earlier else (),
-        max_subtasks=most_subtasks(turns),
+        max_subtasks=session.agents_within(Amount(turns, unspent.usd)),
         allowance=Allowance(
             turns=turns,
             usd=unspent.usd.quantize(_CENT),
@@ -139,11 +141,13 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
 
 
 def _least(session: Session, draft: PlanAnswer) -> Amount:
-    """Estimate the least that a plan takes; nothing if its turns are there, since dollars come back while it runs."""
+    """Estimate the least that a plan takes; nothing if that is there."""
     known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
-    amounts = [session.least_grant(subtask.agent) for subtask in draft.subtasks if subtask.agent in known]
-    needed = sum(amounts, Amount(sum(bool(subtask.for_each) for subtask in draft.subtasks)))
-    return needed if needed.turns > _turns_for(session, draft) else Amount()
+    grant = session.planned_grant if len(draft.subtasks) > 1 else session.least_grant
+    agents = [subtask.agent for subtask in draft.subtasks if subtask.agent in known]
+    turns = sum(grant(agent).turns for agent in agents) + sum(bool(subtask.for_each) for subtask in draft.subtasks)
+    needed = Amount(turns, sum(session.dollars_for(agents), Decimal(0)))
+    return Amount() if Amount(_turns_for(session, draft), _usd_for(session)).covers(needed) else needed
 
 
 def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
@@ -153,14 +157,10 @@ def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
     return [f"Not planned, for want of room in the limits: {part[:500]}{advice}" for part in draft.omitted[:20]]
 
 
-def _planning_error(error: CannotPay | TurnLost) -> ApplicationError:
-    if isinstance(error, TurnLost):
-        return ApplicationError(error.message, type=error.error_type, non_retryable=True)
-    return ApplicationError(
-        "The limits were used up before there was a plan; raise max_turns or budget_usd.",
-        type=ErrorType.LIMIT_TOO_SMALL,
-        non_retryable=True,
-    )
+def _planning_error(error: TurnLost) -> ApplicationError:
+    spent = "The limits were used up before there was a plan; raise max_turns or budget_usd."
+    message = spent if isinstance(error, CannotPay) else error.message
+    return ApplicationError(message, type=error.error_type, non_retryable=True)
 
 
 def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
@@ -172,16 +172,9 @@ def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
         raise invalid_plan(errors)
     instruction = f"Answer this request: {session.request.goal}"
     for agent in session.facts.crew.agents:
-        whole = SubtaskDraft(
-            id="T1", agent=agent.name, instruction=instruction, depends_on=[], required=[], for_each=""
-        )
+        whole = SubtaskDraft(id="T1", agent=agent.name, instruction=instruction)
         with suppress(InvalidPlan):
-            plan = validate(
-                session,
-                PlanAnswer(
-                    subtasks=[whole], strategy="merge", final_instruction="", deliver="", length_words=0, omitted=[]
-                ),
-            )
+            plan = validate(session, PlanAnswer(subtasks=[whole]))
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)

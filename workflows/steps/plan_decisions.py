@@ -13,17 +13,14 @@ from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import invalid_plan, validate
 from workflows.steps.visibility import enter, publish
+from workflows.steps.waits_for_people import wait_for_person
 
 _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""
 
 
 def decide_plan(session: Session, decision: PlanDecision) -> Plan:
-    """Apply a person's decision; an edited plan is validated like any plan.
-
-    Raises:
-        ApplicationError: `InvalidPlan`: another decision may follow.
-    """
+    """Apply a person's decision; an edited plan is validated like any plan."""
     if decision.plan is not None:
         try:
             session.progress.adopt(validate(session, decision.plan))
@@ -34,14 +31,12 @@ def decide_plan(session: Session, decision: PlanDecision) -> Plan:
 
 
 async def await_approval(session: Session) -> Plan | None:
-    """Wait for a person's decision on the plan; returns the plan, as edited.
-
-    Raises:
-        ApplicationError: `PlanRejected`.
-    """
+    """Wait for a person's decision on the plan; returns the plan, as edited."""
     progress = session.progress
     enter(session, "awaiting_approval")
-    await workflow.wait_condition(lambda: progress.decision is not None)
+    asks = "; ".join(f"{each.id} by {each.agent}: {each.instruction[:80]}" for each in progress.subtasks)
+    with wait_for_person(session, "plan", "plan", asks, session.clock.report_starts_at):
+        await workflow.wait_condition(lambda: progress.decision is not None)
     if progress.decision is not None and progress.decision.decision == "reject":
         count_refusal("approval")
         raise ApplicationError(
@@ -72,11 +67,7 @@ def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord
 
 
 def edit_plan(session: Session, edit: PlanEdit) -> Plan:
-    """Follow the plan as edited.
-
-    Raises:
-        Refused: as in `check_edit`.
-    """
+    """Follow the plan as edited."""
     plan, records = check_edit(session, edit)
     if len(plan.subtasks) > 1:
         session.report_reserve.hold()

@@ -1,6 +1,7 @@
 """The last step of a session: the report, whatever happened before."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from temporalio import workflow
@@ -9,9 +10,9 @@ from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
-from chargehand.contracts import Claim, Contradiction, CrewVersion, LimitUse, Report, Source, SpendLine, StopReason
+from chargehand.contracts import Contradiction, CrewVersion, Grade, LimitUse, Report, SpendLine, StopReason
 from chargehand.plugins import Hook, installed
-from workflows.rules.citation_checks import claims_of, mark_uncited, weakest
+from workflows.rules.citation_checks import most_confidence, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.inputs import fit_task
@@ -19,13 +20,10 @@ from workflows.rules.report_content import (
     artifacts_of,
     bound_report,
     brain_of,
-    check_citations,
     draft_from,
     draft_without_writer,
-    evidence_of,
     gaps_of,
     issues_of,
-    keep_cited,
     merge_spend,
     stop_reason_of,
     timing_of,
@@ -33,50 +31,88 @@ from workflows.rules.report_content import (
     waste_of,
 )
 from workflows.state.session import Session
+from workflows.steps.claims import CheckedText, check_claims
 from workflows.steps.grade import grade
 from workflows.steps.output import fill_output
-from workflows.steps.review import DOUBTFUL, any_doubtful, settle_contradictions, state_contradiction
+from workflows.steps.review import (
+    DOUBTFUL,
+    any_doubtful,
+    settle_contradictions,
+    state_contradiction,
+    state_disagreements,
+)
 from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
 
+@dataclass(frozen=True)
+class _Written:
+    """The text of a report, as it was written, checked and graded."""
+
+    draft: Draft
+    text: CheckedText
+    grades: tuple[Grade, ...] = ()
+    by_plugin: PluginReport | None = None
+
+
 async def write_report(session: Session, *, by_models: bool = True) -> Report:
     """Write the report from what there is; without `by_models` nothing more is paid for it."""
-    progress, clock, outcomes = session.progress, session.clock, session.progress.inputs()
-    material = material_of(outcomes, _end_of_work(session), session.earlier)
-    reviewed = await _write_by_plugin(session, outcomes) if by_models else None
+    state_disagreements(session)
+    outcomes, progress = session.progress.inputs(), session.progress
+    end_of_work = stop_reason_of(list(progress.outcomes.values()), stopped=session.clock.stop_reason)
+    material = material_of(outcomes, end_of_work, session.earlier)
+    written = await _write(session, material, by_models=by_models)
+    draft, gaps = written.draft, _all_gaps(session, written.draft)
+    output, problems = await fill_output(session, written.text.answer, gaps, material, why_not=draft.notice)
+    # What the output took is part of what the report states.
+    ending = {"output_problems": problems, "stop_reason": _stop_reason(material, draft, problems, gaps)}
+    return bound_report(_state(session, written, gaps).model_copy(update={"output": output, **ending}))
+
+
+async def _write(session: Session, material: Material, *, by_models: bool) -> _Written:
+    grades: tuple[Grade, ...] = ()
+    by_plugin = await _write_by_plugin(session, material.outcomes) if by_models else None
     if by_models:
-        draft = reviewed.draft if reviewed else await _draft(session, material)
+        draft = by_plugin.draft if by_plugin else await _draft(session, material)
         draft, grades = await grade(session, draft, material)
     else:
-        draft, grades = _unwritten(material, "The session was stopped before its report was written."), ()
+        draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
-    gaps = gaps_of(outcomes, [*draft.text.gaps, *_gaps(session)])
-    # What a plug-in wrote it has checked itself: it cites no sources.
-    answer, cited, claims = (draft.text.answer, (), ()) if reviewed else _check(draft, material, gaps)
-    output, output_problems = await fill_output(session, answer, gaps, material, why_not=draft.notice)
+    if by_plugin:
+        # What a plug-in wrote it has checked itself: it cites no sources.
+        return _Written(draft, CheckedText(draft.text.answer, (), ()), grades, by_plugin)
+    draft, text = await check_claims(
+        session, draft, material, lambda draft: _all_gaps(session, draft), is_judged=by_models
+    )
+    return _Written(draft, text, grades)
+
+
+def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report:
+    """State what the report says and what it took; its output and its end are filled in."""
+    progress, clock, claims = session.progress, session.clock, written.text.claims
     spend, ended_at = _spend(session), workflow.now()
-    report = Report(
+    issues, artifacts = issues_of(progress.outcomes.values()), artifacts_of(progress.outcomes.values())
+    if written.by_plugin:
+        issues, artifacts = written.by_plugin.issues, (*artifacts, *written.by_plugin.artifacts)
+    return Report(
         session=workflow.info().workflow_id,
         follows=session.original.follows or "",
         thread=session.facts.earlier.thread if session.facts.earlier else (),
         goal=session.request.goal,
-        answer=answer,
-        output=output,
-        output_problems=output_problems,
-        notice=draft.notice,
+        answer=written.text.answer,
+        notice=written.draft.notice,
         disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),
         claims=claims,
         reads=tuple(sorted(session.provenance.everything)),
-        sources=cited,
+        sources=written.text.sources,
         gaps=gaps,
         contradictions=tuple(progress.contradictions),
-        grades=grades,
-        confidence=percentage(draft.text.confidence),
-        stop_reason=_stop_reason(material, draft, output_problems, gaps),
+        grades=written.grades,
+        confidence=min(percentage(written.draft.text.confidence), most_confidence(claims)),
+        stop_reason="completed",
         crew=_crew_version(session.facts),
         brain=brain_of(spend),
         usage=usage_of(spend),
@@ -88,10 +124,10 @@ async def write_report(session: Session, *, by_models: bool = True) -> Report:
         subtasks=tuple(progress.records),
         routes=tuple(progress.routes),
         edits=tuple(progress.edits),
-        issues=reviewed.issues if reviewed else issues_of(progress.outcomes.values()),
-        artifacts=(*artifacts_of(progress.outcomes.values()), *(reviewed.artifacts if reviewed else ())),
+        decisions=tuple(progress.waits.decisions),
+        issues=issues,
+        artifacts=artifacts,
     )
-    return bound_report(report)
 
 
 async def _write_by_plugin(session: Session, outcomes: Sequence[InputOutcome]) -> PluginReport | None:
@@ -125,31 +161,19 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
     return "partial" if gaps else "completed"
 
 
-def _check(draft: Draft, material: Material, gaps: Sequence[str]) -> tuple[str, tuple[Source, ...], tuple[Claim, ...]]:
-    """Check every citation of a draft: its text with what has no source marked, the sources it cites, its claims."""
-    evidence = evidence_of(material.known, material.sources, gaps)
-    text = check_citations(draft.text.answer, material.sources)
-    claims = claims_of(text, evidence)
-    is_marked = material.sources and draft.has_to_cite
-    return *keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims
-
-
-def _end_of_work(session: Session) -> StopReason:
-    return stop_reason_of(list(session.progress.outcomes.values()), stopped=session.clock.stop_reason)
-
-
 def _spend(session: Session) -> tuple[SpendLine, ...]:
     """Add up what the session and its subtasks have spent, and what lost ones may have."""
     below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
     return merge_spend([*session.spending.lines, *session.grants.lost_spend, *below])
 
 
-def _gaps(session: Session) -> list[str]:
-    """List what the session itself knows to be missing."""
+def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:
+    """List what is missing, as the writer, the agents and the session itself know it."""
     progress = session.progress
     waiting = [subtask for subtask in progress.subtasks if subtask.id not in progress.outcomes]
     not_started = [f"{subtask.id} ({subtask.agent}) was not started." for subtask in waiting]
-    return [*progress.gaps, *not_started, *progress.steering.gaps()]
+    own = [*progress.gaps, *not_started, *progress.steering.gaps()]
+    return gaps_of(progress.inputs(), [*draft.text.gaps, *own])
 
 
 async def _draft(session: Session, material: Material) -> Draft:

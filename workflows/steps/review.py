@@ -10,13 +10,15 @@ from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
+from workflows.budget.ledger import Amount
+from workflows.rules.disagreements import disagreements
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
 from workflows.rules.inputs import DECISION_TOKENS, REVIEW_TOKENS, fit, prior_knowledge
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
-from workflows.steps.plan import most_subtasks, validate
+from workflows.steps.plan import validate
 from workflows.steps.turns import try_turn
 
 _MOST_DECISIONS: Final = 3
@@ -25,26 +27,39 @@ DOUBTFUL: Final = 50
 """Confidence below which an answer is looked at again."""
 
 
+def is_look_due(session: Session) -> bool:
+    """Whether a wave has brought what the plan could not know, while subtasks are still to start.
+
+    The last review is kept for the end of the plan.
+    """
+    progress, wanted = session.progress, session.request.review
+    recent = [*progress.outcomes.values()][progress.outcomes_read :]
+    is_possible = wanted != "never" and progress.reviews + 1 < session.request.limits.max_reviews
+    if not (is_possible and recent and progress.waiting):
+        return False
+    is_new = any_doubtful(recent) or any(outcome.gaps for outcome in recent)
+    return wanted == "always" or is_new or bool(_new_disagreements(session))
+
+
 async def review(session: Session) -> Plan | None:
-    """Review whether the outcomes meet the goal; adopts and returns an enlarged plan, or None if nothing is added."""
-    progress = session.progress
-    is_due = progress.reviews < session.request.limits.max_reviews and not session.clock.work_is_over
-    if not is_due or not _is_wanted(session):
-        return None
-    progress.count_review()
-    outcomes, turns = progress.inputs(), session.ledger.unspent.turns - 2  # without this turn and the report's
-    most = most_subtasks(turns) if session.report_reserve.is_payable and turns > 0 else 0
-    goal, may_nest = session.request.goal, session.may_nest
+    """Review whether the outcomes meet the goal; adopts and returns an enlarged plan, or None if nothing is added.
 
-    def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
-        return ReviewTask(goal=goal, outcomes=outcomes, max_subtasks=most, may_nest=may_nest)
-
-    read = (*prior_knowledge(session.earlier), *outcomes)
-    found = await try_turn(session, fit(read, reading, REVIEW_TOKENS), ReviewAnswer)
-    if found is None:
-        return None
-    progress.add_contradictions(await settle_contradictions(session, found.contradictions, outcomes))
-    if found.enough:
+    Where code finds that outcomes disagree, the review is told, and what it leaves open goes to a judge.
+    """
+    progress, outcomes = session.progress, session.progress.inputs()
+    wanted, differences = session.request.review, _new_disagreements(session)
+    is_look, is_read = is_look_due(session), progress.outcomes_read == len(progress.outcomes)
+    progress.mark_outcomes_read()
+    if wanted == "never" or session.clock.work_is_over:
+        return None  # the report states what disagrees
+    is_payable = progress.reviews < session.request.limits.max_reviews and not is_read
+    found = None
+    if is_payable and (is_look or wanted == "always" or differences or any_doubtful(progress.outcomes.values())):
+        found = await _look(session, differences)
+    named = found.contradictions if found else []
+    open_differences = [each for each in differences if each.about not in {draft.about for draft in named}]
+    progress.add_contradictions(await settle_contradictions(session, [*named, *open_differences], outcomes))
+    if found is None or found.enough:
         return None
     larger = _enlarge(session, found)
     if larger is None:
@@ -52,6 +67,12 @@ async def review(session: Session) -> Plan | None:
     else:
         progress.adopt(larger)
     return larger
+
+
+def state_disagreements(session: Session) -> None:
+    """State where outcomes disagree that no review and no judge could be asked about."""
+    outcomes = session.progress.inputs()
+    session.progress.add_contradictions(state_contradiction(each, outcomes) for each in _new_disagreements(session))
 
 
 def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
@@ -84,9 +105,33 @@ def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutco
     return Contradiction(about=draft.about, positions=positions, resolution=draft.resolution)
 
 
-def _is_wanted(session: Session) -> bool:
-    wanted = session.request.review
-    return wanted == "always" or (wanted == "auto" and any_doubtful(session.progress.outcomes.values()))
+def _new_disagreements(session: Session) -> list[ContradictionDraft]:
+    known = {found.about for found in session.progress.contradictions}
+    return [each for each in disagreements(session.progress.inputs()) if each.about not in known]
+
+
+async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> ReviewAnswer | None:
+    progress, goal, may_nest = session.progress, session.request.goal, session.may_nest
+    progress.count_review()
+    waiting = progress.waiting
+    unspent = session.ledger.unspent
+    turns = unspent.turns - 2  # without this turn and the report's
+    is_possible = session.report_reserve.is_payable and turns > 0
+    # The subtasks that are still to start need their part.
+    most = max(session.agents_within(Amount(turns, unspent.usd)) - len(waiting), 0) if is_possible else 0
+
+    def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
+        return ReviewTask(
+            goal=goal,
+            outcomes=outcomes,
+            waiting=tuple(f"{subtask.id} ({subtask.agent}): {subtask.instruction}" for subtask in waiting),
+            disagreements=tuple(differences),
+            max_subtasks=most,
+            may_nest=may_nest,
+        )
+
+    read = (*prior_knowledge(session.earlier), *progress.inputs())
+    return await try_turn(session, fit(read, reading, REVIEW_TOKENS), ReviewAnswer)
 
 
 def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:

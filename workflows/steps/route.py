@@ -13,7 +13,7 @@ from activities.turn_kinds.route_request import RouteAnswer, RouteDraft, RouteTa
 from chargehand.contracts import Capability, Plan, Route, Subtask, Tier
 from chargehand.converter import describe_problems
 from workflows import options
-from workflows.budget.model_calls import CannotPay, TurnLost
+from workflows.budget.model_calls import TurnLost
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.routing import plan_by_model, plan_by_rule, plan_for_agent, rule_for
@@ -86,7 +86,7 @@ def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtas
 async def _by_model(session: Session) -> Plan | None:
     try:
         result = await take_turn(session, RouteTask(goal=session.request.goal), tier=Tier.SMALL)
-    except (CannotPay, TurnLost) as error:
+    except TurnLost as error:
         return _by_fallback(session, f"no model named a route: {error}")
     answer = result.answer_as(RouteAnswer)
     if answer is None:
@@ -111,17 +111,13 @@ def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
         try:
             plan = validate(session, plan_by_model(kept, session.facts.crew.strategy))
         except (InvalidPlan, ValidationError) as error:
-            _drop(session, kept[-1], error)
+            problems = error.errors if isinstance(error, InvalidPlan) else describe_problems(error, Plan)
+            add_route(session, _route(kept[-1], f"dropped: {problems[0]}", used=False))
             continue
         for draft in drafts[_MOST_ROUTES:]:
             add_route(session, _route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))
         return _adopt(session, plan, [_route(draft, draft.reason) for draft in kept])
     return None
-
-
-def _drop(session: Session, draft: RouteDraft, error: InvalidPlan | ValidationError) -> None:
-    problems = error.errors if isinstance(error, InvalidPlan) else describe_problems(error, Plan)
-    add_route(session, _route(draft, f"dropped: {problems[0]}", used=False))
 
 
 def _route(draft: RouteDraft, reason: str, *, used: bool = True) -> Route:
@@ -157,7 +153,7 @@ async def _age_of(queue: str) -> timedelta | None:
             BacklogActivities.read_backlog,
             BacklogRequest(queue=queue),
             summary=f"read the backlog of {queue}"[:100],
-            **options.backlog(),
+            **options.BACKLOG,
         )
     except ActivityError as error:
         if is_cancelled_exception(error):

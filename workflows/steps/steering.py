@@ -12,11 +12,7 @@ from workflows.state.steering import Delivery
 
 
 def check_steering(progress: Progress, text: str, path: str) -> None:
-    """Refuse a message that no agent can read or, without text, an interruption of what does not run.
-
-    Raises:
-        Refused: the work is over, its subtask has ended or is unknown, or there are too many messages.
-    """
+    """Refuse a message that no agent can read or, without text, an interruption of what does not run."""
     progress.refuse_if_over()
     subtask, _, below = path.partition("/")
     running = progress.steering.running

@@ -1,15 +1,15 @@
-"""The tool calls of a round: which are refused, and what each may send out."""
+"""The tool calls of a round: which are refused, what each may send out, and what the session is asked about it."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final, TypedDict
+from typing import Final
 
 from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts.calls import ToolRequest
-from activities.contracts.rounds import MOST_CALLS, InputOutcome, Round, ToolCall, ToolResult
+from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from activities.tools.note import NOTE
 from activities.tools.recall import RECALL
 from activities.turn.contracts import TurnResult
@@ -18,14 +18,15 @@ from chargehand.contracts import Source
 from chargehand.contracts.calls import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
-from workflows.mailbox.contracts import CallReply, Verdict
+from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Verdict
+from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
-from workflows.rules.repetition import positions_to_make, refuse_repetition
+from workflows.rules.repetition import effects_of, positions_to_make, refuse_repetition
+from workflows.rules.tool_policy import call_hash, success_key
 from workflows.state.agent import AgentWork
 from workflows.state.call_approvals import ALLOWED
 from workflows.state.conversation import Conversation
-from workflows.steps.call_approval_request import report_call, request_approval
 
 _DECIDED: Final = frozenset({"approved", "edited", "rejected"})
 _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
@@ -41,7 +42,7 @@ _INTERRUPTED: Final = "Interrupted by the user."
 async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
     """Make the calls that the model asks for in a round, side by side, and add the round to the conversation."""
     request, conversation, calls = agent.request, agent.conversation, result.tool_calls
-    chosen = positions_to_make(calls, MOST_CALLS)
+    chosen = positions_to_make(calls)
     used = {each.position: each.result for each in result.used}
     read: Mapping[str, Source] = conversation.citable if any(call.tool == NOTE.name for call in calls) else {}
 
@@ -50,7 +51,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
             return _refuse(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
-        if refusal := _refusal(request, conversation, call, calls[:position]):
+        if refusal := _refusal(request, conversation, calls, position):
             return refusal
         if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
@@ -60,10 +61,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
         return await _make(agent, call, f"turn-{number}.{position + 1}")
 
     results = await asyncio.gather(*(answer(position, call) for position, call in enumerate(calls)))
-    turns_left = request.max_rounds - number
-    conversation.add(
-        Round(calls=calls, results=tuple(results), provider_items=result.provider_items, turns_left=turns_left)
-    )
+    conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
 
 
 def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
@@ -75,13 +73,13 @@ def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
 
 async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     """Make a call if it may be made; where its outcome is unknown, a person decides whether it is made again."""
-    reply = await request_approval(agent.mailbox, agent.request, call)
+    reply = await _request_approval(agent, call)
     if reply is not None and reply.verdict not in ALLOWED:
         if reply.verdict == "unknown_before":
             agent.conversation.doubt(call)
         return _not_allowed(call, reply)
     call = _as_decided(call, reply)
-    result = await _use_unless_interrupted(agent, call, step, reply)
+    result = await _use_tool(agent, call, step, reply)
     if result.is_unknown and not agent.inbox.is_interrupted:
         decision = await _ask_about(agent, call)
         if decision is None:
@@ -89,22 +87,20 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         if decision.verdict not in ALLOWED:
             return _refuse(call, f"A person has looked into whether this call was applied. {decision.reason}")
         reply, call = decision, _as_decided(call, decision)
-        result = await _use_unless_interrupted(agent, call, f"{step}.again", reply)
+        result = await _use_tool(agent, call, f"{step}.again", reply)
     if result.is_unknown:
         agent.conversation.doubt(call)
-    await report_call(agent.mailbox, agent.request, call, result)
-    return result if reply is None or reply.arguments is None else _with_arguments(result, reply)
+    await _report_call(agent, call, result)
+    if reply is None or reply.arguments is None:
+        return result
+    return result.model_copy(update={"output": {**result.output, "arguments_set_by_a_person": reply.arguments}})
 
 
-async def _use_unless_interrupted(agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
+async def _use_tool(agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
     """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
     is_approved = reply is not None and reply.verdict in _DECIDED
     if agent.inbox.is_interrupted and not is_approved:
         return _not_made(call)
-    return await _use_tool(agent, call, step)
-
-
-async def _use_tool(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     request, conversation, inbox = agent.request, agent.conversation, agent.inbox
     conversation.count_tool_call()
     acts = call.tool in request.agent.acting
@@ -130,13 +126,16 @@ async def _use_tool(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
                 conversation.doubt(call)
             raise
         if acts:
-            return _refuse(call, UNKNOWN_OUTCOME).model_copy(update={"is_unknown": True})
+            return _refuse(call, UNKNOWN_OUTCOME, is_unknown=True)
         message = error.cause.message if isinstance(error.cause, ApplicationError) else "it timed out"
         return _refuse(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
 def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
     request = agent.request
+    now, until = workflow.now(), request.recallable_until
+    kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
+    recallable = {entry.id: entry for entry in kept}
     return ToolRequest(
         session=request.session,
         step=step,
@@ -144,7 +143,8 @@ def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
         agent=request.agent.name,
         subtask=request.subtask.id if call.tool in request.agent.acting else "",
         call=call,
-        **_recall_of(request, call),
+        outcome=recallable.get(str(call.arguments.get("id"))),
+        known=tuple(recallable),
         private=_private_texts(request),
         public=_public_texts(request, agent.conversation),
         documents=request.documents,
@@ -160,26 +160,64 @@ def _as_decided(call: ToolCall, reply: CallReply | None) -> ToolCall:
 async def _ask_about(agent: AgentWork, call: ToolCall) -> CallReply | None:
     """Have a person decide about a call that was made and may not have been applied; None without a decision."""
     agent.conversation.doubt(call)
-    reply = await request_approval(agent.mailbox, agent.request, call, is_doubtful=True)
+    reply = await _request_approval(agent, call, is_doubtful=True)
     if reply is None or reply.verdict not in _DECIDED:
         return None
     agent.conversation.settle(call)
     return reply
 
 
+async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: bool = False) -> CallReply | None:
+    """Ask the session at the root whether a call may be made, if anything binds it; None if nothing does.
+
+    A doubtful call was made and may not have been applied: a person decides whether it is made again.
+    """
+    request, agent = work.request, work.request.agent
+    policy = tuple(each for each in agent.policy if each.tool == call.tool)
+    needs_approval, acts = call.tool in agent.approvals, call.tool in agent.acting
+    if not policy and not needs_approval and not acts:
+        return None
+    body = CallRequest(
+        subtask=request.subtask.id,
+        agent=agent.name,
+        tool=call.tool,
+        arguments=call.arguments,
+        needs_approval=needs_approval,
+        policy=policy,
+        acts=acts,
+        is_doubtful=is_doubtful,
+    )
+    reply = await ask(work.mailbox, request.session, body, CallReply)
+    return reply or CallReply(verdict="denied", reason="the session that decides about it does not answer")
+
+
+async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> None:
+    """Tell the session what became of a call, if a rule waits for that or if it acts."""
+    request, mailbox = work.request, work.mailbox
+    watched = [each for each in request.agent.watched if each.tool == call.tool and result.ok]
+    keys = tuple(success_key(each, call.arguments) for each in watched)
+    is_certain = call.tool in request.agent.acting and not result.is_unknown
+    acted = call_hash(request.subtask.id, call.tool, call.arguments) if is_certain else ""
+    if keys or acted:
+        await notify(mailbox, mailbox.outbox(request.session), CallReport(keys=keys, acted=acted, is_applied=result.ok))
+        raise_if_cancelled()
+
+
 def _refusal(
-    request: SubtaskRequest, conversation: Conversation, call: ToolCall, before: Sequence[ToolCall]
+    request: SubtaskRequest, conversation: Conversation, calls: Sequence[ToolCall], position: int
 ) -> ToolResult | None:
-    """Refuse a call that is not to be made; `before` are those that stand before it in its round."""
+    """Refuse the call of a round at a position if it is not to be made."""
+    call = calls[position]
     if call.tool not in request.agent.tools:
         count_refusal("permission")
         return _refuse(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
-    repetition = refuse_repetition(call, conversation.rounds, MOST_CALLS)
+    effects = effects_of(request)
+    repetition = refuse_repetition(call, conversation.rounds, effects, calls)
     if repetition is not None:
         count_refusal("loop_guard")
         return repetition
     if call.tool in request.agent.acting:
-        repetition = refuse_repetition(call, [*conversation.rounds, Round(calls=tuple(before))], MOST_CALLS)
+        repetition = refuse_repetition(call, [*conversation.rounds, Round(calls=tuple(calls[:position]))], effects)
         if repetition is not None:
             count_refusal("loop_guard")
             # The first of them may turn out not to be made.
@@ -190,12 +228,10 @@ def _refusal(
 
 
 def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
-    """Tell the agent why a call is not made."""
     count_refusal(_REFUSALS.get(reply.verdict, "policy"))
     match reply.verdict:
         case "too_early":
-            refused = _refuse(call, f"Not yet: {reply.reason}. Then make this call again.")
-            return refused.model_copy(update={"may_be_repeated": True})
+            return _refuse(call, f"Not yet: {reply.reason}. Then make this call again.", may_be_repeated=True)
         case "rejected":
             return _refuse(call, f"A person rejected this call. {reply.reason}".strip())
         case "applied_before":
@@ -206,24 +242,6 @@ def _not_allowed(call: ToolCall, reply: CallReply) -> ToolResult:
             return _refuse(call, f"The call was not made: {reply.reason}. Go another way, or name the gap.")
         case _:
             return _refuse(call, f"The policy denies this call: {reply.reason}. Go another way, or name the gap.")
-
-
-def _with_arguments(answered: ToolResult, reply: CallReply) -> ToolResult:
-    """Tell the agent what a person has made of its arguments."""
-    return answered.model_copy(update={"output": {**answered.output, "arguments_set_by_a_person": reply.arguments}})
-
-
-class _Recalled(TypedDict, total=False):
-    outcome: InputOutcome | None
-    known: tuple[str, ...]
-
-
-def _recall_of(request: SubtaskRequest, call: ToolCall) -> _Recalled:
-    """Choose the outcome that a call recalls, of those that the subtask rests on."""
-    if call.tool != RECALL:
-        return {}
-    known = {entry.id: entry for entry in request.recallable}
-    return {"outcome": known.get(str(call.arguments.get("id"))), "known": tuple(known)}
 
 
 def _private_texts(request: SubtaskRequest) -> tuple[str, ...]:
@@ -248,16 +266,23 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     return (*goal, *approved, *found)
 
 
-def _refuse(call: ToolCall, error: str) -> ToolResult:
-    return ToolResult(call_id=call.id, tool=call.tool, ok=False, output={"error": error})
+def _refuse(call: ToolCall, error: str, *, may_be_repeated: bool = False, is_unknown: bool = False) -> ToolResult:
+    return ToolResult(
+        call_id=call.id,
+        tool=call.tool,
+        ok=False,
+        output={"error": error},
+        may_be_repeated=may_be_repeated,
+        is_unknown=is_unknown,
+    )
 
 
 def _not_made(call: ToolCall) -> ToolResult:
-    return _refuse(call, f"{_INTERRUPTED} It was not made.").model_copy(update={"may_be_repeated": True})
+    return _refuse(call, f"{_INTERRUPTED} It was not made.", may_be_repeated=True)
 
 
 def _interruption(call: ToolCall, *, acts: bool) -> ToolResult:
     """Answer a call that was ended while it was made; of one that acts it is unknown whether it was applied."""
     if acts:
-        return _refuse(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}").model_copy(update={"is_unknown": True})
-    return _refuse(call, _INTERRUPTED).model_copy(update={"may_be_repeated": True})
+        return _refuse(call, f"{_INTERRUPTED} {UNKNOWN_OUTCOME}", is_unknown=True)
+    return _refuse(call, _INTERRUPTED, may_be_repeated=True)

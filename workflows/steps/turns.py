@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import TypeVar
 
-from activities.turn.contracts import TurnResult
+from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import Tier
 from workflows import options
-from workflows.budget.estimates import fixed_bytes, input_bound
-from workflows.budget.model_calls import CannotPay, ModelCalls, NewTurn, TurnLost
+from workflows.budget.estimates import fixed_bytes, input_bound, purpose_of
+from workflows.budget.model_calls import ModelCalls, TurnLost, was_reset
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.state.session import Session
 from workflows.steps.visibility import list_state
@@ -26,14 +26,34 @@ async def take_turn(
         CannotPay: the ledger does not cover it.
         TurnLost: it failed for good.
     """
-    crew, documents = session.facts.crew, session.request.documents
-    tier = tier or crew.tier
+    facts, documents = session.facts, session.request.documents
+    crew, tier = facts.crew, tier or facts.crew.tier
     list_state(session)
-    input_tokens = input_bound(task, fixed_bytes(crew, documents))
-    turn = NewTurn(task=task, agent=SUPERVISOR, tier=tier, model=session.model(tier), input_tokens=input_tokens)
+    request = TurnRequest(
+        session=session.id,
+        step="",
+        crew=crew.reference,
+        agent=SUPERVISOR,
+        tier=tier,
+        documents=documents,
+        task=task,
+        profile=facts.terms.profile,
+        today=session.clock.started_at.date(),
+        max_input_tokens=input_bound(task, fixed_bytes(crew, documents)),
+        max_output_tokens=0,
+        effort=purpose_of(task).effort_in(crew.effort),
+        urgency=session.request.urgency,
+        after_reset=was_reset(),
+    )
+    calls = ModelCalls(
+        spending=session.spending,
+        output_caps=facts.output_caps,
+        queue=facts.turns_queue,
+        priority=options.priority_of(session.request, facts.weight),
+    )
     # The clock's own alarm comes first.
-    result = await _model_calls(session).take(
-        turn, lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
+    result = await calls.take(
+        request, session.model(tier), lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
     )
     session.stop_if_overcharged()
     return result
@@ -50,22 +70,6 @@ async def try_turn(
     """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
     try:
         result = await take_turn(session, task, tier=tier, until=until)
-    except (CannotPay, TurnLost):
+    except TurnLost:
         return None
     return result.answer_as(answer)
-
-
-def _model_calls(session: Session) -> ModelCalls:
-    facts, request = session.facts, session.request
-    return ModelCalls(
-        spending=session.spending,
-        session=session.id,
-        crew=facts.crew.reference,
-        documents=request.documents,
-        output_caps=facts.output_caps,
-        effort=facts.crew.effort,
-        today=session.clock.started_at.date(),
-        urgency=request.urgency,
-        queue=facts.turns_queue,
-        priority=options.priority_of(request, facts.weight),
-    )

@@ -1,9 +1,10 @@
 """What people see of a session while it runs: its memo, for followers, and its search attributes, for lists."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeUpdate, TypedSearchAttributes
+from temporalio.common import SearchAttributeKey
 
 from chargehand.contracts import Report, Route, SessionState
 from chargehand.listing import WAITING_STATES
@@ -54,25 +55,31 @@ def list_state(session: Session, report: Report | None = None) -> None:
     """
     if not session.facts.is_listed:
         return
-    listed, state = workflow.info().typed_search_attributes, session.progress.state
-    if listed.get(STATE) == state:
+    state = session.progress.state
+    if workflow.info().typed_search_attributes.get(STATE) == state:
         return
     usd, turns = session.ledger.spent.usd, session.ledger.spent.turns
     if report is not None:
         usd, turns = report.usage.cost_usd, report.usage.turns
-    workflow.upsert_search_attributes(  # pyright: ignore[reportUnknownMemberType]  # SDK generics
-        [
-            *change_of(listed, STATE, state),
-            *change_of(listed, CREW, session.facts.crew.name),
-            *change_of(listed, TENANT, session.request.tenant),
-            *change_of(listed, THREAD, session.thread),
-            *change_of(listed, DOLLARS, float(usd)),
-            *change_of(listed, TURNS, turns),
-            *(change_of(listed, STOP_REASON, report.stop_reason) if report else _without_stop_reason(listed)),
-        ]
+    list_attributes(
+        {
+            STATE: state,
+            CREW: session.facts.crew.name,
+            TENANT: session.request.tenant,
+            THREAD: session.thread,
+            DOLLARS: float(usd),
+            TURNS: turns,
+            # The server starts the next run of a cron with the attributes of the last one.
+            STOP_REASON: report.stop_reason if report else None,
+        }
     )
 
 
-def _without_stop_reason(listed: TypedSearchAttributes) -> list[SearchAttributeUpdate[Any]]:
-    """Remove what the last run of a cron came to, with whose attributes the server starts the next one."""
-    return [STOP_REASON.value_unset()] if STOP_REASON in listed else []
+def list_attributes(attributes: Mapping[SearchAttributeKey[Any], Any]) -> None:
+    """Have the server list the session by those of its attributes that have changed; None removes one."""
+    listed = workflow.info().typed_search_attributes
+    changes = [
+        change for key, value in attributes.items() if value is not None for change in change_of(listed, key, value)
+    ]
+    removed = [key.value_unset() for key, value in attributes.items() if value is None and key in listed]
+    workflow.upsert_search_attributes([*changes, *removed])  # pyright: ignore[reportUnknownMemberType]  # SDK generics

@@ -13,12 +13,12 @@ from workflows.budget.ledger import Amount
 from workflows.state.clock import Clock
 from workflows.state.session import Session
 from workflows.steps.visibility import enter, resume
+from workflows.steps.waits_for_people import wait_for_person
 
 _Result = TypeVar("_Result")
 
 
 def start_alarm(clock: Clock) -> None:
-    """Start the durable timer that ends the work."""
     asyncio.create_task(_ring_when_report_is_due(clock))  # noqa: RUF006  # the SDK keeps the tasks of a workflow
 
 
@@ -43,6 +43,13 @@ async def ask_parent(session: Session, needed: Amount) -> None:
         await request_grant(session.mailbox, session.ledger, needed, lambda: session.clock.work_is_over)
 
 
+async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
+    """Wait until an amount is unspent, cannot become so without others, or the report is due."""
+    await workflow.wait_condition(
+        lambda: session.ledger.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
+    )
+
+
 async def wait_for_budget(
     session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
 ) -> None:
@@ -52,10 +59,13 @@ async def wait_for_budget(
         return session.ledger.unspent.covers(needed)
 
     await ask_parent(session, needed)
-    await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_hopeless())
+    await wait_for_returns(session, needed, is_hopeless)
     if session.request.limits.on_limit == "pause" and not is_there() and not session.clock.work_is_over:
         enter(session, "paused")
-        await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_moot())
+        spent, granted = session.ledger.spent, session.ledger.granted
+        asks = f"{spent.turns} of {granted.turns} turns and ${spent.usd:.2f} of ${granted.usd:.2f} are spent"
+        with wait_for_person(session, "limits", session.progress.waits.limits_id, asks, session.clock.report_starts_at):
+            await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_moot())
         resume(session)
 
 

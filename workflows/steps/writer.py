@@ -11,7 +11,7 @@ from activities.contracts.rounds import InputOutcome
 from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Artifact, Issue, Source, StopReason
 from workflows import options
-from workflows.budget.estimates import REPORT, fixed_bytes, input_bound, likely_input, worst_case
+from workflows.budget.estimates import REPORT
 from workflows.rules.citation_checks import list_uncited
 from workflows.rules.citations import name_refs, number_more_refs, without_citations
 from workflows.rules.inputs import Numbering, fit_task
@@ -81,10 +81,7 @@ class PluginReport:
     """Files beside those of the outcomes."""
 
 
-def material_of(
-    outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome] = ()
-) -> Material:
-    """Collect what a report is made of."""
+def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome]) -> Material:
     earlier = [read_again(entry, outcomes) for entry in earlier]
     known = (*earlier, *outcomes)
     return Material(outcomes, stop_reason, Numbering(numbered_sources(known), quotations_of(known)), earlier)
@@ -122,7 +119,8 @@ async def write(
     )
     session.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-    task = payable_task(session, task, (*material.earlier, *outcomes), material)
+    read = (*material.earlier, *outcomes)
+    task = fit_task(task, read, material.numbering, lambda task: session.can_pay(task, REPORT.least_output))
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
     if draft is None:
         return None
@@ -142,20 +140,6 @@ def name_sources(contradictions: Sequence[ContradictionDraft], material: Materia
         )
         for found in contradictions
     ]
-
-
-def payable_task(
-    session: Session, task: SynthesisTask, outcomes: Sequence[InputOutcome], material: Material
-) -> SynthesisTask:
-    """Have the writer read as much of outcomes as its cap and the budget allow."""
-    model = session.model(session.facts.crew.tier)
-    fixed = fixed_bytes(session.facts.crew, session.request.documents)
-
-    def can_be_paid(task: SynthesisTask) -> bool:
-        worst = worst_case(model, likely_input(model, input_bound(task, fixed), None), REPORT.least_output)
-        return session.ledger.unspent.covers(worst)
-
-    return fit_task(task, outcomes, material.numbering, can_be_paid)
 
 
 def uncited_problems(text: str, material: Material, gaps: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer
 from activities.turn_kinds.grade_report import GradeAnswer
+from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.output import OutputAnswer
 from activities.turn_kinds.refine_instruction import RefineAnswer
@@ -29,6 +30,7 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "critique": CritiqueAnswer(acceptable=True, problems=[]),
     "expand": ExpandAnswer(instructions=[], omitted=[]),
     "grade": GradeAnswer(grades=[]),
+    "judge_claims": JudgeClaimsAnswer(verdicts=[]),
     "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
     "route": RouteAnswer(routes=[], confidence=0),
@@ -73,7 +75,6 @@ def compress(task: CompressTask) -> CompressAnswer:
 
 
 def synthesise(task: SynthesisTask) -> SynthesisAnswer:
-    """Set out what each question came to, with its sources."""
     language = language_of(task.goal)
     answered = [given for given in task.outcomes if _has_answer(given)]
     lost = [f"- *{_title(given)}: {sentence('nothing', language)}*" for given in task.outcomes if given not in answered]

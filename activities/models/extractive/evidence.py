@@ -34,7 +34,6 @@ SEARCHES: Final = ("search_documents", "search")
 
 
 def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
-    """Search once, then quote what was found."""
     results = [result for past in task.rounds for result in past.results if result.tool in SEARCHES]
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
@@ -45,7 +44,6 @@ def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple
 
 
 def nothing(language: str, key: str = "nothing") -> WorkAnswer:
-    """Answer that there is no answer, and why."""
     said = sentence(key, language)
     return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
 

@@ -20,8 +20,6 @@ _CAUSES: Final = frozenset({"lost", "due"})
 
 
 class Figure(NamedTuple):
-    """A figure that a question asks for."""
-
     table: Table
     operation: str
     """`sum`, `mean`, `max`, `min`, `value`, `count`, `per` or `top`."""
@@ -102,7 +100,6 @@ class _Reading:
         self._period = _only([part for part in parts if part.period])
 
     def figures(self) -> Iterator[Figure]:
-        """Yield the figures that account for every word."""
         marks = [part.mark for part in self._parts if part.mark]
         groupers = [at for at, part in enumerate(self._parts) if part.mark in {Mark.WHICH, Mark.PER}]
         read = [self._opener, self._aggregate, self._is_total and self._aggregate is not Mark.SUM, Mark.PER in marks]

@@ -79,7 +79,6 @@ def marks_at(tokens: Sequence[Token], at: int, language: str) -> list[tuple[Mark
 
 @cache
 def empty_words(language: str) -> frozenset[str]:
-    """List the words without which a question means the same."""
     return frozenset(_EMPTY[language].split())
 
 
@@ -95,5 +94,4 @@ def is_flow(words: Sequence[str]) -> bool:
 
 
 def is_added(words: Sequence[str]) -> bool:
-    """Whether the values of a measure of this name add up."""
     return not any(_NOT_ADDED.fullmatch(word) for word in words)

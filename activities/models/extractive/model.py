@@ -33,7 +33,6 @@ class ExtractiveModel:
 
 
 def reply(call: ModelCall) -> ModelReply:
-    """Answer one call."""
     usage = Usage(turns=1)
     match call.task:
         case PlanTask():

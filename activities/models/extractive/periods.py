@@ -44,7 +44,6 @@ class Period(NamedTuple):
 
     @property
     def days(self) -> tuple[str, str] | None:
-        """The first and last day; None without a year."""
         (year, month, day), (last_year, last_month, last_day) = self
         if year is None or last_year is None:
             return None
@@ -195,5 +194,4 @@ def _months(values: tuple[str, ...]) -> dict[str, Moment]:
 
 
 def quoted(text: str) -> str:
-    """Write a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

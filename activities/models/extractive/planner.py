@@ -75,7 +75,6 @@ def point(question: str, name: str) -> str:
 
 
 def _agent(agents: Agents, tools: Sequence[str]) -> str:
-    """Choose the first agent with the first of some tools that any agent has."""
     named = (name for tool in tools for name, _, own in agents if tool in own)
     return next(named, agents[0][0] if agents else "reader")
 

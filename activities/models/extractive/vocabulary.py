@@ -35,21 +35,17 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A table as a question in one language may name it."""
-
     table: Table
     language: str
     tokens: tuple[Token, ...]
 
     @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """Stems of the names of document and sheet."""
         file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
         return stems(file, self.language), stems(self.table.sheet, self.language)
 
     @cached_property
     def calendar(self) -> Calendar | None:
-        """The calendar that the question means."""
         return calendar_of(self.table, frozenset(token.stem for token in self.tokens), self.language)
 
     def words(self, column: Column) -> tuple[str, ...]:
@@ -61,7 +57,6 @@ class Vocabulary:
         return tuple(token.stem for token in telling or tokens)
 
     def is_number(self, column: Column) -> bool:
-        """Whether a column holds amounts."""
         return column.type.startswith(_NUMBERS) and not time_unit(column)
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
@@ -88,7 +83,6 @@ class Vocabulary:
         )
 
     def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
-        """Yield every way to cut the question into parts."""
         if at == len(self.tokens):
             yield ()
             return
@@ -155,7 +149,6 @@ class Vocabulary:
 
 
 def title_of(column: Column) -> str:
-    """Name a column as its document does."""
     return column.title or column.name
 
 

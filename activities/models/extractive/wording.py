@@ -82,5 +82,4 @@ def number(value: float, language: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Write a text on one line."""
     return " ".join(text.split())

@@ -28,7 +28,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.http.limits import LONGEST_RETRY_AFTER
+from activities.http.response_limits import LONGEST_RETRY_AFTER
 from activities.processes.stalls import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows

@@ -23,9 +23,8 @@ MODULES: Final = (
     "functools", "hashlib", "itertools", "json", "math", "random", "re", "time", "typing", "unicodedata",
 )  # fmt: skip
 _SUBSET: Final = (
-    f"These modules can be imported and no others: {', '.join(MODULES)}. So no numpy, no pandas, no statistics. There "
-    "is no class inheritance (no exceptions of your own either), no `yield`, no `del`, no `@property`, and there are "
-    "neither files nor network nor environment."
+    f"It can import {', '.join(MODULES)} and nothing else (no numpy, pandas or statistics); it has no inheritance, "
+    "`yield`, `del`, `@property`, files, network or environment."
 )
 
 

@@ -1,12 +1,15 @@
 """The sandboxes for agents' programs: their settings, and one row each."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pydantic import DirectoryPath, Field, SecretStr
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, SettingsError, secret
+from activities.backends import Backend, Row, opening, secret, with_added
+from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
     from activities.tools.code.protocol import CodeRunner
@@ -21,8 +24,6 @@ class CodeSettings(BaseSettings):
     """Where agents' programs run; by default at E2B if its key is set, else in Monty."""
     code_internet: bool = False
     """Whether programs at E2B may reach the internet; in other sandboxes they never may."""
-    code_packages: DirectoryPath | None = None
-    """A folder of packages (made by `pip install --target`) that programs in bubblewrap may import."""
     e2b_api_key: SecretStr | None = Field(default=None, validation_alias="E2B_API_KEY")
     """Key of E2B, which runs programs in virtual machines."""
     e2b_domain: str | None = Field(default=None, validation_alias="E2B_DOMAIN")
@@ -35,18 +36,6 @@ async def _e2b(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":
     return E2BRunner(secret(settings.e2b_api_key), domain=settings.e2b_domain, internet=settings.code_internet)
 
 
-async def _bubblewrap(settings: CodeSettings, _: AsyncExitStack) -> "CodeRunner":
-    from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-    from activities.tools.code.bubblewrap.self_test import require_tight
-
-    runner = BubblewrapRunner(packages=settings.code_packages)
-    try:
-        await require_tight(runner)
-    except SandboxUnusableError as error:
-        raise SettingsError(f"CHARGEHAND_CODE=bubblewrap cannot be used here: {error}.") from error
-    return runner
-
-
 async def _monty(_: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
     from activities.tools.code.monty import MontyRunner
 
@@ -55,13 +44,22 @@ async def _monty(_: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
     return runner
 
 
-CODE: Final = Backend(
+async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExitStack) -> "CodeRunner":
+    with opening("sandbox", extension):
+        return await extension.load_function()(settings, closing)
+
+
+_CODE: Final = Backend(
     "code",
     "CHARGEHAND_CODE",
     (
-        Row("e2b", _e2b, chosen_by="E2B_API_KEY", needs="E2B_API_KEY"),
-        Row("bubblewrap", _bubblewrap),
+        Row("e2b", _e2b, needs="E2B_API_KEY"),
         Row("monty", _monty),
     ),
     default="a subset of Python runs in an embedded sandbox",
 )
+
+
+def code_backend() -> Backend[Callable[[CodeSettings, AsyncExitStack], Awaitable["CodeRunner"]]]:
+    """Return the sandboxes, with those of plug-ins."""
+    return with_added(_CODE, installed().code_sandboxes, lambda each: partial(_added, each))

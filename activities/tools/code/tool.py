@@ -11,15 +11,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts.tool import (
-    READS_DOCUMENTS,
-    READS_THE_WEB,
-    ToolAnswer,
-    ToolContext,
-    ToolSpec,
-    failed,
-    object_schema,
-)
+from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
@@ -28,6 +20,7 @@ from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResul
 from activities.tools.data.query import rows_for_program
 from activities.tools.outputs import FileStore, store_outputs
 from chargehand.contracts import Artifact, Capability, Source
+from chargehand.tools import failed
 
 _CODE_CHARACTERS: Final = 50_000
 _PRINTED_CHARACTERS: Final = 4_500
@@ -56,8 +49,8 @@ class RunCode:
         self.spec = ToolSpec(
             name="run_code",
             description=(
-                f"Run {_NAMES[runner.languages]} code to compute something, be it one line of arithmetic. It starts "
-                "clean each time. Print what you want to see; the value of the last expression is given too. "
+                f"Compute by {_NAMES[runner.languages]} code, be it one line of arithmetic. It starts clean each time. "
+                "You see what it prints, and the value of its last expression. "
                 f"{self._row_rules()}{self._file_rules()} {runner.language}"
             ),
             parameters=object_schema(
@@ -103,7 +96,7 @@ class RunCode:
             return "Write the data it needs into it. "
         return (
             f"With `sql`, the list `{ROWS}` holds the rows of that query over the user's tables, each a dict by column "
-            "name, with dates as ISO text: do not copy data into the code. "
+            "with dates as ISO text: copy no data into the code. "
         )
 
     def _file_rules(self) -> str:

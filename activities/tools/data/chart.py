@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.library import DocumentLibrary
 from activities.tools.data.query import select_rows
 from activities.tools.outputs import FileStore, ToolOutput, store_outputs
+from chargehand.tools import failed
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
 _FORMS: Final = ("png", "svg")
@@ -36,6 +37,7 @@ class DrawChart:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="draw_chart",
+        needs_documents=True,
         description=(
             "Draw a chart of the user's tables, which is kept for the user with the report: one SELECT statement "
             "(DuckDB) whose rows are drawn in their order. You are shown the rows, not the picture. Sort and aggregate "

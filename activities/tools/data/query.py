@@ -13,7 +13,6 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
 from activities.documents.catalog import Table
@@ -21,6 +20,7 @@ from activities.documents.library import DocumentLibrary, OpenLibrary
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 from activities.tools.data.query_process import LONGEST_CELL
 from chargehand.contracts import Source
+from chargehand.tools import failed
 
 _MOST_ROWS: Final = 50
 _LONGEST_STATEMENT: Final = 10_000
@@ -40,6 +40,7 @@ class QueryData:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="query_data",
+        needs_documents=True,
         at_once=True,
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "

@@ -8,8 +8,8 @@ from typing import Final
 from httpx2 import URL
 
 from activities.http.guarded_get import GuardedBackend, GuardedGet
-from activities.http.limits import BodyRefused, bounded_parts
 from activities.http.page import Fetched, FetchError, FetchLimits
+from activities.http.response_limits import BodyRefused, bounded_parts
 from activities.tools.pages.body_type import HEAD_BYTES, is_document, refuse_head, refuse_type, suffix_of
 
 _LONGEST_HEADER: Final = 100

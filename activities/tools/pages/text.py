@@ -3,11 +3,19 @@
 import asyncio
 import base64
 import codecs
+import shutil
+import tempfile
+from collections.abc import Iterator
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
+from pathlib import Path, PurePosixPath
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
-from activities.http.page import DocumentReader, Fetched, FetchError, Page
+from activities.documents.formats.registry import format_of
+from activities.documents.parsed import Part, Result, read_result
+from activities.documents.parsing import Job, parse_in_child
+from activities.http.page import Fetched, FetchError, Page
 from activities.processes.child import ChildError, ChildProcess
 from activities.tools.pages.body_type import HTML_TYPES
 from activities.tools.pages.window import LONGEST_TEXT, clean
@@ -22,16 +30,16 @@ _PARSING: Final = timedelta(seconds=10)
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time, since the machine may be busy."""
 _STARTING: Final = timedelta(seconds=30)
+_LONGEST_PAGE_TITLE: Final = 200
 
 
 class PageTexts:
     """Reads the bodies of pages. A hostile page can break its child process, but not the worker. Close it after use.
 
-    `documents` reads PDF, DOCX and workbooks, which are refused without it; `parsing` is the processor time for HTML.
+    `parsing` is the processor time for one page of HTML.
     """
 
-    def __init__(self, documents: DocumentReader | None = None, parsing: timedelta = _PARSING) -> None:
-        self._documents = documents
+    def __init__(self, parsing: timedelta = _PARSING) -> None:
         self._seconds = parsing.total_seconds()
         self._places = asyncio.Semaphore(_CHILDREN)
         self._idle: list[tuple[ChildProcess, int]] = []
@@ -39,11 +47,9 @@ class PageTexts:
 
     async def read(self, fetched: Fetched) -> Page:
         """Extract the main text, as Markdown, and the page's metadata. Raises `FetchError`."""
-        if fetched.suffix:
-            page = await self._from_document(fetched)
-        elif fetched.media_type in HTML_TYPES:
+        if fetched.suffix or fetched.media_type in HTML_TYPES:
             async with self._places:
-                page = await self._from_html(fetched)
+                page = await (read_document(fetched) if fetched.suffix else self._from_html(fetched))
         else:
             page = await asyncio.to_thread(_from_text, fetched)
         if not page.text:
@@ -58,12 +64,6 @@ class PageTexts:
         """End the children."""
         while self._idle:
             await self._idle.pop()[0].close()
-
-    async def _from_document(self, fetched: Fetched) -> Page:
-        if self._documents is None:
-            raise FetchError(f"{fetched.url} is a document, and only pages of text can be read here")
-        async with self._places:
-            return await self._documents.read(fetched)
 
     async def _from_html(self, fetched: Fetched) -> Page:
         body = await asyncio.to_thread(base64.b64encode, fetched.body)
@@ -114,3 +114,57 @@ def _charset(name: str) -> str:
     except LookupError:
         return "utf-8"
     return known if known.startswith(_CHARSETS) else "utf-8"
+
+
+async def read_document(fetched: Fetched) -> Page:
+    """Turn the body of a document into text in which pages and sheets are marked. Raises `FetchError`."""
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-page-"))
+    try:
+        name = f"document{fetched.suffix}"
+        body = folder / name
+        await asyncio.to_thread(body.write_bytes, fetched.body)
+        job = Job(format_of(name), name, body, len(fetched.body), 0)
+        [[(_, answer)]] = [answers async for answers in parse_in_child([job], folder)]
+        if isinstance(answer, str):
+            raise FetchError(f"{fetched.url} cannot be read. {answer}")
+        return await asyncio.to_thread(_page, fetched.url, answer)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+def _page(url: str, answer: Path) -> Page:
+    result = read_result(answer)
+    if problem := result.problem or result.unsupported:
+        raise FetchError(f"{url} cannot be read. {problem}")
+    pieces: list[str] = []
+    length = 0
+    for piece in _pieces(result):
+        if length < LONGEST_TEXT:
+            pieces.append(piece)
+        length += len(piece) + 1
+    text = clean("\n".join(pieces)).strip()
+    return Page(
+        title=_title(url, result), text=text[:LONGEST_TEXT], characters=len(text) if length <= LONGEST_TEXT else length
+    )
+
+
+def _pieces(result: Result) -> Iterator[str]:
+    place = ""
+    for part in result.rows():
+        if not isinstance(part, Part):
+            return  # parts come first
+        if result.unit == "page":
+            yield f"[page {part.first}]\n{part.text}\n"
+            continue
+        if part.place != place:
+            place = part.place
+            yield f"[sheet {place}]"
+        yield part.text
+
+
+def _title(url: str, result: Result) -> str:
+    """Take a document's first heading, but the file name of a workbook, whose headings are its sheets."""
+    if result.headings and result.unit in {"page", "paragraph"}:
+        return result.headings[0][:_LONGEST_PAGE_TITLE]
+    parts = urlsplit(url)
+    return (unquote(PurePosixPath(parts.path).name) or parts.netloc)[:_LONGEST_PAGE_TITLE]

@@ -1,8 +1,9 @@
 """The tool `read_page`: one public web page or document as text, read on and searched."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import JsonValue
 
@@ -13,14 +14,14 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
-from activities.http.page import DocumentReader, FetchError, FetchLimits, Page
-from activities.tools.pages.cache import KeptPage, PageCache
+from activities.http.page import FetchError, FetchLimits, Page
+from activities.single_flight import SingleFlight
 from activities.tools.pages.text import PageTexts
 from activities.tools.pages.window import Matches, find, window_end
 from chargehand.contracts import Source
+from chargehand.tools import failed
 
 if TYPE_CHECKING:
     from activities.tools.pages.fetch import Fetcher
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 _FIELD_CHARACTERS: Final = 200
 _LONGEST_FIND: Final = 200
 _DEFAULT_LIMITS: Final = FetchLimits()
+_MOST_CHARACTERS: Final = 16_000_000
+_FIXED_CHARACTERS: Final = 1_000
+"""What an entry takes beside its text."""
+
+
+class KeptPage(NamedTuple):
+    """A page and where it was in the end."""
+
+    url: str
+    page: Page
 
 
 class ReadPage:
@@ -41,10 +52,9 @@ class ReadPage:
         name="read_page",
         description=(
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
-            f"{READING_CHARACTERS:,} characters from the offset `from` on. If there is more, `next_from` in the answer "
-            "is the offset to read on from. With `find`, you get the passages around the matches from `from` on "
-            "instead, and `found_at` has their offsets. `date_from` says where the page's date stands. No sign-in, no "
-            "scripts."
+            f"{READING_CHARACTERS:,} characters from the offset `from` on; `next_from` in the answer is where to read "
+            "on. With `find`, you get the passages around its matches from `from` on instead, at the offsets "
+            "`found_at`. `date_from` says where the page's date stands. No sign-in, no scripts."
         ),
         parameters=object_schema(
             **{
@@ -59,16 +69,11 @@ class ReadPage:
         stays_here=("find",),
     )
 
-    def __init__(
-        self,
-        allowed_hosts: frozenset[str] = frozenset(),
-        limits: FetchLimits = _DEFAULT_LIMITS,
-        documents: DocumentReader | None = None,
-    ) -> None:
+    def __init__(self, allowed_hosts: frozenset[str] = frozenset(), limits: FetchLimits = _DEFAULT_LIMITS) -> None:
         self._allowed_hosts = allowed_hosts
         self._limits = limits
         self._fetcher: Fetcher | None = None
-        self._texts = PageTexts(documents)
+        self._texts = PageTexts()
         self._pages = PageCache()
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
@@ -117,6 +122,7 @@ def _window(kept: KeptPage, first: int) -> ToolAnswer:
         output |= {"from": first, "to": end}
     if end < len(page.text):
         output["next_from"] = end
+        output["note"] = "The page goes on: `find` searches the rest of it for words."
     elif len(page.text) < page.characters:
         output["note"] = f"Only the first {len(page.text):,} characters of a page can be read."
     return ToolAnswer(output=output, sources=(_source(kept, page.text[first:end].strip()),))
@@ -164,3 +170,40 @@ def _make_fetcher(allowed_hosts: frozenset[str], limits: FetchLimits) -> "Fetche
     from activities.tools.pages.fetch import Fetcher  # the HTTP client takes 0.2 s to import
 
     return Fetcher(GuardedBackend(allowed_hosts), limits)
+
+
+class PageCache:
+    """The pages of each session that fit into a bound, the ones used last; sessions share none.
+
+    A page that another worker has read is read again.
+    """
+
+    def __init__(self, most_characters: int = _MOST_CHARACTERS) -> None:
+        self._most = most_characters
+        self._used = 0
+        self._entries: OrderedDict[tuple[str, str], KeptPage] = OrderedDict()
+        self._reads = SingleFlight[KeptPage]()
+
+    async def get(self, session: str, url: str, read: Callable[[str], Awaitable[KeptPage]]) -> KeptPage:
+        """Return a page, and read it unless it is kept; calls at the same time read it once."""
+        entry = self._entries.get((session, url))
+        if entry is not None:
+            self._entries.move_to_end((session, url))
+            return entry
+        entry = await self._reads.run((session, url), lambda: read(url))
+        for address in dict.fromkeys((entry.url, url)):
+            self._keep((session, address), entry)
+        return entry
+
+    def _keep(self, key: tuple[str, str], entry: KeptPage) -> None:
+        if (replaced := self._entries.pop(key, None)) is not None:
+            self._used -= _size(replaced)
+        self._entries[key] = entry
+        self._used += _size(entry)
+        while self._used > self._most:
+            _, oldest = self._entries.popitem(last=False)
+            self._used -= _size(oldest)
+
+
+def _size(entry: KeptPage) -> int:
+    return len(entry.page.text) + _FIXED_CHARACTERS

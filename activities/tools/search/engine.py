@@ -6,19 +6,21 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.documents.words import content_words, words
-from activities.http.limits import LONGEST_RETRY_AFTER, BodyRefused, describe_tls_error, limit_client
+from activities.http.response_limits import LONGEST_RETRY_AFTER, BodyRefused, describe_tls_error, limit_client
 from activities.tools.search.protocol import SearchHit
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
 
+_Answer = TypeVar("_Answer", bound=BaseModel)
 QUERY_CHARACTERS: Final = 400
 """Longer queries are cut: Tavily refuses them, and other engines ignore the rest."""
 _TIMEOUT: Final = timedelta(seconds=30)
@@ -66,6 +68,14 @@ class JsonEngine:
                 host = urlsplit(url).hostname or url
                 raise permanent_error(f"{self._name} at {host} cannot be used: {problem}") from error
             raise transient_error(f"{self._name} could not be reached: {type(error).__name__}") from error
+
+    async def ask(self, shape: type[_Answer], url: str, **options: Any) -> _Answer:
+        """Read the answer to one GET request. Raises `ApplicationError`."""
+        body = await self.request("GET", url, **options)
+        try:
+            return await asyncio.to_thread(shape.model_validate_json, body)
+        except ValidationError as error:
+            raise self.invalid_answer() from error
 
     def invalid_answer(self) -> ApplicationError:
         """The error for an answer that is not of the documented shape."""

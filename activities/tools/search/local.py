@@ -19,7 +19,7 @@ class LocalSearch:
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
         library = await self._library.open(documents)
-        passages = await library.search(query, limit)
+        passages = (await library.search(query, limit)).passages
         return SearchResults(
             query=query,
             results=tuple(

@@ -1,12 +1,15 @@
-"""The search engines: their settings, and one row each."""
+"""The search services: their settings, and one row each."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from activities.backends import Backend, Row, SettingsError, WebAddress, secret
+from activities.backends import Backend, Row, WebAddress, opening, secret, with_added
+from chargehand.plugins import Extension, installed
 
 if TYPE_CHECKING:
     from activities.documents.library import DocumentLibrary
@@ -19,11 +22,7 @@ class SearchSettings(BaseSettings):
     model_config = SettingsConfigDict(use_attribute_docstrings=True)
 
     search: str | None = None
-    """Which search engine to use; by default the first whose key or address is set, and never `ddgs`."""
-    searxng_url: WebAddress | None = None
-    """The address of a SearXNG instance that answers in JSON; it may be an internal one."""
-    brave_api_key: SecretStr | None = Field(default=None, validation_alias="BRAVE_API_KEY")
-    """Key of Brave Search."""
+    """Which search service to use; by default the first whose key or address is set."""
     tavily_api_key: SecretStr | None = Field(default=None, validation_alias="TAVILY_API_KEY")
     """Key of Tavily."""
     tavily_base_url: WebAddress | None = Field(default=None, validation_alias="TAVILY_BASE_URL")
@@ -40,46 +39,27 @@ def _tavily(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitSt
     return engine
 
 
-def _brave(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":
-    from activities.tools.search.brave import BraveSearch
-
-    engine = BraveSearch(secret(settings.brave_api_key))
-    closing.push_async_callback(engine.close)
-    return engine
-
-
-def _searxng(settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack) -> "SearchBackend":
-    from activities.tools.search.searxng import SearxngSearch
-
-    try:
-        engine = SearxngSearch(settings.searxng_url or "")
-    except ValueError as error:
-        raise SettingsError(f"CHARGEHAND_SEARXNG_URL: {error}.") from error
-    closing.push_async_callback(engine.close)
-    return engine
-
-
-def _ddgs(*_: object) -> "SearchBackend":
-    from activities.tools.search.ddgs import DdgsSearch
-
-    return DdgsSearch()
-
-
 def _local(_: SearchSettings, library: "DocumentLibrary", __: AsyncExitStack) -> "SearchBackend":
     from activities.tools.search.local import LocalSearch
 
     return LocalSearch(library)
 
 
-SEARCH: Final = Backend(
+def _added(
+    extension: Extension, settings: SearchSettings, _: "DocumentLibrary", closing: AsyncExitStack
+) -> "SearchBackend":
+    with opening("search service", extension):
+        return extension.load_function()(settings, closing)
+
+
+_SEARCH: Final = Backend(
     "search",
     "CHARGEHAND_SEARCH",
-    (
-        Row("tavily", _tavily, chosen_by="TAVILY_API_KEY", needs="TAVILY_API_KEY"),
-        Row("brave", _brave, chosen_by="BRAVE_API_KEY", needs="BRAVE_API_KEY"),
-        Row("searxng", _searxng, chosen_by="CHARGEHAND_SEARXNG_URL", needs="CHARGEHAND_SEARXNG_URL"),
-        Row("ddgs", _ddgs, package=("ddgs", "pip install 'chargehand[ddgs]'")),
-        Row("local", _local),
-    ),
+    (Row("tavily", _tavily, needs="TAVILY_API_KEY"), Row("local", _local)),
     default="the user's documents are searched instead of the web",
 )
+
+
+def search_backend() -> Backend[Callable[[SearchSettings, "DocumentLibrary", AsyncExitStack], "SearchBackend"]]:
+    """Return the search services, with those of plug-ins."""
+    return with_added(_SEARCH, installed().search_services, lambda each: partial(_added, each))

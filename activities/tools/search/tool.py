@@ -12,35 +12,38 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
 from activities.tools.search.protocol import SearchBackend, SearchHit, SearchResults
 from chargehand.contracts import Capability, Source
+from chargehand.tools import failed
 
 _RESULTS: Final = 8
 _TITLE_CHARACTERS: Final = 200
 _SNIPPET_CHARACTERS: Final = 2_000
+_SHORT_CHARACTERS: Final = 100
+"""Of each title and snippet in `results`, for readers of the trace: a model is given the sources instead."""
 _NOTE_CHARACTERS: Final = 500
 
 
 class Search:
     """Searches by one engine, and names it in the title of each source from the web."""
 
-    spec = ToolSpec(
-        name="search",
-        description=(
-            f"Search for passages that answer a question: up to {_RESULTS} places, best first, each with the words "
-            "found there under the ref to cite it by. `confidence` is how well they match, 0 to 100. These are "
-            "excerpts: read a place in full before you rely on it."
-        ),
-        parameters=object_schema(
-            query={"type": "string", "description": "A few specific words, not a whole sentence."}
-        ),
-    )
-
     def __init__(self, backend: SearchBackend) -> None:
         self._backend = backend
+        place = "the web" if backend.reaches_out else "the user's documents"
+        self.spec = ToolSpec(
+            name="search",
+            needs_documents=not backend.reaches_out,
+            description=(
+                f"Search {place}: up to {_RESULTS} places, best first, each with the words found there under the ref "
+                "to cite it by. `confidence` is how well they match, 0 to 100. These are excerpts: read a place in "
+                "full before you rely on it."
+            ),
+            parameters=object_schema(
+                query={"type": "string", "description": "A few specific words, not a whole sentence."}
+            ),
+        )
         self.capabilities: frozenset[Capability] = READS_THE_WEB if backend.reaches_out else READS_DOCUMENTS
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
@@ -48,25 +51,24 @@ class Search:
         if not isinstance(query, str) or not query.strip():
             return failed("`query` must be what to look for, in a few words.")
         found = await self._backend.search(query.strip(), _RESULTS, context.documents)
-        return _answer(self._backend.name, query.strip(), found)
+        return _answer(self._backend.name, found)
 
 
-def _answer(backend: str, query: str, found: SearchResults) -> ToolAnswer:
-    sources: list[Source] = []
+def _answer(backend: str, found: SearchResults) -> ToolAnswer:
+    sources, results = list[Source](), list[JsonValue]()
     note = found.note[:_NOTE_CHARACTERS]
     room = OUTPUT_CAP_CHARACTERS - len(found.query) - 2 * len(note) - 200
     for hit in _unique(found.results):
         title = _title(hit, backend)
         # The address is the source's name, too.
-        room -= len(title) + 2 * len(hit.url) + 60
+        room -= len(title) + 3 * len(hit.url) + 60
         if room <= 0:
             break
         snippet = hit.snippet[: min(room, _SNIPPET_CHARACTERS)]
         room -= len(snippet)
         sources.append(Source(ref=hit.url, title=title, url=hit.web_address, quote=snippet))
-    output: dict[str, JsonValue] = {"results": len(sources), "confidence": found.confidence}
-    if found.query != query:
-        output["query"] = found.query
+        results.append({"title": hit.title[:_SHORT_CHARACTERS], "snippet": snippet[:_SHORT_CHARACTERS], "url": hit.url})
+    output: dict[str, JsonValue] = {"query": found.query, "results": results, "confidence": found.confidence}
     if not sources:
         note = f"Nothing was found. Search again with other or fewer words. {note}".rstrip()
     if note:

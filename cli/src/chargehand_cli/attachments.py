@@ -8,13 +8,10 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from chargehand import Artifact, ChargehandError, Report, Source
-from chargehand.download import read_artifact
-from chargehand.payloads.encryption import Encryption
 from chargehand.upload import MOST_FILES
 
 MOST_PICTURES: Final = 20
@@ -53,11 +50,6 @@ class Attachments(NamedTuple):
     """`data:` URIs by the artifact's URI."""
     passages: Mapping[str, Passage] = {}
     """By the source's `ref`."""
-
-
-def artifact_reader(artifact_root: Path | str, encryption: Encryption | None) -> ReadArtifact:
-    """Read from the directory or bucket that the workers share with this machine."""
-    return lambda uri: read_artifact(uri, artifact_root, encryption)
 
 
 def attach(report: Report, documents: Iterable[str], read: ReadArtifact) -> Attachments:

@@ -8,16 +8,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from chargehand import NotReachable
+from chargehand import AlreadyEnded, NotReachable
 from chargehand.environment import BAD_SETTINGS
 from chargehand.payloads.settings import protection_from
-from chargehand_cli.embedded import Departure, EmbeddedServer, ServerNote, last_lines
+from chargehand_cli.embedded.state import ServerNote, last_lines
+from chargehand_cli.embedded.user import Departure, EmbeddedServer
 from chargehand_cli.location import Location, LocationOptions, find_own_location
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import say
 
 if TYPE_CHECKING:
     from chargehand import Chargehand, Session
 
 _MAX_WORKER_EXITS: Final = 3
+_MAX_RESUMED_SHOWN: Final = 5
+_MAX_RESUMED_COUNTED: Final = 50
 
 
 class Connection:
@@ -59,11 +64,6 @@ class Connection:
         note = self._server.note() if self._server else None
         return self._server is None or (note is not None and note.has_worker)
 
-    @property
-    def started_worker(self) -> bool:
-        """Whether this command started the embedded worker, and no other command before it."""
-        return self._server is not None and self._server.started_worker
-
     def join(self, *, worker: bool = True) -> None:
         """Start the embedded server if this command uses it; return at once."""
         if self.location.is_embedded and not self._server:
@@ -85,7 +85,10 @@ class Connection:
             await self.check_settings()
         self.join(worker=worker)
         if not self._server:
-            self._chargehand = await self._connect_to_configured()
+            from chargehand import Chargehand
+
+            place, queue, artifacts = self.location.address, self.location.task_queue, self.location.artifacts
+            self._chargehand = await Chargehand.connect(place, task_queue=queue, artifacts=artifacts)
             return
         starting = asyncio.create_task(asyncio.to_thread(self._server.wait))
         await asyncio.sleep(0)  # let it start before this thread is busy
@@ -104,6 +107,39 @@ class Connection:
             return False
         await self.open()
         return True
+
+    async def open_to_steer(self, session_id: str) -> None:
+        """Connect to change a session; the embedded worker is started only for one that it can carry on.
+
+        Raises:
+            SessionNotFound: there is no such session.
+            AlreadyEnded: it has ended.
+        """
+        await self.open(worker=False)
+        if not await self.is_unfinished(session_id):
+            raise AlreadyEnded(session_id)
+        await self.open()
+        await self.say_resumed(session_id)
+        self.farewell = (
+            "The embedded worker ended with this command, so that the session waits. To resume it: "
+            f"`chargehand watch {session_id}`"
+        )
+
+    async def say_resumed(self, session_id: str | None = None) -> None:
+        """Name the sessions of earlier commands that resume with the worker that this command has started."""
+        for line in await self.resumed_lines(session_id):
+            say(line)
+
+    async def resumed_lines(self, session_id: str | None = None) -> list[str]:
+        """List the same, without the session that the command itself is about."""
+        if not self._server or not self._server.started_worker:
+            return []
+        listing = self.chargehand.list(_MAX_RESUMED_COUNTED)
+        resumed = [one_safe_line(each.id) async for each in listing if each.ended_at is None and each.id != session_id]
+        lines = [f"Resumed session: {each} (chargehand watch {each})" for each in resumed[:_MAX_RESUMED_SHOWN]]
+        if len(resumed) > _MAX_RESUMED_SHOWN:
+            lines.append(f"… and {len(resumed) - _MAX_RESUMED_SHOWN} more (chargehand list)")
+        return lines
 
     async def is_unfinished(self, session_id: str) -> bool:
         """Ask the server, which needs no worker, whether a session is open.
@@ -216,12 +252,6 @@ class Connection:
     def leave(self) -> Departure:
         """Leave the embedded server; the last command to leave waits until it has shut down, or lets it linger."""
         return self._server.leave(linger_seconds=self.linger_seconds) if self._server else Departure.OTHERS_STAY
-
-    async def _connect_to_configured(self) -> "Chargehand":
-        from chargehand import Chargehand
-
-        location = self.location
-        return await Chargehand.connect(location.address, task_queue=location.task_queue, artifacts=location.artifacts)
 
     async def _connect_to_embedded(self, address: str) -> "Chargehand":
         from temporalio.client import Client

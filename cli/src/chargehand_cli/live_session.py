@@ -9,7 +9,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.live_tree import Progress, choose_progress
 from chargehand_cli.prompts import Prompts
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.session_status import state_at, status_of
+from chargehand_cli.session_files import state_at, status_of
 from chargehand_cli.terminal import can_ask
 
 _PATIENCE_SECONDS: Final = 60

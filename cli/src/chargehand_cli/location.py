@@ -16,11 +16,15 @@ import typer
 from chargehand import NotReachable
 from chargehand.local_server import state_directory
 from chargehand.wire import TASK_QUEUE
-from chargehand_cli.embedded import WorkerCommand, find_temporal
+from chargehand_cli.embedded.state import WorkerCommand
+from chargehand_cli.embedded.user import find_temporal
 
 NAME_SHARED_FILES: Final = (
     "name the directory, s3://BUCKET or gs://BUCKET that they share with this machine: --artifacts or "
     "CHARGEHAND_ARTIFACTS."
+)
+_NAME_A_SERVER: Final = (
+    " Or name a Temporal server: --address HOST:PORT, TEMPORAL_ADDRESS or a profile in Temporal's settings."
 )
 _WORKER_FILE: Final = "worker_main.py"
 _WORKER_PACKAGE: Final = "chargehand_worker"
@@ -139,7 +143,8 @@ def find_location(
     worker = None
     if command := _worker_command(environment, project, has_package=has_package):
         worker = WorkerCommand(command, here, settings)
-    _require_one(configured_by, worker)
+    elif not configured_by:
+        raise NoWorkerProgram("run an embedded server with", _NAME_A_SERVER)
     return Location(
         configured_by=configured_by,
         address=options.address,
@@ -151,15 +156,6 @@ def find_location(
         ui_url=environment.get("CHARGEHAND_UI_URL"),
         storage=storage,
     )
-
-
-def _require_one(configured_by: str, worker: WorkerCommand | None) -> None:
-    """Check that there is a server, or a worker for an embedded one."""
-    if not configured_by and worker is None:
-        raise NoWorkerProgram(
-            "run an embedded server with",
-            " Or name a Temporal server: --address HOST:PORT, TEMPORAL_ADDRESS or a profile in Temporal's settings.",
-        )
 
 
 def find_own_location(options: LocationOptions) -> Location:
@@ -202,15 +198,10 @@ def _configured_by(options: LocationOptions, environment: Mapping[str, str], hom
     if sys.platform == "darwin":
         settings = home / "Library" / "Application Support"
     else:
-        settings = _path(environment, "XDG_CONFIG_HOME") or home / ".config"
+        settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config").expanduser()
     file = settings / "temporalio" / "temporal.toml"
     with suppress(OSError, ValueError, AttributeError):
         profiles = cast("dict[str, dict[str, Any]]", tomllib.loads(file.read_text()).get("profile", {}))
         if profiles.get("default", {}).get("address"):
             return str(file)
     return ""
-
-
-def _path(environment: Mapping[str, str], name: str) -> Path | None:
-    value = environment.get(name)
-    return Path(value).expanduser() if value else None

@@ -13,7 +13,7 @@ import typer
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
 from chargehand.errors import InvalidInput, MissingExtra, UnusableSettings, UpdateRefused, UploadRefused
 from chargehand.payloads.errors import ProtectionSettingsError
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb_groups import VerbGroups
 from chargehand_cli.verbs import GROUPS

@@ -14,7 +14,7 @@ from chargehand import ChargehandError, Plan, Question, Session, Status
 from chargehand_cli.live_tree import Progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
-from chargehand_cli.request import BadRequest, read_model
+from chargehand_cli.run_options import BadRequest, read_model
 from chargehand_cli.terminal import prompt, read_line, say
 
 _ANSWER: Final = "Your answer (leave empty to skip): "

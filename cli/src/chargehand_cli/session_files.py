@@ -1,4 +1,4 @@
-"""Reports and traces: written to standard output, and kept as files that outlive the server's retention."""
+"""A session's report, trace and status: from the server, or from files that are kept and outlive its retention."""
 
 import asyncio
 import hashlib
@@ -7,47 +7,55 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeVar
 from urllib.parse import quote
 
-from chargehand import ChargehandError, NotReachable, Report, SessionNotFound, Trace
+from chargehand import (
+    ChargehandError,
+    NotReachable,
+    Report,
+    SessionEnded,
+    SessionFailed,
+    SessionNotFound,
+    Status,
+    Trace,
+)
+from chargehand.download import read_artifact
 from chargehand.payloads.settings import encryption_of
-from chargehand_cli.attachments import Attachments, artifact_reader, attach
+from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
 from chargehand_cli.rendering.report_screen import put_on_screen
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
 
+_Kept = TypeVar("_Kept", Report, Trace)
 _MAX_NAME_LENGTH: Final = 120
 """Characters of a folder's name; file systems allow 255 bytes."""
 
 
 class SessionFiles:
-    """The files of one session."""
+    """Where the files of one session are kept."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, state: Path, session_id: str) -> None:
+        name = quote(session_id, safe=" ").replace(".", "%2E")
+        if len(name) > _MAX_NAME_LENGTH:
+            name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(session_id.encode()).hexdigest()[:16]}"
+        self.folder = folder = state / "sessions" / name
         self.page = folder / "report.html"
         self.report = folder / "report.json"
         self.markdown = folder / "report.md"
         self.trace = folder / "trace.json"
 
 
-def session_files(state: Path, session_id: str) -> SessionFiles:
-    """Return where a session's files are kept."""
-    name = quote(session_id, safe=" ").replace(".", "%2E")
-    if len(name) > _MAX_NAME_LENGTH:
-        name = f"{name[:_MAX_NAME_LENGTH]}-{hashlib.sha256(session_id.encode()).hexdigest()[:16]}"
-    return SessionFiles(state / "sessions" / name)
-
-
 def keep(state: Path, report: Report, trace: Trace | None, attachments: Attachments | None = None) -> SessionFiles:
     """Write a session's files, replacing earlier ones."""
     from chargehand_cli.rendering.page import report_page
 
-    files = session_files(state, report.session)
+    files = SessionFiles(state, report.session)
     for folder in (files.folder.parent, files.folder):  # `parents` are created without the mode
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_private(files.report, report.model_dump_json(indent=2) + "\n")
@@ -60,16 +68,17 @@ def keep(state: Path, report: Report, trace: Trace | None, attachments: Attachme
 
 def kept_report(state: Path, session_id: str) -> Report | None:
     """Read a kept report; None if there is none."""
-    try:
-        return Report.model_validate_json(session_files(state, session_id).report.read_bytes())
-    except (OSError, ValueError):
-        return None
+    return _kept(Report, SessionFiles(state, session_id).report)
 
 
 def kept_trace(state: Path, session_id: str) -> Trace | None:
     """Read a kept trace; None if there is none."""
+    return _kept(Trace, SessionFiles(state, session_id).trace)
+
+
+def _kept(kind: type[_Kept], file: Path) -> _Kept | None:
     try:
-        return Trace.model_validate_json(session_files(state, session_id).trace.read_bytes())
+        return kind.model_validate_json(file.read_bytes())
     except (OSError, ValueError):
         return None
 
@@ -104,6 +113,62 @@ async def open_trace(connection: Connection, session_id: str) -> Trace:
     return await connection.session(session_id).trace()
 
 
+async def read_status(connection: Connection, session_id: str) -> tuple[Status, bool]:
+    """Read a session's status, and whether a worker runs that carries it on.
+
+    A finished session's comes from its report; that of one that waits for a worker, or has no report, from its
+    histories, without limits.
+    """
+    location = connection.location
+    if location.is_embedded and (kept := kept_report(location.state, session_id)):
+        return status_of(kept), True
+    await connection.open(worker=False)
+    session = connection.session(session_id)
+    if connection.has_worker:
+        return await session.status(), True
+    is_unfinished = await connection.is_unfinished(session_id)
+    if not is_unfinished:
+        with suppress(SessionEnded):
+            return status_of(await session.result()), True
+    return await session.recorded_status(), not is_unfinished
+
+
+async def open_to_query(connection: Connection, session_id: str) -> None:
+    """Connect to ask a session what only a worker can answer.
+
+    Raises:
+        NotReachable: there is no worker, and to start one would resume unfinished sessions.
+    """
+    if not await connection.open_to_query():
+        await check_finished(connection, session_id)
+        raise NotReachable(
+            f"Only a worker can answer for session '{session_id}', and none was started: it would resume other "
+            "sessions. To start it: `chargehand up`"
+        )
+
+
+def state_at(ending: SessionEnded) -> Literal["failed", "cancelled"]:
+    """Return the state of a session that ended without a report."""
+    return "failed" if isinstance(ending, SessionFailed) else "cancelled"
+
+
+def status_of(report: Report) -> Status:
+    """Return the status of a finished session."""
+    granted = {each.limit: each.allowed for each in report.limits}
+    return Status(
+        session=report.session,
+        goal=report.goal,
+        state="finished",
+        subtasks=report.subtasks,
+        routes=report.routes,
+        turns=report.usage.turns,
+        max_turns=int(granted.get("max_turns", 0)),
+        spent_usd=report.usage.cost_usd,
+        budget_usd=Decimal(str(granted.get("budget_usd", 0))),
+        started_at=report.timing.started_at,
+    )
+
+
 async def check_finished(connection: Connection, session_id: str) -> None:
     """Check that a session has ended.
 
@@ -127,7 +192,8 @@ async def find_attachments(connection: Connection, report: Report) -> Attachment
     if quotes_lines and connection.is_open:
         with suppress(ChargehandError):
             documents = await connection.session(report.session).documents()
-    return await asyncio.to_thread(attach, report, documents, artifact_reader(root, encryption_of(os.environ)))
+    read = partial(read_artifact, artifact_root=root, encryption=encryption_of(os.environ))
+    return await asyncio.to_thread(attach, report, documents, read)
 
 
 async def put_report(
@@ -150,7 +216,7 @@ async def put_report(
         put_on_screen(report, console(sys.stdout))
     else:
         put(report_markdown(report))
-    remark = _say_nothing if quiet else say
+    remark: Callable[[str], object] = (lambda _: None) if quiet else say
     await keep_report(connection, report, remark)
     _list_files(connection, report, remark)
     if count := len(report.artifacts):
@@ -181,14 +247,11 @@ async def keep_report(connection: Connection, report: Report, remark: Callable[[
 
 
 def _list_files(connection: Connection, report: Report, remark: Callable[[str], object]) -> None:
-    files = session_files(connection.location.state, report.session)
+    files = SessionFiles(connection.location.state, report.session)
     shown = {"Report page": files.page, "Report": files.markdown, "Trace": files.trace}
     for name, path in shown.items():
         if path.exists():
             remark(f"{name + ':':<12} {_short(path)}")
-
-
-def _say_nothing(_line: str) -> None: ...
 
 
 def _short(path: Path) -> str:

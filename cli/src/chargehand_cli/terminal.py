@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TextIO
 
-from chargehand_cli.rendering.escaping import json_text, safe_text
+from chargehand_cli.rendering.escaping import json_text, one_safe_line, safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +48,13 @@ def say(line: str) -> None:
 def put(text: str) -> None:
     """Write a part of the result to standard output."""
     _put(safe_text(text))
+
+
+def put_check(summary: str, problem: str) -> None:
+    """Write the result of a check, and its problem below it."""
+    put(f"{'✘' if problem else '✔'} {summary}")
+    if problem:
+        put(f"       {one_safe_line(problem, 600)}")
 
 
 def put_json(text: str) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from chargehand.environment import describe_unknown
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded import Departure
+from chargehand_cli.embedded.user import Departure
 from chargehand_cli.location import LocationOptions
 from chargehand_cli.terminal import Exit, run_interruptible, say
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
 _EXTRAS: Final = {
-    **dict.fromkeys(("advise", "clean", "codec-server", "doctor", "replay", "setup", "tape"), "cli"),
-    "console": "console",
+    **dict.fromkeys(("advise", "clean", "crew", "doctor", "replay", "setup", "tape"), "cli"),
+    **dict.fromkeys(("codec-server", "console"), "console"),
     "mcp": "mcp",
 }
 """The extra that brings a verb of a plug-in that comes with Chargehand."""

@@ -12,8 +12,7 @@ from typing import Final
 from chargehand import ChargehandError
 from chargehand.environment import COMMAND_SETTINGS, PREFIX
 from chargehand.plugins import installed
-from chargehand_cli.embedded import StateDirectory, WorkerCommand
-from chargehand_cli.embedded.state import write_private
+from chargehand_cli.embedded.state import StateDirectory, WorkerCommand, write_private
 from chargehand_cli.rendering.escaping import one_safe_line
 
 _ADDRESSES: Final = frozenset({"ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "TAVILY_BASE_URL"})

@@ -4,18 +4,17 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import Final, TypeVar, overload
+from typing import TypeVar, overload
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
-from temporalio.client import Client, WorkflowHandle
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
+from temporalio.service import RPCError
 
 from chargehand.connect import connect
-from chargehand.contracts import Report, SessionRequest, TenantUsage
+from chargehand.contracts import Report, SessionRequest
 from chargehand.converter import contract, describe_problems, join_problems
-from chargehand.errors import NotReachable, OutputInvalid, SearchAttributesMissing
-from chargehand.interface import Tenant
+from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
@@ -24,10 +23,9 @@ from chargehand.search_attributes import UNANSWERABLE, missing_attributes
 from chargehand.session import Session, prepared, start_session
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
-from chargehand.visibility import OPEN, list_executions
-from chargehand.wire import TASK_QUEUE, SearchAttribute, WorkflowType
+from chargehand.visibility import list_executions
+from chargehand.wire import TASK_QUEUE, SearchAttribute
 
-_PATIENCE: Final = timedelta(seconds=10)
 OutputModel = TypeVar("OutputModel", bound=BaseModel)
 
 
@@ -189,21 +187,6 @@ class Chargehand:
                     raise
                 raise SearchAttributesMissing(missing) from error
 
-    async def tenants(self) -> tuple[TenantUsage, ...]:
-        """Read how much of their limits tenants use, by name: those with limits of which a session has run today.
-
-        Raises:
-            NotReachable: no worker answers.
-        """
-        query = f"WorkflowType = '{WorkflowType.TENANT}' AND TaskQueue = '{self.task_queue}' AND {OPEN}"
-        found: dict[str, TenantUsage] = {}
-        with translated(""):
-            async for execution in list_executions(self.client, query):
-                ledger = self.client.get_workflow_handle_for(Tenant.run, execution.execution.workflow_id)
-                usage = await _usage_of(ledger, self.task_queue)
-                found[usage.tenant] = usage
-        return tuple(found[name] for name in sorted(found))
-
     async def schedule(
         self,
         schedule_id: str,
@@ -261,15 +244,3 @@ def output_of(report: Report, output: type[OutputModel]) -> OutputModel:
         return output.model_validate_json(to_json(report.output))
     except ValidationError as error:
         raise OutputInvalid(report, join_problems(describe_problems(error, output))) from error
-
-
-async def _usage_of(ledger: WorkflowHandle[Tenant, None], task_queue: str) -> TenantUsage:
-    try:
-        return await ledger.query(Tenant.usage, rpc_timeout=_PATIENCE)
-    except RPCError as error:
-        if error.status is not RPCStatusCode.FAILED_PRECONDITION:
-            raise
-        raise NotReachable(
-            f"No worker polls the task queue '{task_queue}', so the ledgers of tenants cannot answer. Start a worker; "
-            "`chargehand doctor` shows those that run."
-        ) from error

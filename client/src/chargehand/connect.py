@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,7 +15,7 @@ from temporalio.service import GrpcCompression, RPCError
 from chargehand.caller_key import SETTING, CallerKey, SignUpdates
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
-from chargehand.local_server import running_server, state_directory
+from chargehand.local_server import is_loopback, running_server, state_directory
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import protection_from
 from chargehand.payloads.storage import Storage
@@ -95,11 +94,7 @@ async def connect(
 def grpc_compression(address: str | None) -> GrpcCompression:
     """Choose to compress what crosses a network; on one host that costs a tenth of all processor time for nothing."""
     host = (address or _USUAL).rpartition(":")[0].strip("[]")
-    try:
-        is_local = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        is_local = False
-    return GrpcCompression.NONE if is_local else GrpcCompression.GZIP
+    return GrpcCompression.NONE if is_loopback(host) else GrpcCompression.GZIP
 
 
 def _options(environment: Mapping[str, str]) -> ClientConnectConfig:

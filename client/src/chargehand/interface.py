@@ -6,12 +6,12 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from chargehand.contracts import Report, SessionRequest, TenantUsage, VerificationReport, VerificationRequest
+from chargehand.contracts import Report, SessionRequest, VerificationReport, VerificationRequest
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.converter import printable
 from chargehand.errors import InvalidInput
 from chargehand.listing import listing_memo, one_line
-from chargehand.wire import QueryName, WorkflowType
+from chargehand.wire import WorkflowType
 
 _AFTER_THE_DEADLINE: Final = timedelta(days=1)
 """How long after its deadline the server itself ends a session that no worker has ended."""
@@ -35,21 +35,6 @@ class Supervisor:
     async def run(self, request: SessionRequest) -> Report:
         """Run a session."""
         raise NotImplementedError(request)
-
-
-@workflow.defn(name=WorkflowType.TENANT)
-class Tenant:
-    """The query of a tenant's ledger, which only sessions start."""
-
-    @workflow.run
-    async def run(self, request: object) -> None:
-        """Keep the ledger."""
-        raise NotImplementedError(request)
-
-    @workflow.query(name=QueryName.USAGE)
-    def usage(self) -> TenantUsage:
-        """Return how much of its limits the tenant uses."""
-        raise NotImplementedError
 
 
 class StartOptions(TypedDict):

@@ -133,7 +133,7 @@ class _Call(BaseModel):
 
 
 class _Memo(BaseModel):
-    """What a session writes into its memo, as far as lists show it; see `workflows.state.memo`."""
+    """What a session writes into its memo, as far as lists show it; see `Memo` in `workflows.state.progress`."""
 
     goal: str = ""
     follows: str = ""

@@ -1,10 +1,11 @@
-"""Find the embedded server of this machine, which `chargehand up` and other commands start."""
+"""This machine: its embedded server, which `chargehand up` and other commands start, and its own addresses."""
 
 import json
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,17 +39,21 @@ def state_directory(environment: Mapping[str, str], home: Path, here: Path, proj
 def running_server(state: Path) -> LocalServer | None:
     """Return the server of a state directory; None unless it is up."""
     with suppress(OSError, ValueError, KeyError, TypeError):
-        if _is_held(state / NOTE_LOCK):
+        if is_held(state / NOTE_LOCK):
             return LocalServer(str(json.loads((state / NOTE).read_bytes())["address"]), state)
     return None
 
 
-def _is_held(lock: Path) -> bool:
+def is_held(lock: Path) -> bool:
+    """Whether a process holds a lock exclusively."""
     try:
         import fcntl  # noqa: PLC0415  # Windows has none, and no embedded server
     except ImportError:
         return False
-    descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -56,3 +61,11 @@ def _is_held(lock: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine only."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -43,6 +43,9 @@ class Hook(StrEnum):
     `PluginReport` that it wrote, or None."""
     SESSION_ENDED = "session_ended"
     """An asynchronous function in the workflow of a session: of the session, its stop reason and its error's type."""
+    WAIT = "wait"
+    """An asynchronous function in the workflow of a session: of the session, a `Wait` for a person, and the
+    `DecisionRecord` once it has ended; None when it begins. The session does not wait for it."""
     BESIDE_UP = "beside_up"
     """An asynchronous context manager of a command's `Connection`, entered while `up` runs; returns lines to print."""
     CONSOLE_ROUTES = "console_routes"
@@ -64,6 +67,8 @@ class Extension:
     """`module:attribute`, or `module`."""
     name: str = ""
     """What settings or `--help` call it; empty if it has no name."""
+    needs: str = ""
+    """The variable that it needs, and that chooses it."""
 
     def load(self, kind: type[_T]) -> _T:
         loaded = self._resolve()
@@ -93,6 +98,8 @@ class Plugins:
     names: set[str] = field(default_factory=set[str])
     tools: list[Extension] = field(default_factory=list[Extension])
     model_providers: list[Extension] = field(default_factory=list[Extension])
+    search_services: list[Extension] = field(default_factory=list[Extension])
+    code_sandboxes: list[Extension] = field(default_factory=list[Extension])
     settings: list[Extension] = field(default_factory=list[Extension])
     parts: list[Extension] = field(default_factory=list[Extension])
     workflows: list[Extension] = field(default_factory=list[Extension])
@@ -106,6 +113,7 @@ class Plugins:
     verbs: list[Extension] = field(default_factory=list[Extension])
     """By the heading of `chargehand --help`."""
     report_formats: list[Extension] = field(default_factory=list[Extension])
+    trace_formats: list[Extension] = field(default_factory=list[Extension])
     hooks: dict[Hook, list[Extension]] = field(default_factory=dict[Hook, list[Extension]])
     crews: list[Path] = field(default_factory=list[Path])
     variables: set[str] = field(default_factory=set[str])
@@ -142,6 +150,17 @@ class Registry:
         See docs/how-to/own-models.md.
         """
         self._plugins.model_providers.append(Extension(self.plugin, target, name))
+
+    def search_service(self, name: str, target: str, *, needs: str = "") -> None:
+        """Add a search service for `CHARGEHAND_SEARCH`: a function of the settings and an `AsyncExitStack`.
+
+        Where the variable that it needs is set, that chooses it, too.
+        """
+        self._plugins.search_services.append(Extension(self.plugin, target, name, needs))
+
+    def code_sandbox(self, name: str, target: str, *, needs: str = "") -> None:
+        """Add a sandbox for `CHARGEHAND_CODE`, as a search service; the function is asynchronous."""
+        self._plugins.code_sandboxes.append(Extension(self.plugin, target, name, needs))
 
     def crews(self, folder: Path) -> None:
         """Add the crew files of a folder."""
@@ -193,6 +212,10 @@ class Registry:
         It returns the file's bytes. For a session without a report, which has a page alone, it may return None.
         """
         self._plugins.report_formats.append(Extension(self.plugin, target, name))
+
+    def trace_format(self, name: str, target: str) -> None:
+        """Add a format of `chargehand trace`: a function of the `Trace`, which returns JSON."""
+        self._plugins.trace_formats.append(Extension(self.plugin, target, name))
 
     def variables(self, *names: str) -> None:
         """Name environment variables that commands read."""

@@ -134,7 +134,6 @@ class Chargehand:
     start = _opening(client.Chargehand.start)
     run = _waiting(client.Chargehand.run)
     list = _iterating(client.Chargehand.list)
-    tenants = _waiting(client.Chargehand.tenants)
     schedule = _waiting(client.Chargehand.schedule)
     unschedule = _waiting(client.Chargehand.unschedule)
     missing_search_attributes = _waiting(client.Chargehand.missing_search_attributes)

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 from typing import Final, Generic, ParamSpec, TypeVar, get_args
 
 from pydantic import JsonValue, ValidationError
@@ -34,7 +35,9 @@ from chargehand.tool_signature import (
 )
 
 __all__ = [
+    "NOT_YET_KNOWN",
     "Depends",
+    "NotYetKnown",
     "Tool",
     "ToolAnswer",
     "ToolContext",
@@ -47,6 +50,7 @@ LONGEST_RESULT: Final = 8_000
 """Characters of a result that a model is given; a longer one is cut off."""
 _LONGEST_TITLE: Final = 200
 LONGEST_TIME_LIMIT: Final = timedelta(minutes=10)
+LONGEST_SETTLING: Final = timedelta(minutes=5)  # of the 10 that a call has with all its attempts
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -57,6 +61,14 @@ class ToolError(Exception):
 
     Any other exception is a fault: the call is tried again if that is safe, and the agent is told that it failed.
     """
+
+
+class NotYetKnown(Enum):
+    NOT_YET_KNOWN = "not yet known"
+
+
+NOT_YET_KNOWN: Final = NotYetKnown.NOT_YET_KNOWN
+"""What a lookup returns of a call that was neither applied nor is certain not to be; None says “not applied”."""
 
 
 class ToolAnswer(Contract):
@@ -84,8 +96,10 @@ class Tool(Generic[_P, _R]):
     capabilities: frozenset[Capability]
     acts: bool
     idempotent: bool
+    repeatable: bool
     approval: bool
     time_limit: timedelta | None
+    settles_within: timedelta | None
     signature: Signature
     outcome_lookup: Signature | None = field(default=None, init=False)
 
@@ -104,7 +118,7 @@ class Tool(Generic[_P, _R]):
         """Register a function that finds out whether a call was applied, for when a crash leaves that unknown.
 
         It takes the tool's arguments, a `ToolContext` and dependencies, by the same names, as far as it needs them. It
-        returns what the tool would have returned, or None if the call was not applied.
+        returns what the tool would have returned, None if the call was not applied, or `NOT_YET_KNOWN`.
         """
         if not self.acts:
             raise ToolDefinitionError(
@@ -135,12 +149,12 @@ class Tool(Generic[_P, _R]):
             return failed(str(error)[:LONGEST_RESULT] or "It failed, and gave no reason.")
         return _answer(self.name, arguments, result)
 
-    async def look_up(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer | None:
+    async def look_up(self, arguments: Mapping[str, JsonValue], given: Given) -> ToolAnswer | NotYetKnown | None:
         """Find out whether a call was applied; None if it was not."""
         if self.outcome_lookup is None:
             raise ToolDefinitionError(self.where, [f"'{self.name}' has no lookup"])
         result = await self.outcome_lookup.call(self.signature.read_arguments(arguments), given)
-        return None if result is None else _answer(self.name, arguments, result)
+        return result if result is None or result is NOT_YET_KNOWN else _answer(self.name, arguments, result)
 
 
 def tool(
@@ -148,8 +162,10 @@ def tool(
     capabilities: Collection[Capability],
     acts: bool = False,
     idempotent: bool = False,
+    repeatable: bool = False,
     approval: bool = False,
     time_limit: timedelta | None = None,
+    settles_within: timedelta | None = None,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]:
     """Make a tool of a function; its name, its docstring and its typed parameters are what a model sees.
 
@@ -159,27 +175,35 @@ def tool(
         acts: whether it changes something in the world. It is then applied once: after a crash it is not called again
             unless its `lookup` says that it was not applied, or it is idempotent.
         idempotent: whether calls with the same `ToolContext.idempotency_key` change something once.
+        repeatable: whether the same call may get another result at any time, as that of a clock or a queue does. An
+            agent may then make it as often as it likes; otherwise it may once something in the session has acted.
         approval: whether a person must approve each call.
         time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
+        settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
+            after that. By default a call that is not applied is looked up twice, with a pause between.
 
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.
     """
+    options = (acts, idempotent, repeatable, approval, time_limit, settles_within)
 
     def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
         signature = read_signature(function)
-        problems = [
-            f"capabilities: there is no '{each}'; there are {', '.join(get_args(Capability))}"
-            for each in capabilities
-            if each not in get_args(Capability)
-        ]
+        known = get_args(Capability)
+        unknown = sorted(set(capabilities).difference(known))
+        problems = [f"capabilities: there is no '{each}'; there are {', '.join(known)}" for each in unknown]
         if time_limit is not None and not timedelta(0) < time_limit <= LONGEST_TIME_LIMIT:
             problems.append("time_limit: must be above 0 and at most 10 minutes; have longer work done elsewhere")
+        settles = acts and not idempotent and timedelta(0) <= (settles_within or timedelta(0)) <= LONGEST_SETTLING
+        if settles_within is not None and not settles:
+            problems.append("settles_within: from 0 to 5 minutes, for a tool that acts and is not idempotent")
         if idempotent and not acts:
             problems.append("idempotent: says something of tools that act; pass acts=True, or leave it out")
+        if repeatable and acts:
+            problems.append("repeatable: says something of tools that only read; a call that acts is applied once")
         if problems:
             raise ToolDefinitionError(signature.where, problems)
-        return Tool(function, frozenset(capabilities), acts, idempotent, approval, time_limit, signature)
+        return Tool(function, frozenset(capabilities), *options, signature)
 
     return make
 

@@ -31,13 +31,8 @@ class ActivityType(StrEnum):
     WRITE_REVIEW = "write_review"
     VERIFY_REPORT = "verify_report"
     CALL_WEBHOOK = "call_webhook"
+    SEND_NOTICE = "send_notice"
     FIND_ENDED = "find_ended"
-
-
-class QueryName(StrEnum):
-    """Queries of a tenant's ledger; those of a session, and its updates, are named in `chargehand.messages`."""
-
-    USAGE = "usage"
 
 
 class SignalName(StrEnum):

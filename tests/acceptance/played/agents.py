@@ -37,8 +37,8 @@ class Assignment:
 
 
 def assignment(sight: Sight) -> Assignment:
-    """Read the instruction."""
-    if found := _ASSIGNMENT.search(sight.task):
+    """Read the instruction, which stands behind what it rests on."""
+    if found := _ASSIGNMENT.search(sight.task, max(sight.task.rfind("Instruction:"), 0)):
         return Assignment(found["subject"], tuple(found["wanted"].split("; ")), found["each"] or "")
     return Assignment(sight.task, ())
 

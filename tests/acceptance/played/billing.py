@@ -8,6 +8,8 @@ from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, trun
 from tests.scripted_provider.wires import arguments_of
 
 _LEAST_CACHED: Final = 1_024
+_STEP: Final = 512
+"""Characters of the 128 tokens by which a cache without breakpoints grows."""
 _THINKING: Final = {"none": 0, "minimal": 0, "low": 400, "medium": 1_200, "high": 3_000, "xhigh": 6_000, "max": 8_000}
 """Tokens that a model thinks at most, by effort."""
 _SIGNATURE_BYTES: Final = 4
@@ -74,14 +76,18 @@ def _blocks(body: dict[str, Any]) -> list[str]:
     system = body.get("system") or body.get("instructions") or ""
     fixed = tools + form + (system if isinstance(system, str) else "".join(part["text"] for part in system))
     messages: list[Any] = body.get("messages") or body.get("input") or []
-    return [fixed, *(_said(message) for message in messages)]
+    return [fixed, *(piece for message in messages for piece in _pieces(message))]
 
 
-def _said(message: Any) -> str:
+def _pieces(message: Any) -> list[str]:
     content = message.get("content", message)
     if isinstance(content, str):
-        return content
+        return [content[start : start + _STEP] for start in range(0, len(content), _STEP)]
     if isinstance(content, dict):
-        return json.dumps(content, ensure_ascii=False)
-    plain = [{name: value for name, value in block.items() if name != "cache_control"} for block in content]
-    return json.dumps(plain, ensure_ascii=False)
+        return [json.dumps(content, ensure_ascii=False)]
+    pieces = [""]
+    for block in content:
+        plain = {name: value for name, value in block.items() if name != "cache_control"}
+        pieces[-1] += json.dumps(plain, ensure_ascii=False)
+        pieces += [""] if "cache_control" in block else []
+    return list(filter(None, pieces))

@@ -132,12 +132,19 @@ def _compress(sight: Sight) -> ScriptedReply:
     return sight.answer(content=" ".join(text.split()[: int(asked[1]) if asked else 100]))
 
 
+def _verdicts(sight: Sight) -> ScriptedReply:
+    """Find every claim in its evidence."""
+    numbers = re.findall(r"^Claim (\d+):", sight.task, re.MULTILINE)
+    return sight.answer(verdicts=[{"claim": int(number), "verdict": "says", "reason": ""} for number in numbers])
+
+
 _TURNS: Final[Mapping[str, Callable[[Sight], ScriptedReply]]] = {
     "ExpandAnswer": _expand,
     "OutlineAnswer": _outline,
     "PlanAnswer": lambda sight: sight.answer(**planning.plan(sight)),
     "SynthesisAnswer": _synthesis,
     "ReviewAnswer": _review,
+    "JudgeClaimsAnswer": _verdicts,
     "CritiqueAnswer": lambda sight: sight.answer(acceptable=True, problems=[]),
     "JudgeAnswer": lambda sight: sight.answer(chosen="", reason="The evidence does not decide.", confidence=30),
     "RefineAnswer": lambda sight: sight.answer(worthwhile=False, instruction="", reason="The pages do not say it."),

@@ -1,8 +1,13 @@
 """A shop whose tools act: each effect is a line of a file, which outlives every worker."""
 
+import time
+from datetime import timedelta
 from pathlib import Path
 
-from chargehand.tools import ToolContext, tool
+from chargehand.tools import NOT_YET_KNOWN, NotYetKnown, ToolContext, tool
+
+LATENESS = timedelta(seconds=4)
+"""After a request, until a slow service has applied it."""
 
 
 def effects(ledger: Path) -> list[list[str]]:
@@ -42,4 +47,51 @@ def pay(ledger: str, context: ToolContext) -> str:
     return _apply(ledger, "pay", context.idempotency_key)
 
 
-ACTING = (book, ship, pay)
+def _is_shown(ledger: str, name: str, key: str) -> bool:
+    """Whether a slow service has applied a request."""
+    is_requested = [name, key] in effects(Path(ledger))
+    return is_requested and time.time() - Path(f"{ledger}.{name}").stat().st_mtime > LATENESS.total_seconds()
+
+
+def _request(ledger: str, name: str, key: str) -> str:
+    Path(f"{ledger}.{name}").touch()
+    return _apply(ledger, name, key)
+
+
+@tool(capabilities=[], acts=True, settles_within=2 * LATENESS)
+def wire(ledger: str, context: ToolContext) -> str:
+    """Wire money, by a bank that books later."""
+    return _request(ledger, "wire", context.idempotency_key)
+
+
+@wire.lookup
+def find_wire(ledger: str, context: ToolContext) -> str | None:
+    """Look a transfer up."""
+    return "Applied wire." if _is_shown(ledger, "wire", context.idempotency_key) else None
+
+
+@tool(capabilities=[], acts=True)
+def enrol(ledger: str, context: ToolContext) -> str:
+    """Enrol a pupil, at an office that files later, as its tool does not say."""
+    return _request(ledger, "enrol", context.idempotency_key)
+
+
+@enrol.lookup
+def find_enrolment(ledger: str, context: ToolContext) -> str | None:
+    """Look an enrolment up."""
+    return "Applied enrol." if _is_shown(ledger, "enrol", context.idempotency_key) else None
+
+
+@tool(capabilities=[], acts=True, settles_within=timedelta(0))
+def post(ledger: str, context: ToolContext) -> str:
+    """Post a letter, of which the post office does not know for days."""
+    return _apply(ledger, "post", context.idempotency_key)
+
+
+@post.lookup
+def find_letter() -> NotYetKnown:
+    """Look a letter up."""
+    return NOT_YET_KNOWN
+
+
+ACTING = (book, ship, pay, wire, enrol, post)

@@ -15,10 +15,10 @@ from activities.contracts.crew import Crew
 from activities.crews.versions import CrewVersions
 from activities.heartbeat import BEAT_SECONDS, Pulse
 from activities.tools.own import open_own_tools
-from activities.turn.apply_once import Entry
+from activities.turn.apply_once import CallTimes, Entry
 from activities.turn.tool_use import ToolActivities
 from chargehand.converter import data_converter
-from tests.activities.acting.acting_shop import ACTING
+from tests.activities.acting.acting_shop import ACTING, LATENESS
 from worker.heartbeat_sender import Heartbeats
 from worker.slots import PacedSlots
 
@@ -44,10 +44,11 @@ async def acting_worker(client: Client, task_queue: str) -> AsyncGenerator[None]
     """Run a worker of the production activity that uses tools."""
     async with AsyncExitStack() as closing:
         tools = await open_own_tools(ACTING, 10, closing)
+        uses = ToolActivities(CrewVersions({"shop": CREW}, tools), tools, times=CallTimes(2 * LATENESS))
         async with Worker(
             client,
             task_queue=task_queue,
-            activities=[ToolActivities(CrewVersions({"shop": CREW}, tools), tools).use_tool],
+            activities=[uses.use_tool],
             interceptors=[Heartbeats(PacedSlots(100))],
             build_id="shop",
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),

@@ -7,7 +7,6 @@ HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from activities.tools.code.bubblewrap.runner import BubblewrapRunner
 from activities.tools.code.e2b import E2BRunner
 from activities.tools.code.monty import MontyRunner
 from activities.tools.code.tool import RunCode
@@ -18,7 +17,7 @@ from activities.tools.pages.tool import ReadPage
 from activities.tools.search.tavily import TavilySearch
 from activities.tools.search.tool import Search
 store = ArtifactStore(Path("artifacts"))
-for runner in (MontyRunner(), E2BRunner("key"), BubblewrapRunner()):
+for runner in (MontyRunner(), E2BRunner("key")):
     RunCode(runner, store)
 DrawChart(DocumentLibrary(store, Path("indexes")), store), ReadPage(), Search(TavilySearch("key"))
 print(sorted(set({HEAVY!r}) & set(sys.modules)))

@@ -5,15 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-INSIDE = {ROOT / f"activities/tools/code/bubblewrap/{name}.py" for name in ("program", "probe")}
+FOLDERS = [
+    ROOT / name for name in ("activities", "workflows", "worker", "client/src", "plugins/src/chargehand_plugins")
+]
+INSIDE = {FOLDERS[-1] / f"bubblewrap/{name}.py" for name in ("program", "probe")}
 """Files that run in the sandbox, and nowhere else."""
 EVALUATING = {"exec", "eval", "compile", "__import__"}
 UNPACKING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "code", "codeop"}
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:
-    folders = ("activities", "workflows", "worker", "client/src")
-    paths = [*(path for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))]
+    paths = [path for folder in FOLDERS for path in sorted(folder.rglob("*.py")) if "tests" not in path.parts]
     return ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 
@@ -29,7 +31,7 @@ def imported(tree: ast.Module) -> set[str]:
 
 def test_our_own_processes_evaluate_nothing() -> None:
     """Only sandboxes run programs: their files evaluate text, take bytes for objects, and are imported nowhere."""
-    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in INSIDE}
+    modules = {f"chargehand_plugins.bubblewrap.{path.stem}" for path in INSIDE}
     found: list[str] = []
     for path, tree in sources():
         names = imported(tree)

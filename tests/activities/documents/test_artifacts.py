@@ -249,7 +249,7 @@ async def test_uploads_are_searched_on_another_host(
 
     opened = await library.open((uri,))
 
-    (passage,) = await opened.search("hotels", limit=1)
+    (passage,) = (await opened.search("hotels", limit=1)).passages
     assert passage.ref == "handbook.md#L12"
     assert opened.catalog.documents[0].bytes == len(HANDBOOK.encode())
     if encryption is not None:

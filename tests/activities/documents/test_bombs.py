@@ -42,6 +42,6 @@ async def test_no_bomb_harms(tmp_path: Path, suffix: str, record_property: Calla
         silent = [bomb for name, (bomb, _) in names.items() if name in told and not told[name]]
         lost = [bomb for name, (bomb, _) in names.items() if name not in json.dumps(opened.catalog.model_dump())]
         assert (silent, lost) == ([], [])
-        assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+        assert (await opened.search("hotels")).passages[0].ref == "z.md#L12"
         assert not (tmp_path / "out").exists()
     record_property("cases", len(chosen))

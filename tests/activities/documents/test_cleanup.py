@@ -114,4 +114,4 @@ async def test_an_index_in_use_stays_and_one_that_is_gone_is_built_again(tmp_pat
         opened = await documents.open((uri,)) if not removed else None
         assert sweep([tmp_path / "index"], _MONTH) == removed
         opened = opened or await documents.open((uri,))
-        assert (await opened.search("hotels"))[0].ref == "a.md#L12"
+        assert (await opened.search("hotels")).passages[0].ref == "a.md#L12"

@@ -22,8 +22,9 @@ from made_documents import (
 from activities.contracts.tool import READING_CHARACTERS
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import DocumentEntry
-from activities.documents.library import OpenLibrary, Passage
+from activities.documents.library import OpenLibrary
 from activities.documents.names import UnknownDocumentError
+from activities.documents.ranking import Passage
 
 
 async def _open(tmp_path: Path, **files: str | bytes) -> OpenLibrary:
@@ -32,7 +33,7 @@ async def _open(tmp_path: Path, **files: str | bytes) -> OpenLibrary:
 
 
 async def _best(opened: OpenLibrary, query: str) -> Passage:
-    return (await opened.search(query))[0]
+    return (await opened.search(query)).passages[0]
 
 
 _FORMATS = {
@@ -57,7 +58,7 @@ async def test_every_format_is_found_and_cited(tmp_path: Path) -> None:
     opened = await _open(tmp_path, **{f"a__{suffix}": content for suffix, (content, _, _) in _FORMATS.items()})
 
     for suffix, (_, query, (ref, heading, words)) in _FORMATS.items():
-        best = (await opened.search(query, document=f"a.{suffix}"))[0]
+        best = (await opened.search(query, document=f"a.{suffix}")).passages[0]
         assert (best.ref, best.heading, words in best.text) == (ref, heading, True)
 
 
@@ -139,7 +140,7 @@ async def test_uploaded_documents_are_read_from_the_store(tmp_path: Path) -> Non
 
     opened = await library(tmp_path).open((f"artifact:{folder_digest}/docs/", f"artifact:{store.put(pdf())}/b.pdf"))
 
-    assert {passage.ref for passage in await opened.search("annual leave warranty")} == {
+    assert {passage.ref for passage in (await opened.search("annual leave warranty")).passages} == {
         "staff/a.md#L5-L8",
         "b.pdf#page=2",
     }
@@ -202,7 +203,7 @@ async def test_other_forms_of_a_word_are_found(tmp_path: Path) -> None:
     opened = await _open(tmp_path, **{f"{number}__md": f"{text}\n" for number, text in enumerate(texts.values())})
 
     for number, query in enumerate(texts):
-        found = await opened.find(query)
+        found = await opened.search(query)
         assert (found.passages[0].document, found.passages[0].coverage, found.missing) == (f"{number}.md", 1, ())
 
 
@@ -210,7 +211,7 @@ async def test_a_query_is_words_and_never_syntax(tmp_path: Path) -> None:
     """Whatever a user types is searched for; nothing of it is understood as a search language."""
     opened = await _open(tmp_path, a__md=HANDBOOK)
     for query in ("body : hotels", "hotels*", "hotels AND NOT night"):
-        assert [passage.ref for passage in await opened.search(query)] == ["a.md#L12"], query
+        assert [passage.ref for passage in (await opened.search(query)).passages] == ["a.md#L12"], query
     for query in ('"', 'a" OR "b', "NEAR(a b)", "()", "", "   ", "the of", "🙂", "\0", "x" * 900):
         await opened.search(query)
 
@@ -227,7 +228,7 @@ async def test_words_that_stand_near_each_other_come_first(tmp_path: Path) -> No
     )
     opened = await _open(tmp_path, a__md=scattered, b__md=near)
 
-    found = await opened.search("grease for bearings of pumps")
+    found = (await opened.search("grease for bearings of pumps")).passages
 
     assert [passage.document for passage in found] == ["b.md", "a.md"]
 
@@ -238,8 +239,8 @@ async def test_text_comes_before_listings(tmp_path: Path) -> None:
     sentence = "The cost of a night is refunded up to a limit by those who pay for hotels on journeys."
     opened = await _open(tmp_path, a__md=f"{sentence}\n\n{listing}")
 
-    text = await opened.search("what hotels cost a night")
-    code = await opened.search("code for what hotels cost a night")
+    text = (await opened.search("what hotels cost a night")).passages
+    code = (await opened.search("code for what hotels cost a night")).passages
 
     assert [passage.kind for passage in text] == ["text", "code"]
     assert [passage.kind for passage in code] == ["code", "text"]
@@ -249,14 +250,14 @@ async def test_repeats_are_left_out(tmp_path: Path) -> None:
     """The same paragraph in three files is one piece of evidence."""
     opened = await _open(tmp_path, a__md=HANDBOOK, b__md=HANDBOOK, c__md=HANDBOOK)
 
-    assert [passage.ref for passage in await opened.search("hotels night EUR")] == ["a.md#L12"]
+    assert [passage.ref for passage in (await opened.search("hotels night EUR")).passages] == ["a.md#L12"]
 
 
 async def test_one_document_can_be_searched_alone(tmp_path: Path) -> None:
     """Other documents are then silent, and an unknown one is an error that names the known."""
     opened = await _open(tmp_path, a__md=HANDBOOK, b__md="# Other\n\nHotels are mentioned in this file too.\n")
 
-    assert {passage.document for passage in await opened.search("hotels", document="b.md")} == {"b.md"}
+    assert {passage.document for passage in (await opened.search("hotels", document="b.md")).passages} == {"b.md"}
     with pytest.raises(UnknownDocumentError, match=re.escape("there are: a.md, b.md")):
         await opened.search("hotels", document="c.md")
 
@@ -270,10 +271,10 @@ async def test_reading_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
     while position is not None:
         reading = await opened.read("a.md", position)
-        [stretch] = reading.stretches
+        [stretch] = reading.sources
         assert stretch.ref == f"a.md#L{reading.first}-L{reading.last}"
-        assert len(stretch.text) <= READING_CHARACTERS
-        texts.append(stretch.text)
+        assert len(stretch.quote) <= READING_CHARACTERS
+        texts.append(stretch.quote)
         position = reading.next
 
     assert "\n".join(texts).split("\n") == lines
@@ -288,14 +289,14 @@ async def test_pages_and_rows_can_be_read(tmp_path: Path) -> None:
     rows = await opened.read("c.xlsx#Price list", 5, 6)
     remarks = await opened.read("c.xlsx#Remarks")
 
-    [second], [three], [two], [remark] = page.stretches, paragraphs.stretches, rows.stretches, remarks.stretches
-    assert (second.ref, page.total, page.next, second.text.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
-    assert (three.ref, three.text.split("\n")[1:]) == (
+    [second], [three], [two], [remark] = page.sources, paragraphs.sources, rows.sources, remarks.sources
+    assert (second.ref, page.total, page.next, second.quote.split("\n")[0]) == ("a.pdf#page=2", 2, None, "1.1 Warranty")
+    assert (three.ref, three.quote.split("\n")[1:]) == (
         "b.docx#paragraph=3-5",
         ["Role | Salary", "Engineer | 70,000 EUR"],
     )
-    assert (two.ref, "Bellows" in two.text) == ("c.xlsx#Price list!5-6", True)
-    assert remark.text == "1: All prices are without tax."
+    assert (two.ref, "Bellows" in two.quote) == ("c.xlsx#Price list!5-6", True)
+    assert remark.quote == "1: All prices are without tax."
 
 
 async def test_tables_are_described(tmp_path: Path) -> None:

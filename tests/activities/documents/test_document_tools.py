@@ -64,7 +64,7 @@ async def test_passages_of_one_page_are_one_source_with_all_their_words(tmp_path
     )
     docs = tmp_path / "same"
     opened = await library(tmp_path, docs).open((folder(docs, manual__pdf=page),))
-    passages = await opened.search("impeller")
+    passages = (await opened.search("impeller")).passages
 
     answer = await _search(tmp_path, {"query": "impeller", "document": ""}, manual__pdf=page)
 

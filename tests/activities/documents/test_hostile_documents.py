@@ -63,7 +63,7 @@ async def test_a_hostile_document_is_answered_in_words(tmp_path: Path) -> None:
     assert watch.child_kb <= MOST_CHILD_KB
     assert watch.growth_kb <= MOST_GROWTH_KB
     assert [name for name, (_, told) in _HOSTILE.items() if told not in problems[name]] == []
-    assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+    assert (await opened.search("hotels")).passages[0].ref == "z.md#L12"
 
 
 @pytest.mark.slow
@@ -80,7 +80,7 @@ async def test_a_large_document_has_time_only_for_what_it_brings(
 
     assert children_seconds() - before < 4
     assert [_TOO_MUCH in entry.problem for entry in opened.catalog.documents] == [True, True, False]
-    assert (await opened.search("hotels"))[0].ref == "z.md#L12"
+    assert (await opened.search("hotels")).passages[0].ref == "z.md#L12"
 
 
 def test_work_earns_time_by_what_it_brings(monkeypatch: pytest.MonkeyPatch) -> None:

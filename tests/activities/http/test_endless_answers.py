@@ -24,8 +24,7 @@ from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ProviderJob
 from activities.tools.pages.fetch import Fetcher
-from activities.tools.search.brave import BraveSearch
-from activities.tools.search.searxng import SearxngSearch
+from activities.tools.search.engine import JsonEngine
 from activities.tools.search.tavily import TavilySearch
 from chargehand import gcs_bucket
 from chargehand.bucket import BucketLocation, open_bucket
@@ -78,9 +77,18 @@ async def _ask_model(wire: str, url: str, *, as_job: bool = False) -> None:
         await model.aclose()
 
 
-async def _search(engine: BraveSearch | SearxngSearch | TavilySearch) -> None:
+async def _search(url: str) -> None:
+    search = TavilySearch("tvly-key", base_url=url)
     try:
-        await engine.search("q", 3, ())
+        await search.search("q", 3, ())
+    finally:
+        await search.close()
+
+
+async def _request(url: str) -> None:
+    engine = JsonEngine("An engine", {}, trust_env=False)
+    try:
+        await engine.request("GET", f"{url}/search")
     finally:
         await engine.close()
 
@@ -131,9 +139,8 @@ CLIENTS: Mapping[str, Callable[[str, Path], Awaitable[None]]] = {
     "model responses": lambda url, _: _ask_model("responses", url),
     "model responses background": lambda url, _: _ask_model("responses", url, as_job=True),
     "model chat": lambda url, _: _ask_model("chat", url),
-    "search tavily": lambda url, _: _search(TavilySearch("tvly-key", base_url=url)),
-    "search brave": lambda url, _: _search(BraveSearch("brave-key", base_url=url)),
-    "search searxng": lambda url, _: _search(SearxngSearch(url)),
+    "search tavily": lambda url, _: _search(url),
+    "search engine": lambda url, _: _request(url),
     "page": lambda url, _: _read_page(url),
     "document": _download,
     "bucket s3": lambda url, _: asyncio.to_thread(_use_bucket, "s3", url),
@@ -183,7 +190,7 @@ def _check_classification(error: ProviderError, status: int) -> None:
             assert told == (ErrorType.PROVIDER_UNAVAILABLE, False, False)
 
 
-@pytest.mark.parametrize("client", ["model anthropic", "model responses", "model chat", "search searxng", "page"])
+@pytest.mark.parametrize("client", ["model anthropic", "model responses", "model chat", "search engine", "page"])
 async def test_what_is_decompressed_is_bounded_too(
     client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
 ) -> None:

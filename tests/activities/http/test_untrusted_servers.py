@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.tools.search.searxng import SearxngSearch
+from activities.tools.search.engine import JsonEngine
 from tests.activities.certificates import issue, server_context
 
 
@@ -48,10 +48,10 @@ async def test_a_server_that_cannot_be_trusted_is_named(contexts: dict[str, ssl.
     """The failure names the host and the reason, and is not retried."""
     says = "does not speak TLS" if fault == "no TLS" else "its certificate is not trusted"
     async with serve(contexts[fault]) as url:
-        search = SearxngSearch(url)
+        engine = JsonEngine("SearXNG", {}, trust_env=False)
         with pytest.raises(ApplicationError) as refused:
-            await search.search("q", 3, ())
-        await search.close()
+            await engine.request("GET", url)
+        await engine.close()
 
         assert refused.value.non_retryable
         assert "SearXNG at 127.0.0.1 cannot be used" in refused.value.message

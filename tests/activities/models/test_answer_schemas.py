@@ -41,11 +41,11 @@ def test_a_schema_says_what_its_type_says() -> None:
 
 
 def simplified(schema: dict[str, Any], outer: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Reduce a schema to its structure: references resolved, no titles or descriptions, no type beside an enum."""
+    """Reduce a schema to its structure: references resolved, no titles, prose or defaults, no type beside an enum."""
     definitions: dict[str, Any] = outer or schema.get("$defs", {})
     if "$ref" in schema:
         return simplified(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    kept = {key: value for key, value in schema.items() if key not in {"title", "description", "$defs"}}
+    kept = {key: value for key, value in schema.items() if key not in {"title", "description", "default", "$defs"}}
     if "enum" in kept:
         kept.pop("type", None)
     if "items" in kept:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from activities.http.limits import BodyRefused
+from activities.http.response_limits import BodyRefused
 from activities.models.replies import parse
 
 _BYTES = 4_000_000

@@ -27,6 +27,10 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 THINKERS = {"anthropic": "claude-sonnet-5-5", "responses": "gpt-6.1-sol", "chat": "gemini-3.8-flash"}
 PLAIN = {"anthropic": "claude-haiku-4-5", "responses": "gpt-4.1", "chat": "house-model"}
 
+NO_TEMPERATURE = {"anthropic": "claude-opus-4-8", "responses": "gpt-6.1-sol", "chat": "o4-mini"}
+BOTH = {"anthropic": "claude-sonnet-4-6", "responses": "gpt-oss-120b", "chat": "gemini-3.8-flash"}
+"""Models that take an effort or a temperature."""
+
 
 def _sent(request: ScriptedRequest) -> tuple[object, ...]:
     """Read the effort of a request, and whatever turns thinking on."""
@@ -98,11 +102,25 @@ async def test_a_model_that_refuses_an_effort_is_called_without(wire: Wire) -> N
         assert len(server.requests) == 1
 
 
+@every_wire
+async def test_a_temperature_goes_to_models_that_take_one(wire: Wire) -> None:
+    """A turn with an effort has none, a model whose name tells that it takes none gets none; Anthropic's end at 1."""
+    call = a_call(wire).model_copy(update={"temperature": 1.5})
+    names = [PLAIN[wire], PLAIN[wire], NO_TEMPERATURE[wire]]
+    settings = [{"model": name, "effort": effort} for name, effort in zip(names, (None, "low", None), strict=True)]
+    settings.append({"model": BOTH[wire], "effort": "low"})
+
+    sent = await requests_of(wire, *(call.model_copy(update=each) for each in settings))
+
+    highest = 1.0 if wire == "anthropic" else 1.5
+    assert [request.body.get("temperature") for request in sent] == [highest, highest, None, None]
+
+
 def test_models_of_gateways_are_known_by_their_own_name() -> None:
     """A prefix does not hide a model, and of an unknown one nothing is assumed."""
-    assert abilities_of("openai/gpt-6-luna") == abilities_of("gpt-6-luna") == Abilities(True, 128_000)
-    assert abilities_of("models/gemini-2.5-pro") == Abilities(True, 65_536)
-    assert abilities_of("claude-opus-4-1-20250805") == Abilities(False, 32_000)
+    assert abilities_of("openai/gpt-6-luna") == abilities_of("gpt-6-luna") == Abilities(True, False, 128_000)
+    assert abilities_of("models/gemini-2.5-pro") == Abilities(True, True, 65_536)
+    assert abilities_of("claude-opus-4-1-20250805") == Abilities(False, True, 32_000)
     assert abilities_of("gpt-5-chat-latest").takes_effort is False
     assert abilities_of("qwen3:8b") == Abilities()
 
@@ -125,7 +143,7 @@ async def test_every_default_model_is_priced_and_can_be_told_how_hard_to_think(
 
     cards = [models.card(tier) for tier in Tier]
     assert all(card.prices[0].output_usd_per_million > 0 for card in cards)
-    assert all(abilities_of(card.name) == Abilities(True, 128_000) for card in cards)
+    assert all(abilities_of(card.name) == Abilities(True, False, 128_000) for card in cards)
     assert all(card.max_output_tokens == 128_000 for card in cards)
 
 

@@ -156,26 +156,3 @@ async def test_a_reply_that_is_fetched_is_charged_as_billed(way: Way, hostile: H
     entry = Entry(result=interpret(reply, WorkAnswer))
     converter = data_converter().payload_converter
     assert converter.from_payloads(converter.to_payloads([entry]), [Entry]) == [entry]
-
-
-@pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize("streamed", [True, False])
-async def test_deep_arguments_are_an_invalid_call(wire: Wire, streamed: bool) -> None:  # noqa: FBT001  # a column
-    """Arguments are used up to 32 levels; deeper ones are a reason against the call, at any depth."""
-    for levels in (32, 33, 195, 202, 5_000):
-        reply = await _reply_with_arguments(wire, '{"a":' * levels + "1" + "}" * levels, streamed=streamed)
-        (call,) = reply.tool_calls
-
-        assert bool(call.malformed) == (levels > MOST_DEPTH), levels
-        assert reply.usage == usual_usage(wire)
-
-
-async def _reply_with_arguments(wire: Wire, arguments: str, *, streamed: bool) -> ModelReply:
-    def respond(request: ScriptedRequest) -> ScriptedReply:
-        if streamed:
-            return calling(ToolUse("read_document", arguments))
-        written = json.dumps(write(request, calling(ToolUse("read_document", "@"))))
-        return raw(written.replace('"@"', arguments if wire == "anthropic" else json.dumps(arguments)).encode())
-
-    async with a_provider(wire, respond) as (_, model):
-        return await model.complete(a_call(wire))

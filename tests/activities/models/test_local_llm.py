@@ -140,16 +140,10 @@ async def test_a_cancelled_turn_stops_the_model(peer: Peer, wire: Wire, model: A
     """Closing the connection reaches the server, which gives up what it was writing."""
     launched, cancelled = peer.at_work(), peer.cancelled()
 
-    async def is_at_work() -> bool:
-        return peer.at_work() > launched
-
-    async def has_given_up() -> bool:
-        return peer.cancelled() > cancelled
-
     turn = asyncio.create_task(model.complete(peer.call(wire, "Tell a story.", most=900, tools=[SEARCH])))
-    await until(is_at_work, seconds=SECONDS)
+    await until(lambda: peer.at_work() > launched, seconds=SECONDS)
     turn.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await turn
-    await until(has_given_up, seconds=SECONDS)
+    await until(lambda: peer.cancelled() > cancelled, seconds=SECONDS)

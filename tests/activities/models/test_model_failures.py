@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.http.limits import LONGEST_RETRY_AFTER
+from activities.http.response_limits import LONGEST_RETRY_AFTER
 from activities.models.failures import (
     ProviderError,
     ProviderFault,

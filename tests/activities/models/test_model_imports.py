@@ -8,15 +8,15 @@ from pathlib import Path
 MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
-    "activities.tools.code.bubblewrap.runner",
+    "chargehand_plugins.bubblewrap.runner",
     "activities.tools.code.e2b",
     "chargehand_plugins.mcp.tools.connection",
     "activities.models.anthropic_messages",
     "activities.models.openai_chat",
     "activities.models.openai_responses",
-    "activities.tools.search.brave",
-    "activities.tools.search.ddgs",
-    "activities.tools.search.searxng",
+    "chargehand_plugins.search_services.brave",
+    "chargehand_plugins.search_services.ddgs",
+    "chargehand_plugins.search_services.searxng",
     "activities.tools.search.tavily",
     "boto3",
     "e2b",

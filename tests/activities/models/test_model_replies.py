@@ -221,13 +221,14 @@ async def test_another_providers_reply_is_told_in_our_own_words(wire: Wire, writ
 
 @every_wire
 async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
-    """With `must_answer` no tool may be used; a model that asks for one regardless is told that there is none."""
-    async with a_provider(wire, lambda _: calling(ToolUse("read_document", {"name": "a.pdf"}))) as (server, model):
-        reply = await model.complete(a_call(wire, must_answer=True))
+    """With `must_answer` no tool may be used: a call that is made regardless is ignored, and the text is the answer."""
+    for said, stop in (("{}", "answer"), ("", "empty")):
+        asked = calling(ToolUse("read_document", {"name": "a.pdf"}), text=said)
+        async with a_provider(wire, lambda _, asked=asked: asked) as (server, model):
+            reply = await model.complete(a_call(wire, must_answer=True))
 
-    assert server.requests[0].tools == ()
-    assert server.requests[0].answer == "WorkAnswer"
-    assert [call.malformed for call in reply.tool_calls] == ["there is no such tool; the tools are: none"]
+        assert server.requests[0].answer == "WorkAnswer"
+        assert (reply.stop, reply.text, reply.tool_calls) == (stop, said, ())
 
 
 @every_wire

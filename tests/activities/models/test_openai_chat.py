@@ -5,11 +5,10 @@ import json
 import pytest
 
 from activities.contracts.rounds import Round
-from activities.models.openai_chat import OpenAIChatModel
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.work import WorkTask
 from tests.activities.models.calls import READ, a_call, reply_to, requests_of, second_request
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ToolUse, answer, calling, raw, saying
+from tests.scripted_provider import ScriptedReply, ToolUse, calling, raw, saying
 
 
 async def test_a_request_is_written_so() -> None:
@@ -54,16 +53,6 @@ async def test_the_shape_is_enforced_when_no_tool_is_in_play(rounds: tuple[Round
         "type": "json_schema",
         "json_schema": {"name": "WorkAnswer", "schema": schema, "strict": True},
     }
-
-
-async def test_a_model_without_a_price_has_no_known_usage() -> None:
-    """Tokens without a price are no usage: the caller then charges the reserve, never nothing."""
-    async with ScriptedProvider(lambda _: answer()) as server:
-        model = OpenAIChatModel(base_url=server.openai_url)
-        reply = await model.complete(a_call("chat"))
-        await model.aclose()
-
-    assert (reply.stop, reply.usage) == ("answer", None)
 
 
 async def test_thoughts_before_the_answer_are_removed() -> None:

@@ -30,6 +30,7 @@ _PRIVATE: Final = (
     "127.0.0.1", "169.254.169.254", "10.0.0.7", "192.168.1.1", "172.16.0.9", "0.0.0.0", "100.64.0.1", "::1", "::",
     "::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "64:ff9b::7f00:1", "fd00:ec2::254", "fe80::1", "2002:7f00:1::",
 )  # fmt: skip
+_NAMES: Final = ("localhost", "localhost.", "LOCALHOST", "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ", "www.example@127.0.0.1")
 _ANOTHER: Final = "2606:2800:220:1:248:1893:25c8:1946"
 _ANSWER: Final = st.lists(st.sampled_from((PUBLIC, _ANOTHER, PUBLIC, *_PRIVATE)), min_size=1, max_size=5)
 _TRIES: Final = settings(
@@ -135,7 +136,9 @@ _DOTS: Final = (".", "。", "．", "｡", "%2e", "%2E")
 @st.composite
 def _spellings(draw: st.DrawFn) -> str:
     """Write a private address in one of the ways that some parser reads as that address."""
-    address = ipaddress.ip_address(draw(st.sampled_from(_PRIVATE)))
+    if (chosen := draw(st.sampled_from((*_PRIVATE, *_NAMES)))) in _NAMES:
+        return chosen
+    address = ipaddress.ip_address(chosen)
     if isinstance(address, ipaddress.IPv6Address):
         written = draw(st.sampled_from((address.compressed, address.exploded, address.exploded.upper())))
         if address.ipv4_mapped and draw(st.booleans()):

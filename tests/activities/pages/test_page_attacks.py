@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -18,19 +18,6 @@ from activities.tools.pages.tool import ReadPage
 
 CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
-LOOPBACK = [
-    "127.0.0.1", "127.1", "127.0.1", "0", "0.0.0.0", "2130706433", "0x7f000001", "0x7F.1", "0x7f.0x0.0x0.0x1",
-    "0177.0.0.1", "017700000001", "127.000.000.001", "127.0.0.1.", "①②⑦.⓪.⓪.①", "１２７．０．０．１", "127。0。0。1",
-    "127%2e0%2e0%2e1", "%31%32%37.0.0.1", "localhost", "localhost.", "LOCALHOST", "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ", "[::1]", "[::]",
-    "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:ffff:7f00:1]",
-    "[::ffff:0:127.0.0.1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:7f00:1::]",
-    "[fe80::1]", "[fe80::1%25lo]", "user@127.0.0.1", "www.example@127.0.0.1", "127.0.0.1:80", "127.0.0.1:080",
-]  # fmt: skip
-METADATA = [
-    "169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "[::ffff:169.254.169.254]",
-    "[64:ff9b::a9fe:a9fe]", "100.64.0.1", "10.0.0.1", "192.168.0.1", "224.0.0.1", "[fd00:ec2::254]",
-    "100.100.100.200", "168.63.129.16", "192.0.0.192",
-]  # fmt: skip
 PORTS = (7233, 8233, 9090, 11434, 8000, 8080, 22, 25, 6379, 2375, 81, 444, 65535)
 """Temporal, its UI, metrics, model servers, and others that act on what they are sent."""
 
@@ -61,13 +48,6 @@ async def counting() -> AsyncGenerator[tuple[int, list[str]]]:
 
     async with await asyncio.start_server(count, "127.0.0.1", 0) as serving:
         yield serving.sockets[0].getsockname()[1], connections
-
-
-async def test_no_spelling_leads_inside() -> None:
-    """S06, S09: the URL is refused before anything is connected, whoever reads which digits into it."""
-    hosts = zip((*LOOPBACK, *METADATA), cycle(("http", "https")), strict=False)
-
-    assert await reached(f"{scheme}://{host}/latest/meta-data/" for host, scheme in hosts) == []
 
 
 TRICKS = [
@@ -108,32 +88,6 @@ async def test_no_redirect_leads_inside(server: PageServer) -> None:
     assert (dial.dialled, len(server.requests)) == ([(PUBLIC, 80)] * len(locations), len(locations))
 
 
-async def test_a_long_way_round_leads_nowhere_else(server: PageServer) -> None:
-    """S07: at the end of an allowed number of hops the last one is judged too."""
-    for hop in range(4):
-        server.pages[f"/{hop}"] = answer(status="302 Found", Location=f"http://www.example/{hop + 1}")
-    server.pages["/4"] = answer(status="302 Found", Location="http://127.0.0.1/")
-    dial = Dial(server.port)
-
-    with pytest.raises(FetchError, match="may not be read"):
-        await fetcher(dial).fetch("http://www.example/0")
-
-    assert (server.paths, set(dial.dialled)) == ([f"/{hop}" for hop in range(5)], {(PUBLIC, 80)})
-
-
-async def test_a_name_that_changes_between_two_hops_is_refused(server: PageServer) -> None:
-    """S08: each connection is to an address that was checked for it, one resolution each."""
-    server.pages["/"] = answer(status="302 Found", Location="/again")
-    names, dial = Names((PUBLIC,), ("127.0.0.1",)), Dial(server.port)
-
-    with pytest.raises(FetchError, match=r"is at 127\.0\.0\.1: this machine"):
-        await Fetcher(GuardedBackend(resolve=names.resolve, dial=dial), FetchLimits()).fetch(
-            "http://rebinding.example/"
-        )
-
-    assert (names.asked, dial.dialled) == ([("rebinding.example", 80)] * 2, [(PUBLIC, 80)])
-
-
 async def test_the_peer_is_the_address_that_was_checked(server: PageServer) -> None:
     """S08: over a real socket, whatever the name says a moment later."""
     names = Names(("127.0.0.1",), ("127.0.0.2",))
@@ -144,19 +98,6 @@ async def test_the_peer_is_the_address_that_was_checked(server: PageServer) -> N
     await stream.aclose()
 
     assert (peer, len(names.asked)) == (("127.0.0.1", server.port), 1)
-
-
-async def test_one_internal_address_among_public_ones_is_enough() -> None:
-    """S08: wherever it stands among a name's addresses, even beyond those that would be tried."""
-    dial = Dial()
-    for internal, position in product(["169.254.169.254", "::1", "::ffff:10.0.0.1", "fd00:ec2::254"], [0, 1, 4]):
-        names = Names((*[PUBLIC] * position, internal, *[PUBLIC] * (4 - position)))
-        with pytest.raises(FetchError, match="may not be read"):
-            await Fetcher(GuardedBackend(resolve=names.resolve, dial=dial), FetchLimits()).fetch(
-                "http://mixed.example/"
-            )
-
-    assert dial.dialled == []
 
 
 async def test_no_line_is_put_into_a_request(server: PageServer) -> None:

@@ -11,9 +11,7 @@ from pydantic import JsonValue
 from activities.contracts.rounds import Round, ToolResult
 from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext
 from activities.http.page import FetchLimits, Page
-from activities.tools.pages.cache import KeptPage, PageCache
-from activities.tools.pages.page_documents import PageDocuments
-from activities.tools.pages.tool import ReadPage
+from activities.tools.pages.tool import KeptPage, PageCache, ReadPage
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand.contracts import Source
 from tests.activities.documents.made_documents import contract, pdf, prices
@@ -23,7 +21,7 @@ CONTEXT = ToolContext(session="s", agent="researcher", idempotency_key="k")
 
 
 async def read(arguments: Mapping[str, JsonValue], allowed: str = "", limits: FetchLimits | None = None) -> ToolAnswer:
-    tool = ReadPage(frozenset({allowed} - {""}), limits or FetchLimits(), PageDocuments())
+    tool = ReadPage(frozenset({allowed} - {""}), limits or FetchLimits())
     try:
         return await tool.use(arguments, CONTEXT)
     finally:

@@ -13,9 +13,9 @@ from activities.turn.activity import TurnActivities
 from tests.activities.models.calls import MODELS, a_provider
 from tests.activities.turns.one_turn import a_turn, open_front, turn_activities
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, answer, error
-from worker.composition import turns_queue
+from worker.composition import activity_slots, turns_queue
 from worker.settings import Settings
-from worker.workers import build_turns_worker
+from worker.workers import build_workers
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +48,11 @@ async def test_two_workers_together_stay_below_the_providers_limit(client: Clien
     one that is comes again no sooner than it was told; and all are answered."""
     throttle = Throttle()
     async with a_provider("anthropic", throttle) as (server, model), open_front(client) as front:
-        settings = Settings(task_queue=front.task_queue, requests_per_second=6)
+        settings = Settings(task_queue=front.task_queue, requests_per_second=6, roles=frozenset({"models"}))
         # A worker for each connection, as in processes of their own.
         other = await Client.connect(client.service_client.config.target_host, data_converter=client.data_converter)
-        one = build_turns_worker(client, settings, [activities_of(tmp_path / "one", model).take_turn])
-        two = build_turns_worker(other, settings, [activities_of(tmp_path / "two", model).take_turn])
-        assert one is not None
-        assert two is not None
+        [one] = build_workers(client, settings, [activities_of(tmp_path / "one", model).take_turn])
+        [two] = build_workers(other, settings, [activities_of(tmp_path / "two", model).take_turn])
         async with one, two:
             asked = a_turn().model_copy(update={"queue": turns_queue(settings)})
             results = await asyncio.gather(*(front.take(asked) for _ in range(40)))
@@ -69,10 +67,12 @@ async def test_two_workers_together_stay_below_the_providers_limit(client: Clien
     assert all(later - earlier >= 1.0 for times in arrivals.values() for earlier, later in pairwise(times))
 
 
-def test_without_a_rate_there_is_no_queue_of_its_own(client: Client) -> None:
+def test_without_a_rate_there_is_no_queue_of_its_own() -> None:
     """By default turns stay on the workers' own task queue."""
-    assert turns_queue(Settings()) is None
-    assert build_turns_worker(client, Settings(), []) is None
+    settings = Settings()
+
+    assert turns_queue(settings) is None
+    assert list(activity_slots(settings)) == [settings.task_queue]
 
 
 def activities_of(folder: Path, model: Model) -> TurnActivities:

@@ -8,7 +8,6 @@ import pytest
 from temporalio.client import Client
 
 from activities.turn.conversations import Conversations
-from activities.turn.journal import Entry, Unrecorded
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy
@@ -81,14 +80,3 @@ async def test_a_reply_is_recorded_before_its_conversation_is_stored(
         result = await turn.result()
 
     assert result.conversation == "stored"
-
-
-def test_unrecorded_replies_are_bounded() -> None:
-    """The oldest goes first; what is recorded goes at once."""
-    kept = Unrecorded(most=2)
-    entries = {number: Entry(unbilled_failures=number) for number in (1, 2, 3)}
-    for number, entry in entries.items():
-        kept.keep(("w", "r", f"turn-{number}"), entry)
-    kept.forget(("w", "r", "turn-3"))
-
-    assert [kept.find(("w", "r", f"turn-{number}")) for number in entries] == [None, entries[2], None]

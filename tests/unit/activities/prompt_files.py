@@ -16,6 +16,7 @@ from activities.turn_kinds.critique_report import CritiqueTask
 from activities.turn_kinds.design_agents import DesignTask
 from activities.turn_kinds.expand_subtask import ExpandTask
 from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judge_claims import ClaimToJudge, JudgeClaimsTask
 from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.output import OutputTask, RejectedOutput
@@ -28,11 +29,13 @@ from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.route_request import RouteTask
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contradiction, Escalation, Finding, Partial, Source
+from chargehand.contracts import Capability, Contradiction, Escalation, Finding, Partial, Source
 from tests.environment import TOOLS
 from tests.scripted_model import ALLOWANCE, TODAY
 
-_CREWS: Final = Path(__file__).resolve().parents[3] / "crews"
+CREWS: Final = Path(__file__).resolve().parents[3] / "crews"
+WITHOUT_RIGHTS: Final[Mapping[str, frozenset[Capability]]] = dict.fromkeys(TOOLS, frozenset())
+"""Tools that let an agent do nothing of its own."""
 _GOAL: Final = "How long is the notice period of our lease, and what did the repairs cost?"
 _CATALOG: Final = Catalog(
     documents=(DocumentEntry(name="lease.md", kind="md", units=40, headings=("Notice", "Rent")),),
@@ -126,6 +129,15 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
     ),
     "compress": ("supervisor", CompressTask(instruction=_FOUND.instruction, content="A long answer.", most_words=600)),
     "review": ("supervisor", ReviewTask(goal=_GOAL, outcomes=(_FOUND, _LOST), max_subtasks=2, may_nest=False)),
+    "judge_claims": (
+        "supervisor",
+        JudgeClaimsTask(
+            claims=(
+                ClaimToJudge(text="Notice is three months.", evidence="Notice is given three months before the end."),
+                ClaimToJudge(text="The port lost 12 hours.", evidence="SELECT hours\nport | hours\nBremen | 12"),
+            )
+        ),
+    ),
     "judge": ("supervisor", JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST))),
     "synthesis": (
         "supervisor",
@@ -189,7 +201,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
 
 def prompt_files() -> dict[str, str]:
     """Return the text of each prompt's file by its name."""
-    crew = load_crews([_CREWS], {tool: frozenset() for tool in TOOLS})["research"]
+    crew = load_crews([CREWS], WITHOUT_RIGHTS)["research"]
     return {
         f"{name.replace(' ', '-')}.md": "\n".join(
             [f"# {name.capitalize()}: what the {agent} is sent", "", "## System", "", task.system_text(crew, agent), ""]

@@ -24,13 +24,10 @@ async def test_it_is_there_and_stays_fresh_while_the_worker_polls(tmp_path: Path
     """Made at once, touched again and again, and gone as soon as the worker stops polling."""
     file = tmp_path / "polls"
 
-    async def is_fresh() -> bool:
-        return time.time() - file.stat().st_mtime < 1_000
-
     async with health_file(file):
         assert file.exists()
         os.utime(file, (0, 0))
-        await until(is_fresh)
+        await until(lambda: time.time() - file.stat().st_mtime < 1_000)
 
     assert not file.exists()
 
@@ -49,19 +46,13 @@ async def test_what_prevents_writing_is_logged_once_and_may_pass(
     folder, away = tmp_path / "folder", tmp_path / "away"
     folder.mkdir()
 
-    async def is_logged() -> bool:
-        return bool(caplog.records)
-
-    async def is_touched() -> bool:
-        return (folder / "polls").stat().st_mtime > 0
-
     with caplog.at_level(logging.WARNING, "chargehand.worker"):
         async with health_file(folder / "polls"):
             folder.rename(away)
-            await until(is_logged)
+            await until(lambda: bool(caplog.records))
             os.utime(away / "polls", (0, 0))
             away.rename(folder)
-            await until(is_touched)
+            await until(lambda: (folder / "polls").stat().st_mtime > 0)
 
     assert [(each.message, vars(each)["problem"]) for each in caplog.records] == [
         ("the health file cannot be written", "No such file or directory")
@@ -71,9 +62,6 @@ async def test_what_prevents_writing_is_logged_once_and_may_pass(
 async def test_a_group_is_as_healthy_as_its_worst_member(tmp_path: Path) -> None:
     """Its file is there once every member polls, grows old with one that does not, and is gone when they stop."""
     file = tmp_path / "polls"
-
-    async def is_as_old_as_the_second() -> bool:
-        return file.stat().st_mtime == 1_000
 
     async with AsyncExitStack() as members:
         second = await _join(members, file, 1)
@@ -85,7 +73,7 @@ async def test_a_group_is_as_healthy_as_its_worst_member(tmp_path: Path) -> None
         (tmp_path / "polls.1").touch()
         os.utime(tmp_path / "polls.1", (1_000, 1_000))  # as a member leaves it that is killed, or whose loop is blocked
         file.touch()
-        await until(is_as_old_as_the_second)
+        await until(lambda: file.stat().st_mtime == 1_000)
         await first.aclose()
 
         assert not file.exists()

@@ -54,8 +54,8 @@ def test_a_reply_that_does_not_fit_says_why() -> None:
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
         ("[]", "input: Input should be an object"),
         (
-            '{"answer": 1, "gaps": [], "confidence": 1}',
-            "answer: Input should be a valid string; contradictions: is required",
+            '{"answer": 1, "gaps": []}',
+            "answer: Input should be a valid string; confidence: is required",
         ),
     ]
     for text, problem in cases:

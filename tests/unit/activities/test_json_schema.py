@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from pydantic import JsonValue, ValidationError
 
 from activities.json_schema import schema_problems, value_problems
@@ -50,6 +51,29 @@ def test_keywords_that_escape_the_bounds_are_refused(keyword: str) -> None:
 
     assert schema_problems({"items": {keyword: {}}}, "s") == [f"s.items.{keyword}: {problem}"]
     assert schema_problems({"properties": {keyword: {"const": {keyword: 1}}}}, "s") == []
+
+
+HOSTILE: list[Any] = [
+    {"type": "object", "patternProperties": {"^(a+)+$": {"type": "null"}}},
+    {"$ref": "file:///etc/passwd"},
+    {"pattern": "(?=a)"},
+]
+
+
+@pytest.mark.parametrize("keyword", [*Draft202012Validator.VALIDATORS, "default", "examples", "unknown", "$defs"])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_nothing_hides_behind_a_reference(keyword: str, hostile: Any) -> None:
+    """A reference leads to a definition, which is checked: whatever keyword holds what it names, as value or list."""
+    for value, path in ((hostile, keyword), ([hostile], f"{keyword}/0"), ({"x": hostile}, f"{keyword}/x")):
+        for schema in ({"$ref": f"#/{path}", keyword: value}, {"items": {"$ref": f"#/items/{path}", keyword: value}}):
+            assert schema_problems(schema, "s")
+
+
+@pytest.mark.parametrize("schema", [{"multipleOf": 1e-320}, {"multipleOf": 5e-324}, {"items": {"multipleOf": 1e-320}}])
+def test_what_a_schema_makes_fail_is_its_problem(schema: dict[str, Any]) -> None:
+    """Whatever the library raises is a problem that names the field."""
+    values: list[JsonValue] = [[1.5], 1.5, 10**400]
+    assert all(each.startswith("v") for value in values for each in value_problems(schema, value, "v"))
 
 
 def test_values_are_checked_by_their_schema() -> None:

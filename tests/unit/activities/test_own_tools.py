@@ -55,6 +55,10 @@ def test_tools_are_found_by_module_and_by_name(folder: Path) -> None:
     [
         (GOOD.replace('"""Order an item."""', "pass"), r"shop\.py:9: order: has no docstring; say in one"),
         (GOOD.replace("order(item: str)", "order(item)"), r"shop\.py:9: order: item: has no type; annotate it"),
+        (
+            GOOD.replace("acts=True", "acts=True, settles_within=__import__('datetime').timedelta(0)"),
+            r"shop\.py:9: order: settles_within: it has no lookup that could wait; leave it out",
+        ),
         (GOOD.replace("order", "search"), r"shop\.py:9: search: Chargehand has a tool of that name; rename"),
         (GOOD.replace("reaches_out", "reads_all"), r"shop\.py:9: order: capabilities: there is no 'reads_all'"),
         (

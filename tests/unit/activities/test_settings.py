@@ -100,10 +100,8 @@ _BAD_FOLDERS = ("/no/such/folder", "/etc/passwd")
 BAD = {
     "CHARGEHAND_TASK_QUEUE": ("", " ", "two words", "x" * 201),
     "CHARGEHAND_CREWS": _BAD_FOLDERS,
-    "CHARGEHAND_CODE_PACKAGES": _BAD_FOLDERS,
     "CHARGEHAND_DOCUMENT_ROOTS": ('["/no/such/folder"]', '["/etc/passwd"]', '{"a": 1}', "/tmp"),
     "CHARGEHAND_PAGE_HOSTS": ("{}", "intranet"),
-    "CHARGEHAND_SEARXNG_URL": _BAD_ADDRESSES,
     "ANTHROPIC_BASE_URL": _BAD_ADDRESSES,
     "OPENAI_BASE_URL": _BAD_ADDRESSES,
     "TAVILY_BASE_URL": _BAD_ADDRESSES,
@@ -118,6 +116,7 @@ BAD = {
     "CHARGEHAND_REASONING_MODELS": ("m", '{"m": 7}', '["m"]'),
     "CHARGEHAND_CONTEXT_WINDOW": ("0", "7999", "128k"),
     "CHARGEHAND_OPENAI_BACKGROUND": ("maybe",),
+    "CHARGEHAND_RECALL_SECONDS": ("0", "1h"),
     "CHARGEHAND_QUEUES": ("[]", '{"robots": 1}', '{"tools": 0}', '{"tools": 1, "tools": 2}'),
     "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
     "CHARGEHAND_CALLER_KEY": ("", "short"),

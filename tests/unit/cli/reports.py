@@ -7,6 +7,8 @@ from chargehand.contracts import (
     Claim,
     Contradiction,
     LimitUse,
+    PlannedSubtask,
+    Recorded,
     Report,
     Source,
     SpendLine,
@@ -31,10 +33,15 @@ def report(**changes: object) -> Report:
         session="session-1",
         goal="How safe are our boilers?",
         answer="They are **tested** twice a year [S1], and [S2] agrees.",
-        verification="inferred",
+        verification="cited",
         claims=(
-            Claim(text="They are tested", verification="quoted", sources=("boilers.md#L3",), quote="tested every six"),
-            Claim(text="and <b> agrees.", verification="inferred", sources=("https://example.org/b",)),
+            Claim(
+                text="They are tested",
+                verification="supported",
+                sources=("boilers.md#L3",),
+                quote="tested every six",
+            ),
+            Claim(text="and <b> agrees.", verification="cited", sources=("https://example.org/b",)),
         ),
         sources=(
             Source(ref="boilers.md#L3", title="Boiler rules", quote="tested every six months"),
@@ -86,3 +93,25 @@ def trace() -> Trace:
             Step(id="w", parent="session-1", kind="turn", name="never taken up"),
         ),
     )  # fmt: skip
+
+
+HOSTILE = "<script>alert(1)</script>"
+HOSTILE_TRACE = Trace(
+    session="s1",
+    run="run-1",
+    exported_at=at(40),
+    steps=(
+        Step(id="s1", kind="session", name="How safe", agent="supervisor", started_at=at(0),
+             plan=(PlannedSubtask(id="T1", agent="reader", title=HOSTILE),)),
+        Step(id="s1/r/reader/ab12", parent="s1", kind="subtask", name="T1 reader: Read.", agent="reader",
+             subtask="T1", task_hash="ab12", started_at=at(1), ended_at=at(31), state="completed"),
+        Step(id="s1/r/reader/ab12#turn-1", parent="s1/r/reader/ab12", kind="turn", name="reader: work (m)",
+             agent="reader", started_at=at(2), ended_at=at(12.5), state="completed", purpose="work", model="m",
+             usage=Usage(turns=1, input_tokens=12, output_tokens=3)),
+        Step(id="s1/r/reader/ab12#turn-1.1.search", parent="s1/r/reader/ab12", kind="tool", name="search: x",
+             agent="reader", started_at=at(13), ended_at=at(14), state="failed", error="ToolUnavailable", tool="search",
+             arguments=Recorded(bytes=9, value={"q": HOSTILE}), result=Recorded(bytes=9_999, reference="s1/run#7")),
+        Step(id="s1#turn-9", parent="s1", kind="turn", name="never taken up"),
+    ),
+)  # fmt: skip
+"""Of a session that runs, in which a model and a tool wrote HTML."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from chargehand.listing import SessionSummary
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 from chargehand_cli.verbs.sessions import read_since, session_lines
 
 _BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)

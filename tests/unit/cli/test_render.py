@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from chargehand import Artifact, Contradiction, Grade, Source, SubtaskRecord, Usage
+from chargehand import Artifact, Contradiction, Grade, SubtaskRecord, Usage
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import report_markdown, wasted_words
-from tests.unit.cli.reports import at, report, trace
+from tests.unit.cli.reports import report, trace
 
 _VOID = {"meta", "br", "hr", "img"}
 
@@ -53,9 +53,9 @@ def test_markdown_holds_the_whole_report() -> None:
         "## Sources\n\n"
         "- **[S1]** boilers.md#L3: Boiler rules\n  > tested every six months\n"
         "- **[S2]** https://example.org/b: Boilers\n\n"
-        "## Claims\n\n- quoted [S1]: They are tested\n- inferred [S2]: and &lt;b> agrees.\n\n"
+        "## Claims\n\n- supported [S1]: They are tested\n- cited [S2]: and &lt;b> agrees.\n\n"
         "---\n\n"
-        "completed · confidence 80 of 100 · claims: 1 quoted, 1 inferred · "
+        "completed · confidence 80 of 100 · claims: 1 supported, 1 cited · "
         "claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
         "speed-up 1.5×\n"
     )
@@ -175,62 +175,6 @@ def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
 
     assert answer in report_markdown(made)
     assert report_markdown(made).count(notice or "26 knots") == 1
-
-
-def test_the_page_loads_and_runs_nothing() -> None:
-    """No element that loads or runs anything, no event handler, and a policy that forbids both."""
-    page = Page(report_page(report(), trace()))
-
-    tags = {tag for tag, _ in page.elements}
-    attributes = {name for _, found in page.elements for name in found}
-    policy = next(found["content"] for tag, found in page.elements if tag == "meta" and "http-equiv" in found)
-    assert (
-        tags & {"script", "img", "link", "iframe", "object", "embed", "form", "image", "use", "foreignobject"} == set()
-    )
-    assert {name for name in attributes if name.startswith("on") or name in ("src", "srcset", "xlink:href")} == set()
-    assert (policy or "").startswith("default-src 'none'")
-
-
-_HOSTILE = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "</section></main><iframe src=//evil.example>",
-    "[click](javascript:alert(1))",
-    "![pixel](https://evil.example/p.gif)",
-    "[S1](https://evil.example) <a href='data:text/html,x'>x</a>",
-    '" onmouseover="alert(1)',
-    "\x1b[31mred\x1b]8;;https://evil.example\x07link\x1b]8;;\x07 \u202egnp.exe",
-    "<svg onload=alert(1)><title></title></svg>",
-    "[S99] [S1, S99] [S0]",
-)
-
-
-def test_hostile_text_stays_text() -> None:
-    """Whatever models, documents and users wrote, in whatever field, no page element comes of it but harmless ones."""
-    for hostile in _HOSTILE:
-        source = Source(ref=hostile, title=hostile, url="javascript:alert(1)", quote=hostile)
-        record = SubtaskRecord(
-            id="T1", agent=hostile, instruction=hostile, reason=hostile, started_at=at(0), ended_at=at(1)
-        )
-        texts = dict.fromkeys(("goal", "answer", "brain", "session"), hostile)
-        made = report(**texts, gaps=(hostile,), sources=(source,), subtasks=(record,))
-        steps = [
-            step.model_copy(update={"name": hostile, "agent": hostile, "error": hostile}) for step in trace().steps
-        ]
-        text = report_page(made, trace().model_copy(update={"steps": tuple(steps)}))
-
-        page = Page(text)
-        allowed = {"html", "head", "meta", "title", "style", "body", "main", "header", "article", "section", "dl", "dt",
-                   "dd", "time", "mark", "footer", "h1", "h2", "h3", "p", "ul", "ol", "li", "div", "span", "table",
-                   "thead", "tbody", "tfoot", "tr", "th", "td", "strong", "a", "blockquote", "details", "summary",
-                   "svg", "g", "rect", "path", "line", "text"}  # fmt: skip
-        links = {attributes.get("href") or "" for tag, attributes in page.elements if tag == "a"}
-        handlers = {name for _, found in page.elements for name in found if name.startswith("on")}
-        assert {tag for tag, _ in page.elements} - allowed == set()
-        assert handlers == set()
-        assert links - {"", "#S1"} == set()
-        assert "\x1b" not in text
-        assert "\u202e" not in text
 
 
 def test_citations_of_unknown_sources_are_not_links() -> None:

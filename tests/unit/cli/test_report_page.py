@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,21 +13,20 @@ import pytest
 
 from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
 from chargehand.contracts import SessionState
+from chargehand.download import read_artifact
 from chargehand.upload import store_documents
 from chargehand_cli.attachments import (
     MOST_BYTES_OF_ALL_PICTURES,
     MOST_PICTURE_BYTES,
     MOST_PICTURES,
     Attachments,
-    artifact_reader,
     attach_passages,
     attach_pictures,
 )
 from chargehand_cli.rendering.figures import cost, period, title
 from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
-from chargehand_cli.rendering.page import report_page, report_style
+from chargehand_cli.rendering.page import report_page, report_style, unfinished_page
 from chargehand_cli.rendering.svg import plan_graph
-from chargehand_cli.rendering.unfinished import unfinished_page
 from tests.unit.cli.reports import at, report, trace
 from tests.unit.cli.test_render import Page
 
@@ -107,9 +107,9 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     uris = store_documents([documents], store)
     source = Source(ref="boilers.md#L3-L4", quote="Boilers are tested **every** six\n- months, says <law>.")
     moved = Source(ref="boilers.md#L1", quote="words that are not there")
-    claim = Claim(text="c", verification="quoted", sources=(source.ref,), quote="every six months")
+    claim = Claim(text="c", verification="supported", sources=(source.ref,), quote="every six months")
 
-    passages = attach_passages((source, moved), uris, artifact_reader(store, None))
+    passages = attach_passages((source, moved), uris, partial(read_artifact, artifact_root=store))
     page = report_page(report(sources=(source, moved), claims=(claim,)), attachments=Attachments({}, passages))
 
     assert set(passages) == {source.ref}

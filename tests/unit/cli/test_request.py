@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chargehand import Limits, RaisedLimits, SessionRequest
-from chargehand_cli.request import BadRequest, RequestOptions, build_raised_limits, build_request
+from chargehand_cli.run_options import BadRequest, RequestOptions, build_raised_limits, build_request
 
 _URI = "artifact:" + "0" * 64 + "/notes/"
 

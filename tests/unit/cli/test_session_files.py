@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from chargehand import Report, Trace
-from chargehand_cli.session_files import keep, kept_report, session_files
+from chargehand_cli.session_files import SessionFiles, keep, kept_report
 from tests.unit.cli.reports import report, trace
 
 
@@ -22,6 +22,6 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
 def test_no_id_leads_out_of_the_folder(tmp_path: Path) -> None:
     """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
     for session_id in ("../../etc", "a/b", "..", ".", "a\0b", "ü" * 500):
-        folder = session_files(tmp_path, session_id).folder
+        folder = SessionFiles(tmp_path, session_id).folder
         folder.mkdir(parents=True)
         assert folder.resolve().parent == tmp_path / "sessions"

@@ -1,7 +1,6 @@
 """Asking at the terminal: each question once, and no longer than it is open."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -16,121 +15,111 @@ _YEAR = Question(subtask="T1", agent="reader", text="Which year?", open_until=at
 _PLACE = Question(subtask="T2", agent="analyst", text="Which place?", open_until=at(300))
 
 
-class Typist:
-    """Somebody at the terminal, who types when told to."""
+class Terminal:
+    """The prompts of a session that a person attends, who types when told to."""
 
-    def __init__(self) -> None:
-        self.lines: asyncio.Queue[str] = asyncio.Queue()
-        self.reads = 0
+    def __init__(self, chargehand: StandInChargehand, session: StandInSession) -> None:
+        self.session, self.typed = session, asyncio.Queue[str]()
+        self._chargehand, self.reads = chargehand, 0
+        self.prompts = Prompts(session, Lines(session.id, write=lambda _: None), self._read)
+        self.update, self.close = self.prompts.update, self.prompts.close
 
-    async def read(self) -> str:
+    @property
+    def sent(self) -> list[object]:
+        return [content for _, content in self._chargehand.sent[self.session.id]]
+
+    async def _read(self) -> str:
         self.reads += 1
-        return await self.lines.get()
+        return await self.typed.get()
+
+    async def has_asked(self) -> None:
+        """Wait until a question stands there and all that was typed is read."""
+        await until(lambda: self.typed.empty() and self.reads == 1)
 
 
-async def _session() -> tuple[StandInSession, Callable[[], list[object]]]:
+@pytest.fixture
+async def terminal() -> Terminal:
     chargehand = StandInChargehand(report_of("Done."))
-    session = await chargehand.start(SessionRequest(goal="What is new?"))
-    return session, lambda: [content for _, content in chargehand.sent[session.id]]
-
-
-def _prompt(session: StandInSession, typist: Typist) -> Prompts:
-    return Prompts(session, Lines(session.id, write=lambda _: None), typist.read)
+    return Terminal(chargehand, await chargehand.start(SessionRequest(goal="What is new?")))
 
 
 def _asking(*questions: Question) -> Status:
     return Status(session="s", goal="g", state="awaiting_answer", questions=questions)
 
 
-async def test_questions_are_asked_one_after_another() -> None:
+_PLANNED = Status(
+    session="s",
+    goal="g",
+    state="awaiting_approval",
+    plan=Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find it."),)),
+)
+
+
+async def test_questions_are_asked_one_after_another(terminal: Terminal) -> None:
     """The second one is put when the first is answered; an answer names its subtask."""
-    session, answers = await _session()
-    typist = Typist()
-    prompt = _prompt(session, typist)
+    await terminal.update(_asking(_YEAR, _PLACE))
+    await terminal.typed.put("1987")
+    await until(lambda: len(terminal.sent) == 1)
+    await terminal.update(_asking(_PLACE))
+    await terminal.typed.put("Here")
+    await until(lambda: len(terminal.sent) == 2)
+    await terminal.close()
 
-    await prompt.update(_asking(_YEAR, _PLACE))
-    await typist.lines.put("1987")
-    await until(lambda: _count(answers, 1))
-    await prompt.update(_asking(_PLACE))
-    await typist.lines.put("Here")
-    await until(lambda: _count(answers, 2))
-    await prompt.close()
-
-    assert answers() == [Answer(subtask="T1", text="1987"), Answer(subtask="T2", text="Here")]
+    assert terminal.sent == [Answer(subtask="T1", text="1987"), Answer(subtask="T2", text="Here")]
 
 
-async def _count(answers: Callable[[], list[object]], expected: int) -> bool:
-    return len(answers()) == expected
-
-
-async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_empty_line_leaves_a_question_open_and_it_is_not_put_again(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whoever does not want to answer is told how to do it later, and left alone."""
-    session, answers = await _session()
-    typist = Typist()
-    prompt = _prompt(session, typist)
-
-    await prompt.update(_asking(_YEAR))
-    await typist.lines.put("")
-    await until(lambda: _asked_all(typist))
+    await terminal.update(_asking(_YEAR))
+    await terminal.typed.put("")
+    await terminal.has_asked()
     for _ in range(3):
-        await prompt.update(_asking(_YEAR))
-    await prompt.close()
+        await terminal.update(_asking(_YEAR))
+    await terminal.close()
 
-    assert typist.reads == 1
-    assert answers() == []
-    assert f"`chargehand answer {session.id} --subtask T1 TEXT`" in capsys.readouterr().err
-
-
-async def _asked_all(typist: Typist) -> bool:
-    return typist.lines.empty() and typist.reads == 1
+    assert terminal.reads == 1
+    assert terminal.sent == []
+    assert f"`chargehand answer {terminal.session.id} --subtask T1 TEXT`" in capsys.readouterr().err
 
 
-async def test_a_question_that_is_not_open_any_more_is_taken_back(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_question_that_is_not_open_any_more_is_taken_back(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     """When its time is up, or somebody else answered, the terminal is free again and nothing is sent."""
-    session, answers = await _session()
-    typist = Typist()
-    prompt = _prompt(session, typist)
+    await terminal.update(_asking(_YEAR))
+    await terminal.has_asked()
+    await terminal.update(_asking())
+    await terminal.typed.put("1987")
+    await terminal.close()
 
-    await prompt.update(_asking(_YEAR))
-    await until(lambda: _asked_all(typist))
-    await prompt.update(_asking())
-    await typist.lines.put("1987")
-    await prompt.close()
-
-    assert answers() == []
+    assert terminal.sent == []
     assert "T1 is no longer waiting for an answer." in capsys.readouterr().err
 
 
-async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("status", "asked"), [(_asking(_YEAR), "Which year?"), (_PLANNED, "[a]pprove")], ids=["question", "plan"]
+)
+async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(
+    terminal: Terminal, capsys: pytest.CaptureFixture[str], status: Status, asked: str
+) -> None:
     """Ctrl-C ends the prompt; neither the plan nor the question is decided by that."""
-    plan = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find it."),))
-    for status in (_asking(_YEAR), Status(session="s", goal="g", state="awaiting_approval", plan=plan)):
-        session, _ = await _session()
-        typist = Typist()
-        prompt = _prompt(session, typist)
-        await prompt.update(status)
-        await until(lambda: _asked_all(typist))  # noqa: B023  # awaited within the loop
-        await prompt.close()
+    await terminal.update(status)
+    await terminal.has_asked()
+    await terminal.close()
 
     said = capsys.readouterr().err
-    assert "[a]pprove" in said
+    assert asked in said
     assert "is decided" not in said
     assert "no longer waiting" not in said
 
 
-async def test_an_answer_that_cannot_be_sent_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
     """What the contract refuses is explained instead of ending the command."""
-    session, answers = await _session()
-    typist = Typist()
-    prompt = _prompt(session, typist)
+    await terminal.update(_asking(_YEAR))
+    await terminal.typed.put("x" * 4_001)
+    await until(lambda: "Not accepted: Invalid Answer: text" in capsys.readouterr().err)
+    await terminal.close()
 
-    await prompt.update(_asking(_YEAR))
-    await typist.lines.put("x" * 4_001)
-    await until(lambda: _said(capsys, "Not accepted: Invalid Answer: text"))
-    await prompt.close()
-
-    assert answers() == []
-
-
-async def _said(capsys: pytest.CaptureFixture[str], words: str) -> bool:
-    return words in capsys.readouterr().err
+    assert terminal.sent == []

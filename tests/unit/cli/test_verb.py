@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -59,7 +58,7 @@ def test_help_lists_each_verb_once_by_its_use(capsys: pytest.CaptureFixture[str]
         for registration in (*family.registered_commands, *family.registered_groups)
     ]
     assert headings == [*GROUPS]
-    assert [name for name in verbs if name != "crew"] == [name for name in registered if name]
+    assert verbs == [name for name in registered if name]
     assert len(set(verbs)) == len(verbs)
 
 
@@ -95,11 +94,13 @@ def test_a_format_that_is_not_installed_is_named(
     install()
 
     codes = [execute(["report", "any", "--to", f"launch.{ending}"]) for ending in ("docx", "odt")]
+    codes += [execute(["trace", "any", "--format", "otlp"])]
 
     said = " ".join(capsys.readouterr().err.split())
-    assert codes == [Exit.BAD_INPUT, Exit.BAD_INPUT]
+    assert codes == [Exit.BAD_INPUT] * 3
+    assert "The format otlp is not installed: pip install 'chargehand[cli]'." in said
     assert "The format docx is not installed: pip install 'chargehand[docx]'." in said
-    assert "'odt' is not a format of reports: add --format html|md|json." in said
+    assert "'odt' is not a format of this verb: add --format html|md|json." in said
 
 
 def _listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
@@ -125,13 +126,6 @@ shop = typer.Typer()
 @shop.command()
 def sell() -> None:
     """Sell."""
-
-
-def test_wrong_usage_is_found_before_a_location(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A verb's own checks come first: they need neither a server nor a worker program."""
-    monkeypatch.setattr("chargehand_cli.location._PROJECT", tmp_path)
-
-    assert execute(["raise", "any"]) == Exit.BAD_INPUT
 
 
 @pytest.mark.parametrize("option", ["--review", "--urgency", "--on-limit"])

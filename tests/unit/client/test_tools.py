@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from chargehand.tool_signature import Given
-from chargehand.tools import Depends, Tool, ToolAnswer, ToolContext, ToolDefinitionError, ToolError, tool
+from chargehand.tools import NOT_YET_KNOWN, Depends, Tool, ToolAnswer, ToolContext, ToolDefinitionError, ToolError, tool
 
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 
@@ -199,6 +199,10 @@ def test_wrong_options_are_refused() -> None:
         ({"capabilities": ["reads_all"]}, "there is no 'reads_all'; there are reads_untrusted"),
         ({"capabilities": [], "time_limit": timedelta(hours=1)}, "at most 10 minutes"),
         ({"capabilities": [], "idempotent": True}, "pass acts=True"),
+        ({"capabilities": [], "acts": True, "settles_within": timedelta(minutes=6)}, "from 0 to 5 minutes"),
+        ({"capabilities": [], "acts": True, "settles_within": timedelta(-1)}, "from 0 to 5 minutes"),
+        ({"capabilities": [], "settles_within": timedelta(0)}, "for a tool that acts"),
+        ({"capabilities": [], "acts": True, "idempotent": True, "settles_within": timedelta(0)}, "is not idempotent"),
     ]
     for options, problem in cases:
 
@@ -208,6 +212,26 @@ def test_wrong_options_are_refused() -> None:
 
         with pytest.raises(ToolDefinitionError, match=problem):
             tool(**options)(read)
+
+
+def test_a_lookup_tells_what_is_not_applied_from_what_is_not_yet_known() -> None:
+    """A result is the call's answer, and the two that are none are handed on as they are."""
+    found = {"A-17": "Booked.", "B-3": None, "C-9": NOT_YET_KNOWN}
+
+    @tool(capabilities=[], acts=True)
+    def book(room: str) -> str:
+        """Book a room."""
+        return room
+
+    @book.lookup
+    def _(room: str) -> object:
+        return found[room]
+
+    looked_up = [asyncio.run(book.look_up({"room": room}, Given(CONTEXT))) for room in found]
+
+    assert isinstance(looked_up[0], ToolAnswer)
+    assert looked_up[0].sources[0].quote == "Booked."
+    assert looked_up[1:] == [None, NOT_YET_KNOWN]
 
 
 def test_a_lookup_takes_arguments_of_its_tool_only() -> None:

@@ -61,7 +61,7 @@ async def test_what_is_wrong_with_a_session_is_said(folder: Path) -> None:
         await run_session(SessionRequest(goal="Refund order A-17.", crew="shop"), Script())
     with pytest.raises(UnusableSettings, match="there is no such folder"):
         await run_session(SessionRequest(goal="Refund order A-17."), Script(), crews=folder / "crews")
-    with pytest.raises(ValueError, match="replies to a turn 'plan' with 'tasks'; its fields are"):
+    with pytest.raises(ValueError, match="to a turn 'plan' of 'supervisor' has 'tasks', and its fields are"):
         await run_session(SessionRequest(goal="Refund order A-17."), Script().on("plan", Reply({"tasks": []})))
     with pytest.raises(ValueError, match=r"answers: there is no tool 'serch'; there are .*search"):
         await run_session(SessionRequest(goal="Refund order A-17."), Script(), answers={"serch": ToolAnswer()})

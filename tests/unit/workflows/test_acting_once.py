@@ -137,3 +137,33 @@ async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> No
     )
     assert len(run.report.gaps) == 1
     assert "Whether this call was applied is unknown" in run.turns[-1].prompt
+
+
+async def test_an_agent_that_reads_an_order_after_cancelling_it_gets_the_new_state(crews: Path) -> None:
+    """The same call is made again after an act, and its result is the present one; the session ends without a gap."""
+    read = list[str]()
+    status = {"A-17": "open", "B-3": "open", "C-9": "open"}
+
+    @tool(capabilities=["reads_private"])
+    def read_order(order: str) -> str:
+        """Return the status of an order."""
+        read.append(status[order])
+        return f"{order} is {status[order]}."
+
+    @tool(capabilities=[], acts=True)
+    def refund(order: str) -> str:
+        """Refund an order."""
+        status[order] = "refunded"
+        return "Done."
+
+    text = CREW.replace('["refund"]', '["refund", "read_order"]\ncapabilities = ["reads_private"]')
+    (crews / "desk.toml").write_text(text)
+    look = use_all(*(use("read_order", order=order) for order in status))
+    turns = [turn for order in status for turn in (look, use("refund", order=order))]
+    script = Script().plan(subtask("T1", "clerk", "Settle order A-17."))
+    script = script.work("A-17", *turns, look, answer("All are refunded."))
+    run = await run_session(REQUEST, script, crews=crews, tools=[read_order, refund])
+
+    assert [read[start : start + 3].count("refunded") for start in (0, 3, 6, 9)] == [0, 1, 2, 3]
+    assert "A-17 is refunded." in run.turns[-1].prompt
+    assert (run.report.answer, run.report.gaps) == ("All are refunded.", ())

@@ -11,7 +11,7 @@ from chargehand.converter import PayloadConverter
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallRequest, Envelope
 from workflows.rules.refusal import Refused
-from workflows.rules.tool_policy import acting_hash
+from workflows.rules.tool_policy import call_hash
 from workflows.state.call_approvals import Approvals, Pending
 
 _UNTIL = datetime(2030, 1, 1, tzinfo=UTC)
@@ -120,11 +120,11 @@ def test_a_session_can_read_a_request_about_any_call_of_a_model() -> None:
 
 def test_a_new_run_remembers_which_calls_act() -> None:
     """What was applied before the session continued as new is not made again, and no id is used twice."""
-    before, after = Approvals(), Approvals()
+    before = Approvals()
     assert before.judge(_request()) is not None
-    before.note_outcome(acting_hash("T1", "refund", {"amount": 100}), is_applied=True)
+    before.note_outcome(call_hash("T1", "refund", {"amount": 100}), is_applied=True)
     before.expire(_open(before, _request(7, needs_approval=True)))
-    after.resume(ApprovalsState.model_validate_json(before.state().model_dump_json()))
+    after = Approvals(ApprovalsState.model_validate_json(before.state().model_dump_json()))
 
     reply = after.judge(_request())
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chargehand.contracts import Finding, Source
-from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, verification_of, weakest
+from chargehand.contracts import Claim, Finding, Source
+from workflows.rules.citation_checks import CheckedClaim, Evidence, claims_of, list_uncited, mark_uncited, weakest
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
 ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")
@@ -17,7 +17,7 @@ EVIDENCE = Evidence(
         ROWS.ref: (ROWS.quote,),
     },
     (
-        Finding(claim="The lease **ends**.", sources=(PAGE.ref,), confidence=9, verification="inferred"),
+        Finding(claim="The lease **ends**.", sources=(PAGE.ref,), confidence=9),
         Finding(claim="Mice eat cheese.", confidence=9),
     ),
     ("The price is not known.",),
@@ -27,36 +27,37 @@ EVIDENCE = Evidence(
 def test_a_claim_rests_on_what_is_cited_for_it() -> None:
     """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
     cases = [
-        ("Notice is three months [S1.1].", "quoted"),
-        ("The fee is 1995.5 EUR [S1.2].", "quoted"),
-        ("The fee is 2,995.50 EUR [S1.2].", "inferred"),
-        ("The fee is 19,955 EUR [S1.2].", "inferred"),
-        ("Notice is three months [S1].", "inferred"),
-        ("Notice is three months [S1.9].", "inferred"),
-        ("It says “three months before the end” [S1].", "quoted"),
-        ("It says “three months after the end” [S1].", "inferred"),
-        ("It says “three months before the end” [S3].", "inferred"),
-        ("> Notice is given\n> three months before the end.\n>\n> — [S1]", "quoted"),
-        ("> Notice is given\n> - three months before the end.\n>\n> — [S1]", "quoted"),
-        ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "inferred"),
+        ("Notice is three months [S1.1].", "supported"),
+        ("The fee is 1995.5 EUR [S1.2].", "supported"),
+        ("The fee is 2,995.50 EUR [S1.2].", "cited"),
+        ("The fee is 19,955 EUR [S1.2].", "cited"),
+        ("Notice is three months [S1].", "supported"),
+        ("Notice is six months [S1.9].", "cited"),
+        ("It says “three months before the end” [S1].", "supported"),
+        ("It says “three months after the end” [S1].", "cited"),
+        ("It says “three months before the end” [S3].", "cited"),
+        ("> Notice is given\n> three months before the end.\n>\n> — [S1]", "supported"),
+        ("> Notice is given\n> - three months before the end.\n>\n> — [S1]", "supported"),
+        ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "cited"),
         ("**103,295** minutes in 2025 [S2]", "computed"),
-        ("104,295 minutes in 2025 [S2]", "inferred"),
+        ("104,295 minutes in 2025 [S2]", "cited"),
         ("**103,295** minutes [S2.1]", "computed"),
         ("It says “Island | 103295.0” [S2].", "computed"),
-        ("Island has 104,295 minutes [S2.1].", "inferred"),
-        ("Island has most [S2].", "inferred"),
-        ("Notice is not given three months before [S1.1].", "inferred"),
+        ("Island has 104,295 minutes [S2.1].", "cited"),
+        ("Island has most [S2].", "cited"),
+        ("Notice is not given three months before [S1.1].", "cited"),
         ("Notice is three months.", "unsupported"),
         ("Notice is three months [S7].", "unsupported"),
-        ("The lease ends.", "inferred"),
+        ("The lease ends.", "supported"),
         ("The lease does not end.", "unsupported"),
         ("Mice eat cheese.", "unsupported"),
     ]
     for statement, verification in cases:
         [claim] = claims_of(statement, EVIDENCE)
-        assert claim.verification == verification
-        assert bool(claim.sources) is (verification != "unsupported")
-        assert weakest([claim]) == verification
+        assert claim.at_best == verification
+        assert bool(claim.claim.sources) is (verification != "unsupported")
+        assert claim.claim.verification == ("cited" if claim.claim.sources else "unsupported")
+        assert weakest([claim.claim]) == claim.claim.verification
 
 
 # fmt: off
@@ -89,17 +90,19 @@ STATEMENTS_AND_NEGATIONS = [
 def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
     pair: tuple[str, str], number: int, other: int
 ) -> None:
-    """In any language, a statement is never `quoted` from its own negation, nor from other figures."""
+    """In any language, a statement is never `supported` by its own negation, nor from other figures."""
 
     def checked(claim: str, quote: str) -> str:
-        return verification_of(f"{claim}: {number} [a].", [PAGE], [(PAGE, quote)])
+        return CheckedClaim(
+            Claim(text=f"{claim}: {number} [a].", verification="cited", quote=quote), [PAGE], [(PAGE, quote)]
+        ).at_best
 
     for said, denied in (pair, pair[::-1]):
         for rest in ("", " It rains. It is not cold."):
-            assert checked(f"It is so, {said}", f"{said}, {number}.{rest}") == "quoted"
-            assert checked(f"It is so, {said}", f"{denied}, {number}.{rest}") == "inferred"
+            assert checked(f"It is so, {said}", f"{said}, {number}.{rest}") == "supported"
+            assert checked(f"It is so, {said}", f"{denied}, {number}.{rest}") == "cited"
             if number != other:
-                assert checked(f"It is so, {said}", f"{said}, {other}.{rest}") == "inferred"
+                assert checked(f"It is so, {said}", f"{said}, {other}.{rest}") == "cited"
 
 
 def test_lines_that_are_quoted_stay_apart() -> None:
@@ -108,27 +111,27 @@ def test_lines_that_are_quoted_stay_apart() -> None:
 
     [claim] = claims_of(text, EVIDENCE)
 
-    assert claim.quote == "Notice is given\nthree months before the end."
+    assert claim.claim.quote == "Notice is given\nthree months before the end."
 
 
 def test_a_text_is_cut_into_statements() -> None:
     """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
     cases: list[tuple[str, list[str]]] = [
-        ("One [S3]. Two.\n\nThree.", ["inferred", "inferred", "unsupported"]),
+        ("One [S3]. Two.\n\nThree.", ["cited", "cited", "unsupported"]),
         ("# Title\n\n---\n\n*A remark.*\n\nIn short:\n\n```\ncode 1\n```\n(aside)", []),
-        ("All from [S3]:\n\n1. one\n2. two", ["inferred", "inferred"]),
-        ("| a | b |\n|---|---|\n| x | y [S3] |\n| z | w |", ["inferred", "unsupported"]),
-        ("- one [S3]\n  goes on\n- two", ["inferred", "unsupported"]),
+        ("All from [S3]:\n\n1. one\n2. two", ["cited", "cited"]),
+        ("| a | b |\n|---|---|\n| x | y [S3] |\n| z | w |", ["cited", "unsupported"]),
+        ("- one [S3]\n  goes on\n- two", ["cited", "unsupported"]),
         ("The price is not known.", []),
-        ("**See first**\n\n__Open points__\n\nOne [S3].", ["inferred"]),
+        ("**See first**\n\n__Open points__\n\nOne [S3].", ["cited"]),
         ("**26 knots**\n\n**It is so.**", ["unsupported", "unsupported"]),
-        ("**Open.** One [S3]. Two.", ["inferred", "inferred"]),
+        ("**Open.** One [S3]. Two.", ["cited", "cited"]),
         ("**Open:** One.", ["unsupported"]),
-        ("这是事实。没有来源[S3]。", ["inferred", "inferred"]),
-        ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["inferred"]),
+        ("这是事实。没有来源[S3]。", ["cited", "cited"]),
+        ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["cited"]),
     ]
     for text, expected in cases:
-        found = [claim.verification for claim in claims_of(text, EVIDENCE)]
+        found = [claim.claim.verification for claim in claims_of(text, EVIDENCE)]
         assert found[: len(expected)] == expected
         assert set(found) <= {*expected}
 
@@ -141,7 +144,7 @@ def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
 
     assert list_uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
     assert marked == text.replace("end.", "end. *(no source)*").replace("Drake |", "Drake *(no source)* |")
-    assert [claim.sources for claim in claims_of(marked, EVIDENCE)] == [(LEASE.ref,), (), ()]
+    assert [claim.claim.sources for claim in claims_of(marked, EVIDENCE)] == [(LEASE.ref,), (), ()]
 
 
 # fmt: off
@@ -157,6 +160,6 @@ def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
     """Whatever a model writes: sources of claims are cited in it, and marking removes nothing."""
     claims = claims_of(text, EVIDENCE)
 
-    assert all(claim.sources in {(), (LEASE.ref,)} for claim in claims)
-    assert all(claim.sources for claim in claims if claim.verification in {"quoted", "computed", "inferred"})
+    assert all(each.claim.sources in {(), (LEASE.ref,)} for each in claims)
+    assert all(each.claim.sources for each in claims if each.at_best != "unsupported")
     assert mark_uncited(text, EVIDENCE).replace(" *(no source)*", "").split() == text.split()

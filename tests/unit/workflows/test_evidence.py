@@ -12,6 +12,7 @@ from chargehand.contracts import (
     Escalation,
     Failure,
     Finding,
+    Issue,
     Outcome,
     Partial,
     Source,
@@ -62,7 +63,6 @@ def test_a_sourced_answer_keeps_its_sources() -> None:
                 sources=("handbook.md#L1-L3",),
                 confidence=80,
                 quote="three months before",
-                verification="quoted",
             ),
         ),
         sources=(HANDBOOK.model_copy(update={"quote": "three months before"}),),
@@ -142,7 +142,7 @@ def test_confidence_is_a_percentage() -> None:
 
 
 def test_an_outcome_is_capped() -> None:
-    """However much an agent writes, its outcome stays small enough to be handed on."""
+    """However much an agent writes, its outcome stays small enough to be handed on, and counts what is left out."""
     source = Source(ref="big", quote="word " * 1_000)
     answer = _answer(
         *[_finding("big").model_copy(update={"claim": "c" * 9_000})] * 99,
@@ -156,10 +156,10 @@ def test_an_outcome_is_capped() -> None:
 
     assert outcome == Partial(
         content="a" * 80_000,
-        findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80, verification="inferred"),) * 40,
+        findings=(Finding(claim="c" * 1_000, sources=("big",), confidence=80),) * 40,
         sources=(source.model_copy(update={"quote": source.quote[:600]}),),
         confidence=70,
-        gaps=("g" * 500,) * 20,
+        gaps=("The agent: findings left out beyond the first 40: 59.", *("g" * 500,) * 19),
         reason="m" * 500,
     )
 
@@ -180,7 +180,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     noted = HANDBOOK.model_copy(update={"quote": "three months"})
     notes = [Note(claim="Notice is three months.", source=noted), Note(claim="Costs are open.")]
 
-    outcome = unfinished_outcome(notes, READ, "out_of_turns")
+    outcome = unfinished_outcome(notes, READ, "out_of_turns", "T1 (reader) stopped.")
 
     assert outcome == Partial(
         content="The findings list what was noted and read before the subtask had to stop.",
@@ -190,14 +190,13 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
                 sources=(HANDBOOK.ref,),
                 confidence=50,
                 quote="three months",
-                verification="quoted",
             ),
-            Finding(claim="Costs are open.", confidence=50, verification="unsupported"),
-            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote, verification="computed"),
+            Finding(claim="Costs are open.", confidence=50),
+            Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote),
         ),
         sources=(noted, COSTS),
         confidence=20,
-        gaps=("The subtask stopped before it could evaluate what it had read.",),
+        gaps=("T1 (reader) stopped.",),
         reason="out_of_turns",
     )
 
@@ -205,7 +204,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
 def test_a_report_from_below_becomes_an_outcome() -> None:
     """Numbered citations become refs again, and the way the session ended becomes the kind of the outcome."""
     shared = {"sources": (HANDBOOK, COSTS), "confidence": 60, "spend": SPEND}
-    quoted: dict[str, Any] = {"sources": (HANDBOOK.ref,), "quote": "three months", "verification": "quoted"}
+    quoted: dict[str, Any] = {"sources": (HANDBOOK.ref,), "quote": "three months"}
     claims = (Claim(text="Three", **quoted), Claim(text="Nobody", verification="unsupported"))
     below = {"answer": "Three months [S1], one [S2], nobody [S3][S0].", "claims": claims, **shared}
     content = "Three months [handbook.md#L1-L3], one [sql:1], nobody."
@@ -220,3 +219,19 @@ def test_a_report_from_below_becomes_an_outcome() -> None:
     for stop_reason, gaps, ending in endings:
         report = honest_report().model_copy(update={**below, "stop_reason": stop_reason, "gaps": gaps})
         assert nested_outcome(report) == ending.model_copy(update={**above, "gaps": gaps})
+
+
+def test_what_a_report_from_below_has_too_much_is_counted() -> None:
+    """Its issues are handed on with its claims; what an outcome does not keep is counted, by file."""
+    claims = (Claim(text="Three", sources=(HANDBOOK.ref,)),) * 42
+    wrong = Issue(severity="minor", location="T1", file="a.py", line=1, message="No.", confidence=90)
+    below = {"claims": claims, "issues": (wrong,) * 201, "gaps": ("costs",)}
+
+    outcome = nested_outcome(honest_report().model_copy(update=below))
+
+    assert (len(outcome.findings), outcome.issues) == (40, (wrong,) * 200)
+    assert outcome.gaps == (
+        "nested session: findings left out beyond the first 40: 2.",
+        "nested session: issues left out beyond the first 200: 1 (a.py 1).",
+        "costs",
+    )

@@ -1,6 +1,7 @@
 """Which plans may be carried out, and that nothing a model or a stranger writes ends in anything but a refusal."""
 
 import time
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Plan, Subtask, Tier
 from workflows.rules.deduplication import fingerprint
-from workflows.rules.plan_validation import InvalidPlan, check_plan
+from workflows.rules.plan_validation import Funds, InvalidPlan, check_plan
 
 CREW = CrewCard(
     name="research",
@@ -24,10 +25,10 @@ CREW = CrewCard(
     prompt_bytes=1,
 )
 TOO_FEW = (
-    "subtasks: they take at least {} turns (an agent with tools 2, without 1, a nested session 3, for_each 1 more), "
+    "subtasks: they take at least {} turns (an agent with tools 3, without 1, a nested session 3, for_each 1 more), "
     "but the limits leave {}; write fewer, and name what has no room in omitted"
 )
-VAGUE = "the instruction is too vague; write a full sentence, complete in itself"
+VAGUE = "the instruction is too vague; name its object, and what a good answer contains"
 
 
 def _subtask(id_: str = "T1", **changes: Any) -> SubtaskDraft:
@@ -97,7 +98,10 @@ def test_each_rule_refuses_by_itself() -> None:
             ["subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer"],
         ),  # unknown agent
         ([_subtask(instruction="")], [f"subtask T1: {VAGUE}"]),  # no instruction
-        ([_subtask(instruction="Do it")], [f"subtask T1: {VAGUE}"]),  # vague
+        *(
+            ([_subtask(instruction=vague)], [f"subtask T1: {VAGUE}"])
+            for vague in ("Do it", "做吧", "やれ", "해", "делай")  # vague in any script
+        ),
         ([_subtask(instruction="- - - . . . ? ! x y z")], [f"subtask T1: {VAGUE}"]),  # no words
         (
             [_subtask("T1"), _subtask("T1", instruction="Find something else")],
@@ -132,18 +136,32 @@ def test_each_rule_refuses_by_itself() -> None:
 
 
 def test_a_plan_needs_no_more_turns_than_are_left() -> None:
-    """Two turns for an agent with tools, one for any other, three for a session: what fits passes, one more does not.
+    """Three turns for an agent with tools, one for any other, three for a session: what fits passes, one more does not.
 
     Subtasks that have begun need none.
     """
     agents = ("reader", "writer", "supervisor")
     draft = _draft(*(_subtask(f"T{number}", agent=agent) for number, agent in enumerate(agents)))
 
-    passed = [_check(draft, turns=6), _check(draft, turns=3, begun={"T0", "T1"})]
-    found = [_errors(draft, turns=5), _errors(draft, turns=3, begun={"T0"})]
+    passed = [_check(draft, turns=7), _check(draft, turns=3, begun={"T0", "T1"})]
+    found = [_errors(draft, turns=6), _errors(draft, turns=3, begun={"T0"})]
 
     assert [len(plan.subtasks) for plan in passed] == [3, 3]
-    assert found == [(TOO_FEW.format(6, 5),), (TOO_FEW.format(4, 3),)]
+    assert found == [(TOO_FEW.format(7, 6),), (TOO_FEW.format(4, 3),)]
+
+
+@given(readers=st.integers(1, 9), cents=st.integers(0, 200))
+def test_a_plan_of_several_needs_no_more_dollars_than_are_left(readers: int, cents: int) -> None:
+    """What pays for the start of each passes; what does not goes back with the arithmetic."""
+    draft = _draft(*(_subtask(f"T{number}") for number in range(readers)))
+    usd, others = Decimal(cents) / 100, (readers - 1) * Decimal("0.10")
+    funds = Funds(usd, Decimal("0.30"), others)
+
+    if readers == 1 or 20 + 10 * readers <= cents:
+        assert len(_check(draft, turns=27, funds=funds).subtasks) == readers
+    else:
+        [error] = _errors(draft, turns=27, funds=funds)
+        assert f"($0.3000 to start the first, ${others:.4f} for the others), but the limits leave ${usd:.4f}" in error
 
 
 def test_no_session_below_the_depth_limit() -> None:
@@ -181,7 +199,7 @@ def test_all_reasons_come_together() -> None:
     found = _errors(draft, turns=2)
 
     assert found == (
-        TOO_FEW.format(4, 2),
+        TOO_FEW.format(6, 2),
         "strategy: Input should be 'merge', 'select', 'reduce' or 'deliver'",
         "subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",
         f"subtask T2: {VAGUE}",

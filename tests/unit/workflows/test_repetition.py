@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from activities.contracts.rounds import Round, ToolCall, ToolResult
+from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from tests.unit.strategies import json_values
-from workflows.rules.repetition import is_repetitive, refuse_repetition
+from workflows.rules.repetition import Effects, is_repetitive, refuse_repetition
+
+READS = Effects()
+"""Of an agent in a session where nothing acts."""
 
 
 def call(
@@ -31,7 +34,7 @@ def test_a_repeated_call_is_pointed_at_its_answer() -> None:
     """The refusal belongs to the call that is made now, and names the round in which it was made first."""
     rounds = [asked(query("costs")), Round(correction="it was empty"), asked(query("ferry costs")), asked(query("x"))]
 
-    refused = refuse_repetition(query("ferry costs"), rounds)
+    refused = refuse_repetition(query("ferry costs"), rounds, READS)
 
     assert refused == ToolResult(
         call_id="now",
@@ -53,7 +56,7 @@ def test_the_way_of_writing_it_does_not_matter() -> None:
         ({}, {}),
     ]
     for earlier, now in cases:
-        assert refuse_repetition(call(now), [asked(call(earlier))]) is not None
+        assert refuse_repetition(call(now), [asked(call(earlier))], READS) is not None
 
 
 def test_what_may_get_another_answer_is_another_call() -> None:
@@ -72,39 +75,36 @@ def test_what_may_get_another_answer_is_another_call() -> None:
         ({"query": '"notice period"'}, {"query": '"Notice period"'}),
     ]
     for earlier, now in cases:
-        assert refuse_repetition(call(now), [asked(call(earlier))]) is None
+        assert refuse_repetition(call(now), [asked(call(earlier))], READS) is None
 
 
 def test_another_tool_is_another_call() -> None:
     """The same arguments for another tool are no repetition."""
-    assert refuse_repetition(call({"query": "costs"}, tool="search_documents"), [asked(query("costs"))]) is None
+    assert refuse_repetition(call({"query": "costs"}, tool="search_documents"), [asked(query("costs"))], READS) is None
 
 
 def test_after_an_error_a_change_of_case_is_worth_a_try() -> None:
     """A call that failed may be mended in any letter; unchanged it would only fail again."""
     failed = [asked(call({"name": "grant.pdf", "page": 2}), ok=False)]
 
-    assert refuse_repetition(call({"name": "Grant.pdf", "page": 2}), failed) is None
-    assert refuse_repetition(call({"page": 2, "name": "grant.pdf"}), failed) is not None
+    assert refuse_repetition(call({"name": "Grant.pdf", "page": 2}), failed, READS) is None
+    assert refuse_repetition(call({"page": 2, "name": "grant.pdf"}), failed, READS) is not None
 
 
 def test_what_was_left_for_later_may_be_asked_again() -> None:
     """Calls beyond what is used at once were never made."""
-    rounds = [asked(query("a"), query("b"), query("c"))]
+    rounds = [asked(*(query(str(number)) for number in range(MOST_CALLS + 1)))]
 
-    assert refuse_repetition(query("b"), rounds, at_once=2) is not None
-    assert refuse_repetition(query("c"), rounds, at_once=2) is None
+    assert refuse_repetition(query(str(MOST_CALLS - 1)), rounds, READS) is not None
+    assert refuse_repetition(query(str(MOST_CALLS)), rounds, READS) is None
 
 
 def test_what_cannot_be_read_is_refused_for_that() -> None:
     """A call whose arguments could not be read gets that reason, not this one."""
     broken = call(malformed="not JSON")
 
-    assert refuse_repetition(broken, [asked(broken, ok=False)]) is None
-    assert refuse_repetition(call(), [asked(broken, ok=False)]) is None
-
-
-A, B, C, D = (query(text) for text in "ABCD")
+    assert refuse_repetition(broken, [asked(broken, ok=False)], READS) is None
+    assert refuse_repetition(call(), [asked(broken, ok=False)], READS) is None
 
 
 def test_the_third_repetition_is_one_too_many() -> None:
@@ -122,20 +122,21 @@ def test_the_third_repetition_is_one_too_many() -> None:
     ]
     for script, goes_round in cases:
         rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
-        assert is_repetitive(rounds) == goes_round
+        assert is_repetitive(rounds, READS) == goes_round
 
 
 def test_broken_calls_go_round_too() -> None:
     """The same unreadable call again and again is a circle."""
-    assert is_repetitive([asked(call(malformed="not JSON"), ok=False)] * 4)
+    assert is_repetitive([asked(call(malformed="not JSON"), ok=False)] * 4, READS)
 
 
 def test_calls_left_for_later_make_no_circle() -> None:
     """An agent that asks for a long list until all of it was used does not go round."""
-    rounds = [asked(A, B, C, D), asked(C, D), asked(D)]
+    listed = [query(str(number)) for number in range(4 * MOST_CALLS)]
+    left = [listed[number * MOST_CALLS :] for number in range(4)]
 
-    assert not is_repetitive([*rounds, asked(D)], at_once=1)
-    assert is_repetitive([*rounds, asked(D)])
+    assert not is_repetitive([asked(*calls) for calls in left], READS)
+    assert is_repetitive([asked(*left[0])] * 4, READS)
 
 
 ARGUMENTS = st.dictionaries(st.text(max_size=5), json_values(), max_size=3)
@@ -150,7 +151,66 @@ def test_whatever_was_asked_is_recognised(
     """The very same call is refused whatever its arguments are, also after they have gone through JSON."""
     rounds = [asked(call(arguments), ok=answered), *(asked(call(other)) for other in others)]
 
-    refused = refuse_repetition(call(json.loads(json.dumps(arguments))), rounds)
+    refused = refuse_repetition(call(json.loads(json.dumps(arguments))), rounds, READS)
 
     assert refused is not None
     assert "(round 1)" in str(refused.output["error"])
+
+
+@given(
+    turns=st.lists(st.lists(st.sampled_from(["read A", "read B", "act X", "act Y", "poll", "other acts"])), max_size=8),
+    others_act=st.booleans(),
+)
+def test_no_stale_result_is_offered(turns: list[list[str]], others_act: bool) -> None:  # noqa: FBT001  # drawn
+    """In any sequence of reads and acts, an agent that reads has the present state in its latest result or gets it now:
+    a read is refused only if nothing acted since its result. Without acts it is made once; an act is made once; a tool
+    that is repeatable is never refused."""
+    effects = Effects(acting={"act"}, repeatable={"poll"}, others_act=others_act)
+    version, rounds = 0, list[Round]()
+    seen, done = dict[str, int](), set[str]()
+    for turn in turns:
+        calls = [call({"letter": name[-1]}, name.split()[0], str(at)) for at, name in enumerate(turn)]
+        results = list[ToolResult]()
+        latest = dict(seen)
+        changes = others_act and "other acts" in turn
+        for at, (name, one) in enumerate(zip(turn, calls, strict=True)):
+            before = [*rounds, Round(calls=tuple(calls[:at]))] if one.tool == "act" else rounds
+            refused = None if one.tool == "other" else refuse_repetition(one, before, effects, calls)
+            assert refused is None or (name in done if one.tool == "act" else seen.get(name) == version)
+            assert one.tool != "poll" or refused is None
+            assert one.tool != "act" or (refused is None) == (name not in done)
+            may_change = others_act or any(each.tool == "act" for each in calls)
+            assert one.tool != "read" or may_change or (refused is None) == (seen.get(name) != version)
+            if refused is None and one.tool == "act":
+                done.add(name)
+                changes = True
+            latest[name] = version
+            results.append(refused or ToolResult(call_id=one.id, tool=one.tool, output={"version": version}))
+        # Calls of a round are made side by side, so what was read in a round that acted may be from before.
+        version += changes
+        seen = latest
+        rounds.append(Round(calls=tuple(calls), results=tuple(results)))
+
+
+def test_an_agent_that_reads_after_each_act_makes_no_circle() -> None:
+    """Neither reads after acts of its own, nor results that others change, nor a poll forces an answer; the same result
+    again and again does."""
+    acts, shared = Effects(acting={"cancel"}), Effects(acting={"cancel"}, others_act=True)
+    working = [asked(*pair) for number in range(5) for pair in ([query("A")], [call({"id": number}, "cancel")])]
+    changing = [
+        Round(calls=(query("A"),), results=(ToolResult(call_id="now", tool="search", output={"version": number}),))
+        for number in range(5)
+    ]
+
+    assert not is_repetitive(working, acts)
+    assert not is_repetitive(changing, shared)
+    assert not is_repetitive([asked(query("A"))] * 5, Effects(repeatable={"search"}))
+    assert is_repetitive([changing[0]] * 4, shared)
+    assert is_repetitive([asked(query("A")), *[asked(call({}, "cancel"))] * 4], acts)
+
+
+def test_spelling_matters_in_what_acts() -> None:
+    """A name that is set again in another case is another change."""
+    named = asked(call({"name": "smith"}, "rename"))
+
+    assert refuse_repetition(call({"name": "Smith"}, "rename"), [named], Effects(acting={"rename"})) is None

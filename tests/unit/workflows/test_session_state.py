@@ -216,8 +216,8 @@ def test_an_agent_must_answer_in_its_last_round_and_its_last_minutes() -> None:
     """The last round, and the last fifth of its time."""
     agent = work()
 
-    assert [agent.is_last(number, START) for number in (1, 2, 3)] == [False, False, True]
-    assert [agent.is_last(1, START + timedelta(minutes=minutes)) for minutes in (8, 9)] == [False, True]
+    assert [bool(agent.why_last(number, START)) for number in (1, 2, 3)] == [False, False, True]
+    assert [bool(agent.why_last(1, START + timedelta(minutes=minutes))) for minutes in (8, 9)] == [False, True]
 
 
 def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:

@@ -160,15 +160,6 @@ class FileLock:
         return True
 
 
-def is_held(path: Path) -> bool:
-    """Return whether a process holds the lock exclusively."""
-    lock = FileLock(path)
-    try:
-        return not lock.share(wait=False)
-    finally:
-        lock.close()
-
-
 def last_lines(path: Path, count: int = 12) -> str:
     """Return the end of a log for an error message."""
     with suppress(OSError), path.open("rb") as log:

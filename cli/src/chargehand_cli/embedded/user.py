@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from chargehand.errors import NotReachable
+from chargehand.local_server import is_held
 from chargehand_cli.embedded.state import (
     ALREADY_KEPT,
     FileLock,
@@ -24,7 +25,6 @@ from chargehand_cli.embedded.state import (
     ServerNote,
     StateDirectory,
     WorkerCommand,
-    is_held,
     last_lines,
     open_private,
 )

@@ -1,26 +1,28 @@
-"""Reports as HTML: the body for any page, and a self-contained page with nothing to run and nothing to load."""
+"""Reports as HTML: the body for any page, and a self-contained page with nothing to run and nothing to load.
+
+A session without a report, which runs, waits, failed or was cancelled, has such a page as well.
+"""
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from jinja2 import Environment
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from chargehand import LimitUse, Report, Source, SubtaskRecord, Trace
+from chargehand import LimitUse, Report, Source, Status, SubtaskRecord, Trace
 from chargehand.contracts import Verification
-from chargehand.state_words import STOP_REASONS
+from chargehand.state_words import NO_REPORT, STOP_REASONS, state_words
 from chargehand_cli.attachments import Attachments, Passage
-from chargehand_cli.rendering.escaping import is_web_address, one_safe_line
+from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.templating import templates
 from chargehand_cli.rendering.text import (
     answer_below_notice,
     claim_counts,
@@ -33,15 +35,16 @@ from chargehand_cli.rendering.text import (
 
 _POLICY: Final = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _VERIFICATION_STATES: Final[dict[Verification, str]] = {
-    "quoted": "state-success",
-    "computed": "state-success",
-    "inferred": "state-partial",
+    "contradicted": "state-failure",
     "unsupported": "state-failure",
-    "unchecked": "state-failure",
+    "cited": "state-partial",
+    "computed": "state-success",
+    "supported": "state-success",
 }
 _NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
+_ENDED: Final = ("finished", "failed", "cancelled")
 _SMALL_PLAN: Final = 12
 """Subtasks of a plan that is drawn whole."""
 
@@ -81,6 +84,28 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         **plan_parts(report.subtasks),
         routes=report.routes,
     )
+
+
+def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str = "", action: str = "") -> str:
+    """Render how far a session has come, why it has no report, and what to do.
+
+    `problem` says how it failed, `action` what it waits for its user to do.
+    """
+    colour = "failure" if status.state in ("failed", "cancelled") else "running"
+    body = render(
+        "unfinished.html",
+        status=status,
+        words=state_words(status.state),
+        ended=status.state in _ENDED,
+        state_class=f"state-{colour}",
+        facts=_status_facts(status),
+        problem=problem or NO_REPORT[status.state],
+        remedy=action or _remedy(status),
+        timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
+        **plan_parts(status.subtasks),
+        routes=status.routes,
+    )
+    return page(status.goal, body, session=status.session)
 
 
 def report_style() -> str:
@@ -217,6 +242,26 @@ def _about(report: Report) -> Facts:
     return [(name, value) for name, value in facts if value]
 
 
+def _remedy(status: Status) -> str:
+    if status.state in _ENDED:
+        return f"To see every step that it took: `chargehand trace {status.session}`"
+    return f"To wait for the report: `chargehand watch {status.session}`"
+
+
+def _status_facts(status: Status) -> Facts:
+    facts = [("Session", status.session)]
+    if status.started_at:
+        facts.append(("Started", moment(status.started_at)))
+    if status.deadline_at and status.state not in _ENDED:
+        facts.append(("Deadline", moment(status.deadline_at)))
+    if status.max_turns:
+        facts.append(("Turns", f"{status.turns:,} of {status.max_turns:,}"))
+        facts.append(("Cost", f"{cost(status.spent_usd)} of {cost(status.budget_usd)}"))
+    elif status.turns:  # read without a worker, which knows the limits
+        facts += [("Turns", f"{status.turns:,}"), ("Cost", cost(status.spent_usd))]
+    return facts
+
+
 def render(template: str, **values: Any) -> Markup:
     return Markup(_environment().get_template(template).render(values))  # noqa: S704  # autoescaped
 
@@ -233,6 +278,24 @@ def _environment() -> Environment:
         "title": title,
     }
     return templates("chargehand_cli.rendering", filters)
+
+
+def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Environment:
+    """Open the templates of a package."""
+    environment = Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(filters)
+    return environment
+
+
+def _visible(value: object) -> object:
+    return safe_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _exact(amount: Decimal) -> str:

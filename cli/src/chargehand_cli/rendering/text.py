@@ -94,10 +94,10 @@ def crew_words(report: Report) -> str:
 
 
 def claim_counts(report: Report) -> str:
-    """Count the claims of a report by what they rest on."""
+    """Count the claims of a report by how well they are verified, the best first."""
     counts = Counter(claim.verification for claim in report.claims)
-    kinds: tuple[Verification, ...] = get_args(Verification)
-    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind]) or report.verification
+    kinds: tuple[Verification, ...] = tuple(reversed(get_args(Verification)))
+    return ", ".join(f"{counts[kind]} {kind}" for kind in kinds if counts[kind]) or "none"
 
 
 def claim_lines(report: Report) -> list[str]:

@@ -1,22 +1,25 @@
-"""Steer a running session: `plan`, `answer`, `raise`, `finish` and `cancel`."""
+"""Steer a running session: `plan`, `answer`, `raise`, `finish`, `cancel` and `calls`."""
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from chargehand import AlreadyEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest, build_raised_limits, read_model
-from chargehand_cli.resumed_sessions import open_to_steer
+from chargehand_cli.run_options import BadRequest, build_raised_limits, read_json, read_model
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Question, Status
+    from chargehand import PendingCall, Question, Status
 
 app = typer.Typer()
+
+_DECIDED: Final = {"approve": "approved", "edit": "replaced and approved", "reject": "rejected"}
+_DONE: Final = {"approve": "is made as shown", "edit": "is made with your arguments", "reject": "is not made"}
 
 
 @verb(app)
@@ -33,24 +36,18 @@ async def plan(
 ) -> None:
     """Show a session's plan, or approve, replace or reject it."""
     from chargehand import Plan
-    from chargehand_cli.session_status import open_to_query
+    from chargehand_cli.session_files import open_to_query
 
-    if sum((approve, edit is not None, reject is not None)) > 1:
-        raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
+    decision = _decision(approve=approve, edit=edit, reject=reject)
     edited = read_model(Plan, edit, "plan") if edit else None
-    if approve or edited or reject is not None:
-        await open_to_steer(connection, session)
-    if approve:
-        await connection.session(session).approve()
-        say(f"Session {session}: the plan was approved.")
-        return
-    if edited:
-        await connection.session(session).edit(edited)
-        say(f"Session {session}: the plan was replaced and approved.")
-        return
-    if reject is not None:
-        await connection.session(session).reject(reject)
-        say(f"Session {session}: the plan was rejected.")
+    if decision:
+        await connection.open_to_steer(session)
+        steered = connection.session(session)
+        if edited:
+            await steered.edit(edited)
+        else:
+            await (steered.approve() if reject is None else steered.reject(reject))
+        say(f"Session {session}: the plan was {_DECIDED[decision]}.")
         return
     await open_to_query(connection, session)
     found = await connection.session(session).plan()
@@ -75,7 +72,7 @@ async def answer(
     ] = None,
 ) -> None:
     """Answer a question of a session that was started with --questions."""
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     question = _open_question(await connection.session(session).status(), subtask)
     await connection.session(session).answer(subtask=question.subtask, text=text)
     say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
@@ -97,7 +94,7 @@ async def raise_limits(
     from chargehand_cli.rendering.text import dollars
 
     raised = build_raised_limits(turns, budget, deadline)
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     now = await connection.session(session).send(Messages.raise_limits, raised)
     until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
     say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
@@ -106,7 +103,7 @@ async def raise_limits(
 @verb(app)
 async def finish(connection: Connection, session: SessionId) -> None:
     """Stop a session's work and have it write its report from the results so far."""
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     await connection.session(session).finish_now()
     say(f"Session {session} is writing its report from the results so far: `chargehand result {session}`")
 
@@ -118,7 +115,7 @@ async def cancel(connection: Connection, session: SessionId) -> None:
 
     has_ended = False
     try:
-        await open_to_steer(connection, session)
+        await connection.open_to_steer(session)
         await connection.session(session).cancel()
         has_ended = await ends_soon(connection, session)
     except AlreadyEnded:
@@ -126,6 +123,48 @@ async def cancel(connection: Connection, session: SessionId) -> None:
     if has_ended:
         connection.farewell = ""
     say(f"Session {session} {'has ended' if has_ended else 'is stopping'}.")
+
+
+@verb(app)
+async def calls(
+    connection: Connection,
+    session: SessionId,
+    call: Annotated[
+        str | None, typer.Argument(metavar="[CALL]", help="Id of the call.", show_default="the only one that waits")
+    ] = None,
+    *,
+    approve: Annotated[bool, typer.Option("--approve", help="Let the call be made as it is shown.")] = False,
+    edit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Have it made with the arguments of a JSON file instead.")
+    ] = None,
+    reject: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Have it not made; the agent is told why.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tool calls of a session that wait for approval, or approve, edit or reject one."""
+    from chargehand_cli.session_files import open_to_query
+
+    decision = _decision(approve=approve, edit=edit, reject=reject)
+    await (open_to_query(connection, session) if decision is None else connection.open_to_steer(session))
+    status = await connection.session(session).status()
+    if decision is None:
+        _show_calls(status, call, as_json=as_json)
+        return
+    chosen = _chosen_call(status, call)
+    if reject is not None:
+        await connection.session(session).reject_call(chosen, reject)
+    else:
+        await connection.session(session).approve_call(chosen, read_json(str(edit)) if edit else None)
+    say(f"Session {session}: call {chosen.id} of {one_safe_line(chosen.tool)} {_DONE[decision]}.")
+
+
+def _decision(*, approve: bool, edit: Path | None, reject: str | None) -> str | None:
+    """Name the decision that was typed, if one was."""
+    typed = {"approve": approve, "edit": edit is not None, "reject": reject is not None}
+    if sum(typed.values()) > 1:
+        raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
+    return next((name for name, is_typed in typed.items() if is_typed), None)
 
 
 def _open_question(status: "Status", subtask: str | None) -> "Question":
@@ -138,3 +177,32 @@ def _open_question(status: "Status", subtask: str | None) -> "Question":
     known = "; ".join(f"{one_safe_line(each.subtask)}: {one_safe_line(each.text)}" for each in status.questions)
     problem = "Several questions are open" if subtask is None else f"Subtask {one_safe_line(subtask)} asks no question"
     raise BadRequest(f"{problem}. Choose one with --subtask: {known}")
+
+
+def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
+    shown = status.calls if call is None else (_chosen_call(status, call),)
+    if as_json:
+        put_json(json.dumps([each.model_dump(mode="json") for each in shown], indent=2))
+    elif not shown:
+        say(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+    for each in () if as_json else shown:
+        put(f"{each.id} {one_safe_line(each.tool)}, by {one_safe_line(each.agent)} for {one_safe_line(each.subtask)}")
+        for name, value in each.arguments.items():
+            put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
+        if each.is_doubtful:
+            put("    made before, and possibly applied; --approve makes it again")
+        put(f"    denied at {each.open_until.astimezone():%Y-%m-%d %H:%M:%S} without a decision\n")
+
+
+def _chosen_call(status: "Status", call: str | None) -> "PendingCall":
+    """Find the call to decide about."""
+    from chargehand.converter import join_problems
+
+    matching = [each for each in status.calls if call in (None, each.id)]
+    if len(matching) == 1:
+        return matching[0]
+    if not status.calls:
+        raise BadRequest(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+    known = join_problems(f"{each.id}: {each.tool} of {each.subtask}" for each in status.calls)
+    problem = "Several calls wait" if call is None else f"Call {one_safe_line(call)} does not wait"
+    raise BadRequest(f"{problem}. Choose one by its id: {known}")

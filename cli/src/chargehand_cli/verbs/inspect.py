@@ -1,4 +1,4 @@
-"""Inspect sessions: `status`, `result`, `artifacts` and `verify`."""
+"""Inspect sessions: `status`, `result`, `artifacts`, `verify` and `open`."""
 
 import asyncio
 import json
@@ -13,9 +13,10 @@ from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest
-from chargehand_cli.terminal import Exit, console, put, put_json, say
+from chargehand_cli.run_options import BadRequest
+from chargehand_cli.terminal import Exit, console, put, put_check, put_json, say
 from chargehand_cli.verb import FILES, AsJson, SessionId, verb
+from chargehand_cli.verbs.watch import put_web_ui
 
 if TYPE_CHECKING:
     from chargehand import Artifact
@@ -28,7 +29,7 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     """Show a session's state, plan, turns and cost."""
     from chargehand_cli.live_session import user_action
     from chargehand_cli.live_tree import now, session_tree
-    from chargehand_cli.session_status import read_status
+    from chargehand_cli.session_files import read_status
 
     found, has_worker = await read_status(connection, session)
     if as_json:
@@ -87,37 +88,50 @@ async def verify(connection: Connection, session: SessionId, *, as_json: AsJson 
 
     A worker reads the documents again. Exits with 1 if a quotation does not occur.
     """
-    from chargehand_cli.resumed_sessions import resumed_lines
     from chargehand_cli.session_files import open_report
 
     report = await open_report(connection, session)
     await connection.open()
-    for line in await resumed_lines(connection, session):
-        say(line)
+    await connection.say_resumed(session)
     found = await connection.session(session).verify()
     if as_json:
         put_json(found.model_dump_json(indent=2))
     else:
         labels = {each.ref: f"S{number}" for number, each in enumerate(report.sources, start=1)}
         for quote in found.quotations:
-            _put_check(f"{labels.get(quote.ref, ''):<4} {one_safe_line(quote.ref, 300)}", quote.problem)
+            put_check(f"{labels.get(quote.ref, ''):<4} {one_safe_line(quote.ref, 300)}", quote.problem)
         for claim in found.claims:
-            _put_check(f"{claim.verification}: {one_safe_line(claim.claim, 120)}", claim.problem)
+            put_check(f"{claim.verification}: {one_safe_line(claim.claim, 120)}", claim.problem)
     if others := len(report.sources) - len(found.quotations):
         say(f"Not checked: {others} sources that are not documents (web pages, queries, computations).")
     if found.quotations:
         say(f"Verified quotations: {sum(1 for each in found.quotations if each.stands)} of {len(found.quotations)}.")
     else:
         say("The report quotes no documents.")
-    resting = sum(1 for each in found.claims if each.verification == "quoted")
+    resting = sum(1 for each in found.claims if each.was_found)
     say(f"Claims that rest on a verified quotation: {resting} of {len(found.claims)}.")
     return Exit.DONE if found.stands else Exit.FAILED
 
 
-def _put_check(summary: str, problem: str) -> None:
-    put(f"{'✘' if problem else '✔'} {summary}")
-    if problem:
-        put(f"       {one_safe_line(problem, 600)}")
+@verb(app, "open", location=FILES)
+async def open_session(
+    connection: Connection,
+    session: SessionId,
+    *,
+    web: Annotated[bool, typer.Option("--web", help="Open the session in Temporal's Web UI instead.")] = False,
+) -> Exit:
+    """Open a session's report page in the browser, or print its path where there is none."""
+    if web:
+        return await _open_web_ui(connection, session)
+    from chargehand_cli.session_files import SessionFiles, keep_report, open_report
+
+    report = await open_report(connection, session)
+    await keep_report(connection, report, say)
+    page = SessionFiles(connection.location.state, report.session).page
+    put(str(page))
+    if page.exists():
+        _browse(page.as_uri())
+    return Exit.DONE
 
 
 async def _download(
@@ -156,3 +170,37 @@ def _describe_artifact(artifact: "Artifact", name: str) -> str:
 
     facts = [one_safe_line(name, 300), one_safe_line(artifact.media_type, 60), size(artifact.bytes)]
     return "  ".join([*facts, one_safe_line(artifact.title)]).rstrip()
+
+
+async def _open_web_ui(connection: Connection, session: str) -> Exit:
+    await connection.open(worker=False)
+    await connection.is_unfinished(session)  # or there is none
+    url = connection.session_url(session)
+    if url is None:
+        say("The address of the Web UI is not known: set CHARGEHAND_UI_URL.")
+        return Exit.BAD_INPUT
+    if not connection.location.is_embedded:
+        put(url)
+        _browse(url)
+        return Exit.DONE
+    if sys.stderr.isatty():
+        put_web_ui(connection, session)
+        _browse(url)
+        return Exit.DONE
+    put(url)
+    say("The embedded server stays up until Ctrl-C.")
+    await asyncio.Event().wait()
+    return Exit.DONE
+
+
+def _browse(url: str) -> None:
+    """Open a browser if this is a terminal with a display, and there is one."""
+    if not sys.stdout.isatty():
+        return
+    import webbrowser
+
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return
+    webbrowser.open(url)

@@ -1,24 +1,24 @@
-"""Write a session's report to a file: `report`."""
+"""Write a session's report, or every step of it, to a file: `report` and `trace`."""
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from chargehand import ChargehandError, NotReachable, SessionEnded, SessionNotFound
 from chargehand.errors import MissingExtra
-from chargehand.plugins import installed
+from chargehand.plugins import Extension, installed
 from chargehand_cli.connection import Connection
-from chargehand_cli.request import BadRequest
-from chargehand_cli.terminal import Exit, say
+from chargehand_cli.run_options import BadRequest
+from chargehand_cli.terminal import Exit, put, put_json, say
 from chargehand_cli.verb import FILES, SessionId, verb
 
 if TYPE_CHECKING:
-    from chargehand import Report, Status
+    from chargehand import Report, Status, Trace
     from chargehand_cli.attachments import Attachments
 
 app = typer.Typer()
@@ -27,8 +27,9 @@ app = typer.Typer()
 Write = Callable[[str, "Report | None", "Attachments"], bytes | None]
 """Writes a page, and the report that it shows, in another format; None if it needs a report and there is none."""
 _OWN_FORMATS: Final = ("html", "md", "json")
-_EXTRAS: Final = ("docx", "pdf")
-"""Formats of a plug-in that comes with Chargehand, each with an extra of its name."""
+_OWN_TRACE_FORMATS: Final = ("json", "html")
+_EXTRAS: Final = {"docx": "docx", "pdf": "pdf", "otlp": "cli"}
+"""Formats of plug-ins that come with Chargehand, each with the extra that brings it."""
 _PATIENCE_SECONDS: Final = 5
 """For the answer of a worker, of which there may be none."""
 
@@ -51,7 +52,7 @@ async def report(
     Does not wait: for a session without a report, the page says how far it has come.
     """
     form = form or _format_of(to)
-    write = _writer(form)
+    write = _writer(form, _OWN_FORMATS, installed().report_formats)
     standing = await _standing(connection, session)
     if standing is None:
         content, code = await _write_report(connection, session, form, write)
@@ -62,13 +63,49 @@ async def report(
         return code
     from chargehand.download import safe_name
 
-    path = to or Path(f"{safe_name(session)}.{form}")
+    await _save("Report", to or Path(f"{safe_name(session)}.{form}"), content)
+    return code
+
+
+@verb(app)
+async def trace(
+    connection: Connection,
+    session: SessionId,
+    *,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="json, html, or otlp for OpenTelemetry collectors.")
+    ] = "json",
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write; - is standard output. Default: -.")
+    ] = None,
+) -> None:
+    """Export every step of a session. Needs no worker, and includes running and failed sessions."""
+    from chargehand_cli.session_files import open_trace
+
+    write = _writer(form, _OWN_TRACE_FORMATS, installed().trace_formats)
+    text = _write_trace(await open_trace(connection, session), form, write)
+    if to is None or to == Path("-"):
+        put(text) if form == "html" else put_json(text)
+    else:
+        await _save("Trace", to, text.encode())
+
+
+def _write_trace(steps: "Trace", form: str, write: Callable[["Trace"], str] | None) -> str:
+    if write:
+        return write(steps)
+    if form == "json":
+        return steps.model_dump_json(indent=2)
+    from chargehand_cli.rendering.trace_page import trace_page
+
+    return trace_page(steps)
+
+
+async def _save(what: str, path: Path, content: bytes) -> None:
     try:
         await asyncio.to_thread(path.write_bytes, content)
     except OSError as error:
         raise BadRequest(f"{path} cannot be written: {error.strerror}. Name another file: --to FILE.") from error
-    say(f"Report: {path}")
-    return code
+    say(f"{what}: {path}")
 
 
 def _format_of(to: Path | None) -> str:
@@ -78,23 +115,22 @@ def _format_of(to: Path | None) -> str:
     return {"htm": "html", "markdown": "md"}.get(ending, ending)
 
 
-def _writer(form: str) -> Write | None:
+def _writer(form: str, own: Sequence[str], added: Sequence[Extension]) -> Callable[..., Any] | None:
     """Find what writes a format; None for those of the core.
 
     Raises:
         MissingExtra: the plug-in that comes with Chargehand for it is not installed.
         BadParameter: there is no such format.
     """
-    if form in _OWN_FORMATS:
+    if form in own:
         return None
-    added = {each.name: each for each in installed().report_formats}
-    if form in added:
-        return added[form].load_function()
+    by_name = {each.name: each for each in added}
+    if form in by_name:
+        return by_name[form].load_function()
     if form in _EXTRAS:
-        raise MissingExtra(f"The format {form}", form)
+        raise MissingExtra(f"The format {form}", _EXTRAS[form])
     raise typer.BadParameter(
-        f"'{form}' is not a format of reports: add --format {'|'.join((*_OWN_FORMATS, *added))}.",
-        param_hint="--format, or the ending of --to",
+        f"'{form}' is not a format of this verb: add --format {'|'.join((*own, *by_name))}.", param_hint="--format"
     )
 
 
@@ -118,11 +154,11 @@ async def _write_report(connection: Connection, session_id: str, form: str, writ
 
 async def _page_of(connection: Connection, found: "Report") -> str:
     from chargehand_cli.rendering.page import report_page
-    from chargehand_cli.session_files import find_attachments, open_trace, session_files
+    from chargehand_cli.session_files import SessionFiles, find_attachments, open_trace
 
     if not connection.is_open:  # the report was kept, and its page with it
         with suppress(OSError):
-            page = session_files(connection.location.state, found.session).page
+            page = SessionFiles(connection.location.state, found.session).page
             return await asyncio.to_thread(page.read_text, encoding="utf-8")
     trace = None
     try:
@@ -143,7 +179,7 @@ async def _write_standing(
     from chargehand.state_words import state_words
     from chargehand_cli.attachments import Attachments
     from chargehand_cli.live_session import user_action
-    from chargehand_cli.rendering.unfinished import unfinished_page
+    from chargehand_cli.rendering.page import unfinished_page
 
     status, problem = standing.status, standing.problem
     content = None

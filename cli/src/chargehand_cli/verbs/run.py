@@ -16,8 +16,7 @@ from chargehand.payloads.settings import encryption_of
 from chargehand.upload import store_documents
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
-from chargehand_cli.request import BadRequest, RequestOptions, build_request
-from chargehand_cli.resumed_sessions import resumed_lines
+from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
 from chargehand_cli.verbs.watch import follow_to_report
@@ -120,7 +119,7 @@ async def _start(
             request = await _follow_up(connection, follows, request)
     _check_worker_variant(connection)
     before_start(request)
-    resumed = await resumed_lines(connection, options.id)
+    resumed = await connection.resumed_lines(options.id)
     session = await connection.chargehand.start(request, session_id=options.id)
     if not quiet:
         _announce(connection, session.id, resumed)
@@ -172,7 +171,7 @@ async def _prepare(
 
 async def _follow_up(connection: Connection, follows: str, request: "SessionRequest") -> "SessionRequest":
     """Have a request follow a session that the server still knows."""
-    from chargehand_cli.session_files import kept_report, session_files
+    from chargehand_cli.session_files import SessionFiles, kept_report
 
     try:
         return await connection.session(follows).follow_up(request)
@@ -180,7 +179,7 @@ async def _follow_up(connection: Connection, follows: str, request: "SessionRequ
         state = connection.location.state
         if kept_report(state, follows) is None:
             raise
-        kept = session_files(state, follows).markdown
+        kept = SessionFiles(state, follows).markdown
         raise BadRequest(
             f"The server no longer has session '{follows}', but its report was kept: start a new session that reads "
             f"it, `chargehand run GOAL --docs {quote(str(kept))}`."

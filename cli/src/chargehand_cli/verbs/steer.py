@@ -7,8 +7,7 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import build_plan_edit
-from chargehand_cli.resumed_sessions import open_to_steer
+from chargehand_cli.run_options import build_plan_edit
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import SessionId, verb
 
@@ -28,7 +27,7 @@ async def tell(
     from chargehand.messages import Messages
 
     message = Messages.tell.content(text=text or subtask, subtask=subtask if text else None)
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     await connection.session(session).send(Messages.tell, message)
     readers = one_safe_line(message.subtask) if message.subtask else "every agent"
     say(f"Session {session}: {readers} reads your message at the next turn.")
@@ -43,7 +42,7 @@ async def interrupt(
     ] = None,
 ) -> None:
     """End the tools that agents are using; they go on with their next turn."""
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     await connection.session(session).interrupt(subtask=subtask)
     say(f"Session {session}: the tools are ending, and the agents go on.")
 
@@ -80,7 +79,7 @@ async def edit(
     if file is None and not any(typed.values()):
         raise typer.BadParameter(f"Give at least one of {', '.join(f'--{name}' for name in typed)} and --file.")
     changes = build_plan_edit(_edits(typed), file)
-    await open_to_steer(connection, session)
+    await connection.open_to_steer(session)
     plan = await connection.session(session).edit_plan(edits=changes.edits)
     say(f"Session {session}: the plan is now {', '.join(one_safe_line(each.id) for each in plan.subtasks)}.")
 

@@ -1,16 +1,24 @@
-"""Keep the embedded server and a worker running, with what plug-ins serve beside them: `up`."""
+"""Keep a worker running, and the embedded server with what plug-ins serve beside it: `up` and `worker`."""
 
 import asyncio
+import os
+import sys
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
-from chargehand.plugins import Hook, installed
+from chargehand.plugins import SETTING, Hook, installed
 from chargehand_cli.connection import Connection
-from chargehand_cli.resumed_sessions import resumed_lines
+from chargehand_cli.embedded.state import WorkerCommand
+from chargehand_cli.embedded.user import EmbeddedServer
+from chargehand_cli.location import Location
+from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import say
-from chargehand_cli.verb import LOCAL, verb
+from chargehand_cli.verb import FILES, LOCAL, verb
 
 app = typer.Typer()
 
@@ -21,6 +29,45 @@ async def up(connection: Connection) -> None:
     await stay_up(connection)
 
 
+@verb(app, location=FILES)
+async def worker(
+    connection: Connection,
+    *,
+    crews: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of crew files (CHARGEHAND_CREWS).", file_okay=False)
+    ] = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Module with tools of yours; may be repeated (CHARGEHAND_PLUGINS)."),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=64, help="Worker processes, one for each core (CHARGEHAND_PROCESSES)."),
+    ] = None,
+) -> None:
+    """Run a worker with crews and tools of your own until Ctrl-C, with the embedded server if no other is set."""
+    location = connection.location
+    program = location.require_worker("run")
+    settings = {SETTING: ",".join(plugin)} if plugin else {}
+    if processes:
+        settings["CHARGEHAND_PROCESSES"] = str(processes)
+    if crews:
+        if not crews.is_dir():
+            raise BadRequest(f"--crews: there is no folder {crews}.")
+        settings["CHARGEHAND_CREWS"] = str(crews.absolute())
+    program = replace(program, environment=program.environment | settings)
+    if not location.is_embedded:
+        _become(program, location)
+    running = EmbeddedServer(location.state, None).note() if location.state.is_dir() else None
+    if running and running.has_worker:
+        raise BadRequest(
+            f"Another command runs a worker in {location.state}, which may have other crews and tools. End it first, "
+            "or name another --state-dir."
+        )
+    connection.location = replace(location, worker=program)
+    await stay_up(connection)
+
+
 async def stay_up(connection: Connection) -> None:
     """Keep the embedded server, its worker and the companions of plug-ins running until Ctrl-C."""
     await connection.open()
@@ -28,8 +75,7 @@ async def stay_up(connection: Connection) -> None:
         companions = installed().functions(Hook.BESIDE_UP)
         announced = [await stack.enter_async_context(companion(connection)) for companion in companions]
         say(connection.describe())
-        for line in await resumed_lines(connection):
-            say(line)
+        await connection.say_resumed()
         say(f"Worker log: {connection.location.worker_log}")
         say(f"Sessions in the Web UI: {connection.sessions_url()}")
         for line in chain.from_iterable(announced):
@@ -51,3 +97,14 @@ async def keep_running(connection: Connection) -> None:
         await asyncio.sleep(1)
         await connection.mend()
         connection.check_worker()
+
+
+def _become(program: WorkerCommand, location: Location) -> NoReturn:
+    """Replace this process by the worker program, which gets its signals."""
+    address = {"TEMPORAL_ADDRESS": location.address} if location.address else {}
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(program.command[0], program.command, os.environ | program.environment | address)  # noqa: S606  # no shell
+    except OSError as error:
+        raise BadRequest(f"The worker program {program.command[0]} cannot be started: {error.strerror}.") from error

@@ -10,7 +10,6 @@ import typer
 
 from chargehand import SessionEnded
 from chargehand_cli.connection import Connection
-from chargehand_cli.resumed_sessions import resumed_lines
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
 from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
 
@@ -55,8 +54,7 @@ async def watch(
         return await _put_events(connection, session, after)
     if not quiet:
         say(connection.describe())
-        for line in await resumed_lines(connection, session):
-            say(line)
+        await connection.say_resumed(session)
     return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
 
 

@@ -10,9 +10,9 @@ from chargehand.contracts import (
     report,
     request,
     steering,
-    tenant,
     trace,
     verification,
+    waits,
 )
 from chargehand.contracts.authority import Authority as Authority
 from chargehand.contracts.authority import Capability as Capability
@@ -48,10 +48,12 @@ from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-from chargehand.contracts.tenant import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import Recorded as Recorded
 from chargehand.contracts.verification import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.waits import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+from chargehand.contracts.waits import Decider as Decider
+from chargehand.contracts.waits import WaitKind as WaitKind
 
 __all__: list[str] = []
 __all__ += calls.__all__
@@ -62,6 +64,6 @@ __all__ += report.__all__
 __all__ += limits.__all__
 __all__ += request.__all__
 __all__ += steering.__all__
-__all__ += tenant.__all__
 __all__ += trace.__all__
 __all__ += verification.__all__
+__all__ += waits.__all__

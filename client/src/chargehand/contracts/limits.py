@@ -72,6 +72,10 @@ UpToAWeek = Annotated[
 """A positive duration of at most seven days."""
 
 
+AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: timedelta(days=7) if value == "none" else value)]
+"""The same; `none` is the most, since no session lasts longer."""
+
+
 class Tier(StrEnum):
     """How capable a model has to be; the operator's settings map each tier to a model."""
 

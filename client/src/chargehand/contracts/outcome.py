@@ -25,11 +25,12 @@ Confidence = Annotated[int, Field(ge=0, le=100)]
 """0 (a guess) to 100 (certain)."""
 
 
-Verification = Literal["quoted", "computed", "inferred", "unsupported", "unchecked"]
-"""What a claim rests on, as far as code can check it: `quoted`, words that stand in a source that a tool returned;
-`computed`, figures that stand in the result of a query or program; `inferred`, a source that a tool returned, as the
-model reads it; `unsupported`, no source; `unchecked`, nothing was checked. A figure that stands neither in the quoted
-words nor in the result makes a claim `inferred`. Whether a claim follows from its words is not judged."""
+Verification = Literal["contradicted", "unsupported", "cited", "computed", "supported"]
+"""How well a claim is verified, the weakest first: `contradicted`, a judge read in its source that it is wrong;
+`unsupported`, it has no source; `cited`, it has a source that a tool returned, and either no judge has read it or not
+all of the claim is there; `computed`, each of its figures is the cell, row, column and unit of a result, or an
+arithmetic of such that code repeats, and a judge agreed; `supported`, words that code found in its source were judged
+to say it."""
 
 
 class Source(Contract):
@@ -58,8 +59,6 @@ class Finding(Contract):
     """How sure the agent is of this claim: 0 (a guess) to 100 (certain)."""
     quote: str = left_out("")
     """Words of its first source that it rests on, found there by code; empty if there are none."""
-    verification: Verification = left_out("unchecked")
-    """What it rests on, as far as code can check it."""
 
 
 Severity = Literal["critical", "major", "minor"]

@@ -21,6 +21,7 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
+from chargehand.contracts.waits import DecisionRecord, Wait
 
 __all__ = [
     "Claim",
@@ -175,16 +176,18 @@ class LimitUse(Contract):
 
 
 class Claim(Contract):
-    """One statement of a report, and what it rests on."""
+    """One statement of a report, and how well it is verified."""
 
     text: str
     """The statement, without its citations."""
-    verification: Verification = "unchecked"
-    """What it rests on, as far as code can check it."""
+    verification: Verification = "unsupported"
+    """How well it is verified."""
     sources: tuple[str, ...] = ()
     """`ref`s of the sources that are cited for it, each returned by a tool of this session or of one it follows."""
     quote: str = ""
-    """The quoted words that it rests on; empty unless it is `quoted`, or `computed` with quoted words as well."""
+    """The words of these sources on which it rests, as an agent or the report quotes them and code found them."""
+    problem: str = ""
+    """What speaks against it, or is missing from its source, for the reader; empty if nothing was found."""
 
 
 class Grade(Contract):
@@ -243,7 +246,7 @@ class Report(Contract):
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
     disclaimer: str = ""
     """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
-    verification: Verification = "unchecked"
+    verification: Verification = "unsupported"
     """The weakest of `claims`: the whole is no better verified than that."""
     claims: tuple[Claim, ...] = ()
     """The statements of the answer, each with what it rests on."""
@@ -259,7 +262,7 @@ class Report(Contract):
     """A grade for each of the request's `criteria`; empty if there are none, or if they were not graded, which is then
     one of `gaps`."""
     confidence: Confidence = 0
-    """How sure the supervisor is of the answer: 0 (a guess) to 100 (certain)."""
+    """How sure the supervisor is of the answer, and no more than its `claims` allow: 0 (a guess) to 100 (certain)."""
     stop_reason: StopReason
     """Why the session stopped: `completed` means that the report answers all that was asked, without `gaps`."""
     crew: CrewVersion | None = None
@@ -284,6 +287,8 @@ class Report(Contract):
     """How the request got to its agents without a plan, routes that were dropped included."""
     edits: tuple[EditRecord, ...] = left_out(())
     """What people changed in the plan while it was carried out; what they dropped is no gap."""
+    decisions: tuple[DecisionRecord, ...] = left_out(())
+    """How each wait for a person ended: who decided, when and how."""
     issues: tuple[Issue, ...] = ()
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
@@ -322,6 +327,10 @@ class Status(Contract):
     """How the request got to its agents without a plan."""
     edits: tuple[EditRecord, ...] = left_out(())
     """What people changed in the plan while it was carried out."""
+    waits: tuple[Wait, ...] = left_out(())
+    """What waits for a person to decide."""
+    decisions: tuple[DecisionRecord, ...] = left_out(())
+    """How earlier waits ended."""
     questions: tuple[Question, ...] = ()
     """Open questions."""
     calls: tuple[PendingCall, ...] = ()

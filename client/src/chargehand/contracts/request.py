@@ -1,7 +1,7 @@
 """The request that starts a session, and its limits."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
@@ -23,7 +23,7 @@ from chargehand.contracts.base import (
     TypedByPeople,
     left_out,
 )
-from chargehand.contracts.limits import PROFILES, Limits, Profile, Tiers, UpToAWeek, Words
+from chargehand.contracts.limits import PROFILES, AnswerTime, Limits, Profile, Tiers, Words
 
 __all__ = ["SessionRequest"]
 
@@ -89,6 +89,8 @@ class Delegation(Contract):
     """What kinds of text the goal rests on."""
     authority: Authority = Authority()
     """What the agents of the parent session may do; those of this one may do no more."""
+    others_act: bool = left_out(False)
+    """Whether agents above it may change something in the world meanwhile."""
     crew_changes: bool = left_out(False)
     """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
     overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
@@ -138,9 +140,10 @@ class SessionRequest(TypedByPeople):
     `auto` does what the crew says, and else does so when something is missing, doubtful or contradictory."""
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
-    answer_within: UpToAWeek = timedelta(minutes=5)
-    """How long a question, or a tool call that needs approval, waits for a person: seconds, or ISO 8601. Then the
-    subtask continues without an answer, and the call is denied."""
+    answer_within: AnswerTime | None = None
+    """How long a question, or a tool call that needs approval, waits for a person: seconds, `8h`, `3d`, ISO 8601, or
+    `none` for as long as the session lasts. Then the subtask continues without an answer, and the call is denied. If
+    absent, 15 minutes for a question and a working day for a call; the deadline ends every wait."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
     tenant: Name = "default"

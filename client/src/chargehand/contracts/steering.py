@@ -4,9 +4,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
-from chargehand.contracts.base import Name, NoControlCharacters, TypedByPeople
+from chargehand.contracts.base import Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import Count, DollarLimit, UpToAWeek
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
+from chargehand.contracts.waits import Decider
 
 __all__ = [
     "AddSubtask",
@@ -48,6 +49,8 @@ class PlanDecision(TypedByPeople):
     """The plan to carry out instead, for `edit`. It is validated like any plan."""
     reason: Reason = ""
     """Why, for `reject`; the session's failure quotes it."""
+    by: Decider = left_out("")
+    """Who decides, and by which way, for the report and the trace."""
 
 
 class CallDecision(TypedByPeople):
@@ -65,6 +68,8 @@ class CallDecision(TypedByPeople):
     """The arguments to be used instead, for `edit`."""
     reason: Reason = ""
     """Why, for `reject`; the agent reads it."""
+    by: Decider = left_out("")
+    """Who decides, and by which way, for the report and the trace."""
 
 
 class Answer(TypedByPeople):
@@ -74,6 +79,8 @@ class Answer(TypedByPeople):
     """Id of the subtask that asked."""
     text: Words
     """The answer (1 to 4,000 characters)."""
+    by: Decider = left_out("")
+    """Who decides, and by which way, for the report and the trace."""
 
 
 class RaisedLimits(TypedByPeople):
@@ -85,6 +92,8 @@ class RaisedLimits(TypedByPeople):
     """US dollars in the whole session, including those already spent."""
     deadline: UpToAWeek | None = None
     """Time from the start of the session, not from now: seconds, `90s`, `1h30m`, or ISO 8601."""
+    by: Decider = left_out("")
+    """Who decides, and by which way, for the report and the trace."""
 
     @model_validator(mode="after")
     def _raises_something(self) -> Self:

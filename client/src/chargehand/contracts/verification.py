@@ -34,7 +34,9 @@ class ClaimCheck(Contract):
     claim: str
     """The claim."""
     verification: Verification
-    """As in the report; `unchecked` if it rests on a quotation from elsewhere, such as a web page."""
+    """As in the report; `unsupported` if its words were not found again."""
+    was_found: bool = False
+    """Whether its words were found again; false as well if it quotes none, or only such as a web page's."""
     stands: bool = True
     """Whether it rests on what it says."""
     problem: str = ""

@@ -14,6 +14,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from chargehand.contracts import (
     CallEvent,
+    DecisionRecord,
     EndEvent,
     Event,
     PendingCall,
@@ -119,7 +120,8 @@ class Requests:
                 draft = self.scope.add(f"decision-{number}", "decision", message.tool)
                 self._decisions[number], draft.started_at = draft, at
         elif isinstance(message, CallReply) and (decision := self._decisions.get(number)):
-            words = [decision.name, message.verdict.replace("_", " "), message.reason]
+            by = message.by and f"by {message.by}"
+            words = [decision.name, message.verdict.replace("_", " "), message.reason, by]
             decision.name = ": ".join(word for word in words if word)
             decision.state, decision.ended_at = "completed", at
 
@@ -292,6 +294,13 @@ class Projection:
         decoder, draft = self.scope.decoder, self.scope.draft
         if (routes := await decoder.field(fields, "routes", list[Route])) is not None:
             self._route(routes, at)
+        for each in await decoder.field(fields, "decisions", list[DecisionRecord]) or ():
+            if each.kind == "call":  # its subtask has the step
+                continue
+            name = f"{each.wait}: {each.decision}{f', by {each.by}' if each.by else ''}"
+            step = self.scope.add(f"wait-{each.wait}", "decision", name)
+            step.started_at = step.ended_at = each.at
+            step.state = "completed"
         plan = await decoder.field(fields, "plan", tuple[PlannedSubtask, ...])
         if plan is not None and plan != draft.plan:
             draft.plan = plan

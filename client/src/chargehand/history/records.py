@@ -149,6 +149,7 @@ class CallReply(Contract):
     kind: Literal["call_reply"]
     verdict: str
     reason: str = ""
+    by: str = ""
 
 
 class OtherMessage(Contract):

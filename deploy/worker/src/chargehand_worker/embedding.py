@@ -1,9 +1,15 @@
-"""What `chargehand.worker` loads: the parts of the worker program, with the errors of the client package."""
+"""A worker in a process of your own; users import it from `chargehand.worker`.
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+Every setting of the worker program can be given: `CHARGEHAND_SEARCH=ddgs` is `search="ddgs"`. What is not given is
+taken from the environment, as the program does.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from difflib import get_close_matches
-from typing import Any
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -17,48 +23,94 @@ from worker.process import serving
 from worker.program import main
 from worker.settings import Settings, describe_unusable, settings_type
 
-_UNUSABLE = (SettingsError, CrewError, PluginError, ProtectionSettingsError)
+__all__ = ["Worker", "run"]
 
 
-def choose_settings(given: Mapping[str, Any], plugins: Sequence[str] = ()) -> Settings:
-    """Register plug-ins, and read the settings from what is given and from the environment.
+class Worker:
+    """Polls the task queue of sessions while it is entered; leaving it lets in-flight calls finish for 30 seconds.
 
-    Raises:
-        UnusableSettings: one of them is unknown or invalid, or a plug-in cannot be used.
+    Your client may have any data converter and interceptors; the worker uses a copy of it with Chargehand's converter.
+    The event loop belongs to the worker as well: do not block it. Signals, logging and the process's umask are yours.
     """
-    try:
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        crews: str | PathLike[str] | None = None,
+        plugins: Sequence[str] = (),
+        task_queue: str | None = None,
+        state_dir: str | PathLike[str] | None = None,
+        **settings: object,
+    ) -> None:
+        """Check the settings; nothing is started.
+
+        Args:
+            client: the server and namespace to work for.
+            crews: a folder of crew files; they add to the crews that come with Chargehand.
+            plugins: names of modules that are plug-ins, with tools of your own or more.
+            task_queue: where sessions are started; `chargehand` by default.
+            state_dir: where documents, indexes and files of agents are kept.
+            settings: any other setting of the worker, by its name in lower case without `CHARGEHAND_`.
+
+        Raises:
+            UnusableSettings: a setting is unknown or has no valid value; when it is entered, a crew, a tool or a
+                backend cannot be used.
+        """
+        self._client = client
+        self._settings = _choose(plugins, crews=crews, task_queue=task_queue, state_dir=state_dir, **settings)
+        self._running: AbstractAsyncContextManager[object] | None = None
+
+    async def __aenter__(self) -> Self:
+        running = serving(self._client, self._settings)
+        with _usable():
+            await running.__aenter__()
+        self._running = running
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        running, self._running = self._running, None
+        assert running, "it was entered"
+        await running.__aexit__(None, None, None)
+
+
+def run(
+    *,
+    crews: str | PathLike[str] | None = None,
+    plugins: Sequence[str] = (),
+    task_queue: str | None = None,
+    state_dir: str | PathLike[str] | None = None,
+    **settings: object,
+) -> int:
+    """Run the worker program in this process until SIGTERM or SIGINT, and return its exit code: 0, or 2 with a message.
+
+    It connects as Temporal's own settings say (`TEMPORAL_ADDRESS`, profiles), and waits for a server that is not up.
+    Parameters and errors are those of `Worker`.
+    """
+    return main([], _choose(plugins, crews=crews, task_queue=task_queue, state_dir=state_dir, **settings))
+
+
+def _choose(plugins: Sequence[str], **settings: object) -> Settings:
+    """Register plug-ins, and read the settings from what is given and from the environment."""
+    with _usable():
         add_modules(plugins)
-    except PluginError as error:
-        raise UnusableSettings(str(error)) from error
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     known = settings_type().model_fields
     for name in given.keys() - known.keys():
         similar = get_close_matches(name, known, n=1)
         hint = f"; did you mean {similar[0]}?" if similar else ""
         raise UnusableSettings(f"{name} is not a setting of the worker{hint}")
-    try:
+    with _usable():
         return settings_type()(**given)
-    except ValidationError as error:
-        raise UnusableSettings(describe_unusable(error)) from error
 
 
-@asynccontextmanager
-async def embedded(client: Client, settings: Settings) -> AsyncGenerator[None]:
-    """Run a worker.
-
-    Raises:
-        UnusableSettings: a backend, a crew or a tool cannot be used.
-    """
-    worker = serving(client, settings)
-    try:
-        await worker.__aenter__()
-    except _UNUSABLE as error:
-        raise UnusableSettings(str(error)) from error
+@contextmanager
+def _usable() -> Generator[None]:
     try:
         yield
-    finally:
-        await worker.__aexit__(None, None, None)
-
-
-def run(given: Mapping[str, Any], plugins: Sequence[str] = ()) -> int:
-    """Run the worker program until it is told to stop, and return its exit code."""
-    return main([], choose_settings(given, plugins))
+    except ValidationError as error:
+        raise UnusableSettings(describe_unusable(error)) from error
+    except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
+        raise UnusableSettings(str(error)) from error

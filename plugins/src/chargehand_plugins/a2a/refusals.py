@@ -4,60 +4,37 @@
 from collections.abc import AsyncGenerator
 from typing import NoReturn
 
-from a2a.server.context import ServerCallContext
 from a2a.server.events.event_queue import Event
 from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import PushNotificationNotSupportedError, UnsupportedOperationError
 
 
 class Refusals(RequestHandler):
-    """Refuses what the card does not offer."""
+    """Refuses what the card does not offer: streams, an extended card, and push notifications beside our webhooks."""
 
-    async def on_message_send_stream(
-        self, params: a2a.SendMessageRequest, context: ServerCallContext
-    ) -> AsyncGenerator[Event]:
-        """Refuse: the card says that nothing is streamed."""
+    async def on_message_send_stream(self, params: object, context: object) -> AsyncGenerator[Event]:
         raise UnsupportedOperationError
         yield
 
-    async def on_subscribe_to_task(
-        self, params: a2a.SubscribeToTaskRequest, context: ServerCallContext
-    ) -> AsyncGenerator[Event]:
-        """Refuse, as above."""
+    async def on_subscribe_to_task(self, params: object, context: object) -> AsyncGenerator[Event]:
         raise UnsupportedOperationError
         yield
 
-    async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> NoReturn:
+    async def on_list_tasks(self, params: object, context: object) -> NoReturn:
         """Refuse: a caller learns nothing of the tasks of others."""
         raise UnsupportedOperationError
 
-    async def on_get_extended_agent_card(
-        self, params: a2a.GetExtendedAgentCardRequest, context: ServerCallContext
-    ) -> NoReturn:
-        """Refuse: there is none."""
+    async def on_get_extended_agent_card(self, params: object, context: object) -> NoReturn:
         raise UnsupportedOperationError
 
-    async def on_create_task_push_notification_config(
-        self, params: a2a.TaskPushNotificationConfig, context: ServerCallContext
-    ) -> NoReturn:
-        """Refuse: the console has webhooks of its own."""
+    async def on_create_task_push_notification_config(self, params: object, context: object) -> NoReturn:
         raise PushNotificationNotSupportedError
 
-    async def on_get_task_push_notification_config(
-        self, params: a2a.GetTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> NoReturn:
-        """Refuse, as above."""
+    async def on_get_task_push_notification_config(self, params: object, context: object) -> NoReturn:
         raise PushNotificationNotSupportedError
 
-    async def on_list_task_push_notification_configs(
-        self, params: a2a.ListTaskPushNotificationConfigsRequest, context: ServerCallContext
-    ) -> NoReturn:
-        """Refuse, as above."""
+    async def on_list_task_push_notification_configs(self, params: object, context: object) -> NoReturn:
         raise PushNotificationNotSupportedError
 
-    async def on_delete_task_push_notification_config(
-        self, params: a2a.DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
-    ) -> NoReturn:
-        """Refuse, as above."""
+    async def on_delete_task_push_notification_config(self, params: object, context: object) -> NoReturn:
         raise PushNotificationNotSupportedError

@@ -62,12 +62,10 @@ class Tasks(Refusals):
             return await self._task(session.id)
 
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
-        """Tell where a session stands."""
         with _translated():
             return await self._task(params.id)
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
-        """Stop a session without a report."""
         with _translated():
             session, _ = await self._find(params.id)
             await session.cancel()
@@ -83,7 +81,6 @@ class Tasks(Refusals):
         return self._connect().session(session_id), is_open(found)
 
     async def _task(self, session_id: str) -> a2a.Task:
-        """Describe a session as a task."""
         session, goes_on = await self._find(session_id)
         if goes_on:
             return _open_task(await session.status())
@@ -163,7 +160,6 @@ def _needs_something(status: Status) -> bool:
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Translate errors into those of the protocol."""
     try:
         yield
     except ValidationError as error:

@@ -43,8 +43,6 @@ async def advise(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 @dataclass(frozen=True)
 class Advice:
-    """What a session shows about its crew."""
-
     single_agent: bool
     """Whether one agent would do for requests like this."""
     reasons: tuple[str, ...]

@@ -9,9 +9,9 @@ from activities.tools.outputs import FileStore, ToolOutput, store_outputs
 from chargehand.wire import ActivityType
 from chargehand_plugins.code_review.change import ChangeReader, NoChangeError, is_of_review
 from chargehand_plugins.code_review.contracts import CodeReview, CodeReviewRequest
-from chargehand_plugins.code_review.documents import dismissed_in, markdown_of, sarif_of
+from chargehand_plugins.code_review.documents import dismissed_in, gaps_in, markdown_of, sarif_of
 from chargehand_plugins.code_review.findings import sift
-from chargehand_plugins.code_review.tool import CodeHistory, ReadCode, ReadDiff
+from chargehand_plugins.code_review.tool import CodeHistory, ReadCode, ReadDiff, ReviewComments
 from worker.parts import WorkerParts
 
 _UNCHECKED = "The second look did not take place, so that no finding is reported; see the gaps."
@@ -19,8 +19,6 @@ _UNCHECKED = "The second look did not take place, so that no finding is reported
 
 @dataclass(frozen=True)
 class CodeReviewActivities:
-    """Writes reviews."""
-
     changes: ChangeReader
     store: FileStore
 
@@ -31,18 +29,17 @@ class CodeReviewActivities:
             change = await self.changes.read(request.documents)
         except NoChangeError as error:
             return CodeReview(answer=str(error))
-        found = [(reported.agent, reported.issue) for reported in request.found]
         dismissed = await asyncio.to_thread(lambda: {each for text in change.dismissed for each in dismissed_in(text)})
         sifted = await asyncio.to_thread(
             sift,
-            found,
+            request.found,
             request.confirmed,
             change.files,
             dismissed,
             threshold=request.threshold,
             added_lines_only=request.added_lines_only,
         )
-        problem = "" if request.was_checked else _UNCHECKED
+        problem = _UNCHECKED if request.second_look == "none" else ""
         answer = await asyncio.to_thread(markdown_of, sifted, change.files, problem)
         outputs = [
             ToolOutput(name="review.md", content=answer.encode(), title="The review"),
@@ -50,14 +47,15 @@ class CodeReviewActivities:
         ]
         artifacts, _ = await store_outputs(self.store, outputs)
         issues = tuple(reported.issue for reported in sifted.reported)
-        return CodeReview(answer=answer, issues=issues, artifacts=artifacts)
+        gaps = gaps_in(sifted, request.found, request.second_look)
+        return CodeReview(answer=answer, issues=issues, gaps=tuple(gaps), artifacts=artifacts)
 
 
 async def add_parts(parts: WorkerParts) -> None:
     """Give a worker the tools of reviewers, and what checks their findings."""
     changes = ChangeReader(parts.library)
     parts.closing.push_async_callback(changes.close)
-    for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes)):
+    for tool in (ReadDiff(changes), ReadCode(changes), CodeHistory(changes), ReviewComments(changes)):
         parts.add_tool(tool)
     parts.document_checks.append(is_of_review)
     parts.activities.append(CodeReviewActivities(changes, parts.artifacts).write_review)

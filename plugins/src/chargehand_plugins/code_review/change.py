@@ -14,11 +14,13 @@ from activities.documents.artifacts import ArtifactError
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources, Found
 from activities.documents.safe_open import locate
+from chargehand_plugins.code_review.comments import PastComment, comments_in
 from chargehand_plugins.code_review.diff import MOST_BYTES, ChangedFile, parse_diff
 from chargehand_plugins.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
 
 _DIFFS: Final = (".diff", ".patch")
 _SARIF: Final = (".sarif",)
+_EXPORTS: Final = (".json",)
 _KEPT: Final = 4
 
 
@@ -28,16 +30,15 @@ class NoChangeError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What is reviewed."""
-
     files: tuple[ChangedFile, ...]
     repository: GitFolder | None = None
     """What it belongs to, if that can be read."""
     dismissed: tuple[str, ...] = ()
     """SARIF documents of earlier reviews."""
+    comments: tuple[PastComment, ...] = ()
+    """Of earlier reviews, the newest first."""
 
     def file(self, path: str) -> ChangedFile | None:
-        """Find a changed file."""
         return next((file for file in self.files if file.path == path), None)
 
 
@@ -57,7 +58,7 @@ class ChangeReader:
             NoChangeError: its documents have none.
         """
         listing = await self._sources.find(documents)
-        files = [file for file in listing.files if _is_of(file, (*_DIFFS, *_SARIF)) and not file.problem]
+        files = [file for file in listing.files if _is_of(file, (*_DIFFS, *_SARIF, *_EXPORTS)) and not file.problem]
         repository, head, problem = await self._find_repository(documents)
         key = (*((file.name, file.identity) for file in files), (str(repository and repository.folder), head))
         async with self._reading:
@@ -69,7 +70,6 @@ class ChangeReader:
             return self._known[key]
 
     async def close(self) -> None:
-        """End the process that reads repositories."""
         await self._repositories.close()
 
     async def _read(self, files: list[Found], repository: GitFolder | None, problem: str) -> Change:
@@ -83,7 +83,11 @@ class ChangeReader:
             reason = problem or "they have no lines that a change adds or removes"
             raise NoChangeError(f"The documents are neither a .diff or .patch file nor a git repository: {reason}.")
         dismissed = [await asyncio.to_thread(_text, self._sources, file) for file in files if _is_of(file, _SARIF)]
-        return Change(changed, repository, tuple(dismissed))
+        exports = [file for file in files if _is_of(file, _EXPORTS) and file.bytes <= MOST_BYTES]
+        comments = await asyncio.to_thread(
+            lambda: [each for file in exports for each in comments_in(_text(self._sources, file))]
+        )
+        return Change(changed, repository, tuple(dismissed), tuple(comments))
 
     async def _find_repository(self, documents: tuple[str, ...]) -> tuple[GitFolder | None, str, str]:
         """Find the first repository that the documents name, and its HEAD; or say why there is none."""
@@ -99,7 +103,7 @@ class ChangeReader:
 
 def is_of_review(name: str) -> bool:
     """Whether a document is for the tools of reviewers, even if no words of it can be searched."""
-    return PurePosixPath(name).suffix.lower() in {*_DIFFS, *_SARIF}
+    return PurePosixPath(name).suffix.lower() in {*_DIFFS, *_SARIF, *_EXPORTS}
 
 
 def _is_of(file: Found, suffixes: tuple[str, ...]) -> bool:

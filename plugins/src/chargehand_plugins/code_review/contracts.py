@@ -1,11 +1,15 @@
 """The request and the result of the review of a change. Pure values; imported by workflows and activities."""
 
+from typing import Literal
+
 from chargehand.contracts import Artifact, Contract, Issue
 
 
 class FoundIssue(Contract):
     """A finding of a reviewer."""
 
+    id: str
+    """By which the second look names it: `T2.1` is the first of subtask T2."""
     agent: str
     issue: Issue
 
@@ -17,8 +21,8 @@ class CodeReviewRequest(Contract):
     found: tuple[FoundIssue, ...]
     confirmed: tuple[Issue, ...]
     """What the second look found to be right."""
-    was_checked: bool
-    """Whether the second look took place."""
+    second_look: Literal["whole", "part", "none"]
+    """Whether the second look took place, and came to its end."""
     threshold: int
     added_lines_only: bool
 
@@ -30,4 +34,6 @@ class CodeReview(Contract):
     """Markdown."""
     issues: tuple[Issue, ...] = ()
     """Those that are reported."""
+    gaps: tuple[str, ...] = ()
+    """Findings that were not checked."""
     artifacts: tuple[Artifact, ...] = ()

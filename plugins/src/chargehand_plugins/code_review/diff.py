@@ -13,8 +13,6 @@ _HUNK: Final = re.compile(r"@@ -\d{1,9}(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a hunk."""
-
     kind: Literal["+", "-", " "]
     number: int
     """In the new version; for a removed line, that of the line that follows it."""
@@ -23,20 +21,16 @@ class Line:
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """A file of a change."""
-
     path: str
     lines: tuple[Line, ...]
     """Of all its hunks, in their order."""
 
     @property
     def added(self) -> dict[int, str]:
-        """The text of each added line by its number in the new version."""
         return {line.number: line.text for line in self.lines if line.kind == "+"}
 
     @property
     def removed(self) -> int:
-        """How many lines are removed."""
         return sum(line.kind == "-" for line in self.lines)
 
 

@@ -1,21 +1,23 @@
 """What a review hands out: Markdown, and SARIF 2.1.0; and the dismissals that it reads back from SARIF. Pure."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import Final, Literal, cast
 from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from chargehand_plugins.code_review.contracts import FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile
-from chargehand_plugins.code_review.findings import Reported, Sifted
+from chargehand_plugins.code_review.findings import NOT_CONFIRMED, Reported, Sifted
+from workflows.rules.tallies import by_name
 
 _FINGERPRINT: Final = "chargehand/v1"
 _LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}
 
 
 def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "") -> str:
-    """Write the review as Markdown."""
     added = sum(len(file.added) for file in files)
     scope = f"{len(files)} changed file{'s' if len(files) != 1 else ''}, {added} added line{'s' if added != 1 else ''}"
     parts = [f"Reviewed: {scope}."]
@@ -28,14 +30,28 @@ def markdown_of(sifted: Sifted, files: Sequence[ChangedFile], problem: str = "")
         title = f"{number}. {issue.severity}: `{issue.file}:{issue.line}`"
         by = f"{', '.join(found.reviewers)}, confidence {issue.confidence}"
         parts.append(f"### {title}\n\n{issue.message} ({by})")
+        parts += [f"{one.agent}, line {one.issue.line}: {one.issue.message}" for one in found.more]
         if issue.suggestion:
             parts.append(f"Suggestion: {issue.suggestion}")
-    left_out = [f"{count} {reason}" for reason, count in sorted(sifted.dropped.items())]
+    left_out = [f"{counts.total()} {reason} ({by_name(counts)})" for reason, counts in sorted(sifted.dropped.items())]
     if sifted.dismissed:
         left_out.append(f"{len(sifted.dismissed)} dismissed before")
     if left_out:
         parts.append(f"Not reported: {', '.join(left_out)}.")
     return "\n\n".join(parts)
+
+
+def gaps_in(sifted: Sifted, found: Sequence[FoundIssue], second_look: Literal["whole", "part", "none"]) -> list[str]:
+    """Name the findings that were not checked, or that only the second look has."""
+    gaps: list[str] = []
+    open_ones = Counter(one.agent for one in found) if second_look == "none" else sifted.dropped.get(NOT_CONFIRMED)
+    if open_ones and second_look != "whole":
+        ended = "did not take place" if second_look == "none" else "ended early"
+        gaps.append(f"The second look {ended}; findings not checked: {open_ones.total()} ({by_name(open_ones)}).")
+    if sifted.unknown:
+        places = by_name(Counter(issue.file or issue.location for issue in sifted.unknown))
+        gaps.append(f"Findings of the second look itself, not reported: {len(sifted.unknown)} ({places}).")
+    return gaps
 
 
 def sarif_of(sifted: Sifted) -> str:

@@ -1,43 +1,63 @@
-"""Findings of reviewers: merged, checked against the second look and the diff, and told from dismissed ones. Pure."""
+"""Findings of reviewers: checked one by one against the second look and the diff, then merged. Pure."""
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, get_args
 
 from chargehand.contracts import Issue, Severity
+from chargehand_plugins.code_review.contracts import FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile
 
+NOT_CONFIRMED: Final = "not confirmed by the second look"
 _NEAR_LINES: Final = 3
 """Two reviewers seldom name the same line of one problem."""
 _ALIKE: Final = 0.3
-"""The least share of common words of two messages about one problem, unless they name the same line."""
+"""The least share of common words of two messages about one problem."""
 _WORD: Final = re.compile(r"\w{3,}")
+_ID: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 
 @dataclass(frozen=True)
 class Reported:
-    """A finding, with the reviewers that have it."""
+    """A problem, with every finding that says so."""
 
     issue: Issue
-    reviewers: tuple[str, ...]
+    """The surest of them, as sure as the second look is."""
+    findings: tuple[FoundIssue, ...]
     fingerprint: str
     """The same as long as the line is, wherever it moves."""
+
+    @property
+    def reviewers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.agent for one in self.findings))
+
+    @property
+    def more(self) -> tuple[FoundIssue, ...]:
+        """The findings that say something else of its line, or the same of a line near it."""
+        return tuple(
+            one
+            for one in self.findings
+            if one.issue.line != self.issue.line or _likeness(one.issue, self.issue) < _ALIKE
+        )
 
 
 @dataclass(frozen=True)
 class Sifted:
-    """What is reported, and what is not."""
+    """What becomes of each finding: it is part of one that is reported or was dismissed, or is left out."""
 
     reported: tuple[Reported, ...]
     dismissed: tuple[Reported, ...]
-    dropped: Mapping[str, int]
-    """How many findings are left out, by the reason."""
+    dropped: Mapping[str, Counter[str]]
+    """How many findings of each reviewer are left out, by the reason."""
+    unknown: tuple[Issue, ...] = ()
+    """What the second look confirms and no reviewer found."""
 
 
 def sift(
-    found: Sequence[tuple[str, Issue]],
+    found: Sequence[FoundIssue],
     confirmed: Sequence[Issue],
     files: Sequence[ChangedFile],
     dismissed: Collection[str],
@@ -48,35 +68,40 @@ def sift(
     """Decide which findings are reported.
 
     Args:
-        found: by each reviewer.
-        confirmed: those that the second look found to be right.
+        found: by the reviewers.
+        confirmed: what the second look found to be right; of one finding that it names twice, its doubt counts.
         files: of the change.
         dismissed: fingerprints of findings that people have dismissed.
         threshold: the least confidence of what is reported.
         added_lines_only: whether a finding has to be about an added line.
     """
     added = {file.path: file.added for file in files}
-    dropped: dict[str, int] = {}
-    kept: list[Reported] = []
-    for reviewers, issue in _merged(found):
-        near = (other for other in confirmed if _same_place(issue, other))
-        checked = min(near, key=lambda other: (abs(other.line - issue.line), -other.confidence), default=None)
-        if checked is None:
-            reason = "not confirmed by the second look"
-        elif issue.file not in added or (added_lines_only and not _touches(issue, added[issue.file])):
+    meant = [(look, _meant(look, found)) for look in confirmed]
+    sure: dict[str, int] = {}
+    for look, names in meant:
+        sure |= {name: min(look.confidence, sure.get(name, look.confidence)) for name in names}
+    dropped: dict[str, Counter[str]] = {}
+    kept: list[FoundIssue] = []
+    for one in found:
+        issue = one.issue
+        if one.id not in sure:
+            reason = NOT_CONFIRMED
+        elif issue.file not in added or (added_lines_only and issue.line not in added[issue.file]):
             reason = "not about a line that the change adds"
-        elif min(issue.confidence, checked.confidence) < threshold:
+        elif min(issue.confidence, sure[one.id]) < threshold:
             reason = f"less sure than {threshold}"
         else:
-            sure = issue.model_copy(update={"confidence": min(issue.confidence, checked.confidence)})
-            kept.append(Reported(sure, reviewers, fingerprint(sure, added[issue.file])))
+            surely = issue.model_copy(update={"confidence": min(issue.confidence, sure[one.id])})
+            kept.append(one.model_copy(update={"issue": surely}))
             continue
-        dropped[reason] = dropped.get(reason, 0) + 1
-    kept.sort(key=lambda one: (get_args(Severity).index(one.issue.severity), one.issue.file, one.issue.line))
+        dropped.setdefault(reason, Counter())[one.agent] += 1
+    problems = [_reported(group, added) for group in _merged(kept)]
+    problems.sort(key=lambda one: (get_args(Severity).index(one.issue.severity), one.issue.file, one.issue.line))
     return Sifted(
-        tuple(one for one in kept if one.fingerprint not in dismissed),
-        tuple(one for one in kept if one.fingerprint in dismissed),
+        tuple(one for one in problems if one.fingerprint not in dismissed),
+        tuple(one for one in problems if one.fingerprint in dismissed),
         dropped,
+        tuple(look for look, names in meant if not names),
     )
 
 
@@ -87,33 +112,50 @@ def fingerprint(issue: Issue, added: Mapping[int, str]) -> str:
     return hashlib.sha256(f"{issue.file}\0{text}\0{before}".encode()).hexdigest()[:32]
 
 
-def _merged(found: Sequence[tuple[str, Issue]]) -> list[tuple[tuple[str, ...], Issue]]:
-    """Merge findings of one problem: the surest stays, with the reviewers of all."""
-    groups: list[list[tuple[str, Issue]]] = []
-    for reviewer, issue in sorted(found, key=_order):
-        group = next((group for group in groups if _same_problem(group[0][1], issue)), None)
+def _meant(look: Issue, found: Sequence[FoundIssue]) -> list[str]:
+    """Return the ids of the findings that it names, or else of that of the same line with the most of its words."""
+    names = set(_ID.findall(look.location))
+    if named := [one.id for one in found if one.id in names]:
+        return named
+    here = [one for one in found if (one.issue.file, one.issue.line) == (look.file, look.line)]
+    if not look.message and len(here) == 1:
+        return [here[0].id]
+    likeness = {one.id: _likeness(one.issue, look) for one in here}
+    return [name for name, share in likeness.items() if share >= _ALIKE and share == max(likeness.values())]
+
+
+def _merged(found: Sequence[FoundIssue]) -> list[list[FoundIssue]]:
+    """Group findings of one line or one problem, the surest first."""
+    groups: list[list[FoundIssue]] = []
+    for one in sorted(found, key=_order):
+        group = next((group for group in groups if _is_of(group, one)), None)
         if group is None:
-            groups.append([(reviewer, issue)])
+            groups.append([one])
         else:
-            group.append((reviewer, issue))
-    return [(tuple(dict.fromkeys(reviewer for reviewer, _ in group)), group[0][1]) for group in groups]
+            group.append(one)
+    return groups
 
 
-def _order(one: tuple[str, Issue]) -> tuple[int, str, int, str]:
-    reviewer, issue = one
-    return -issue.confidence, issue.file, issue.line, reviewer
+def _reported(group: Sequence[FoundIssue], added: Mapping[str, Mapping[int, str]]) -> Reported:
+    worst = min((one.issue.severity for one in group), key=get_args(Severity).index)
+    issue = group[0].issue.model_copy(update={"severity": worst})
+    return Reported(issue, tuple(group), fingerprint(issue, added[issue.file]))
 
 
-def _same_place(one: Issue, other: Issue) -> bool:
-    return one.file == other.file and abs(one.line - other.line) <= _NEAR_LINES
+def _order(one: FoundIssue) -> tuple[int, str, int, str, str]:
+    return -one.issue.confidence, one.issue.file, one.issue.line, one.agent, one.id
 
 
-def _same_problem(one: Issue, other: Issue) -> bool:
-    if not _same_place(one, other) or one.line == other.line:
-        return _same_place(one, other)
+def _is_of(group: Sequence[FoundIssue], one: FoundIssue) -> bool:
+    """Whether a finding belongs to a problem: of its line, or said of a line near it by a reviewer that lacks it."""
+    first = group[0].issue
+    if first.file != one.issue.file or abs(first.line - one.issue.line) > _NEAR_LINES:
+        return False
+    is_new = one.agent not in {other.agent for other in group}
+    return first.line == one.issue.line or (is_new and _likeness(first, one.issue) >= _ALIKE)
+
+
+def _likeness(one: Issue, other: Issue) -> float:
+    """Return the share of common words of two messages."""
     words, others = ({word.casefold() for word in _WORD.findall(each.message)} for each in (one, other))
-    return len(words & others) >= _ALIKE * len(words | others)
-
-
-def _touches(issue: Issue, added: Mapping[int, str]) -> bool:
-    return issue.line in added
+    return len(words & others) / max(len(words | others), 1)

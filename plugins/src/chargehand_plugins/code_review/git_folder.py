@@ -22,13 +22,13 @@ class RepositoryError(Exception):
 
 @dataclass(frozen=True)
 class PastCommit:
-    """A commit that changed a file."""
-
     id: str
     author: str
     subject: str
     seconds: int
     """When it was made, since 1970."""
+    note: str = ""
+    """What people have added by `git notes`."""
 
 
 class RepositoryReader:
@@ -40,7 +40,6 @@ class RepositoryReader:
         self._asking = asyncio.Lock()
 
     async def ask(self, **question: Any) -> dict[str, Any]:
-        """Ask about a repository. Raises `RepositoryError`."""
         async with self._asking:
             try:
                 if not self._is_started:
@@ -60,7 +59,6 @@ class RepositoryReader:
         return answer
 
     async def close(self) -> None:
-        """End the process."""
         self._is_started = False
         await self._child.close()
 
@@ -73,22 +71,18 @@ class GitFolder:
     reader: RepositoryReader
 
     async def head(self) -> str:
-        """Return the id of HEAD."""
         return (await self._ask("head"))["id"]
 
     async def change(self) -> tuple[ChangedFile, ...]:
-        """Compare HEAD with the commit where it left main, or, on main itself, with the commit before."""
         with tempfile.TemporaryDirectory(prefix="chargehand-diff-") as folder:
             result = Path(folder, "diff")
             await self._ask("diff", result=str(result))
             return await asyncio.to_thread(lambda: parse_diff(result.read_bytes().decode(errors="replace")))
 
     async def read(self, path: str) -> str | None:
-        """Read a text file of HEAD; None if there is none."""
         return (await self._ask("read", path=path))["text"]
 
     async def history(self, path: str, most: int) -> list[PastCommit]:
-        """List the newest commits that changed a file, along first parents."""
         return [PastCommit(**commit) for commit in (await self._ask("history", path=path, most=most))["commits"]]
 
     async def _ask(self, what: str, **more: Any) -> dict[str, Any]:

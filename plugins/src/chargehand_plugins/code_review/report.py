@@ -28,11 +28,12 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
         return None
     looked = [entry.outcome for entry in outcomes if entry.agent == rules.checker and entry.outcome.kind in USABLE]
     found = [
-        FoundIssue(agent=entry.agent, issue=issue)
+        FoundIssue(id=name, agent=entry.agent, issue=issue)
         for entry in outcomes
         if entry.agent != rules.checker
-        for issue in entry.outcome.issues
+        for name, issue in entry.issues_by_id.items()
     ]
+    is_whole = bool(looked) and all(outcome.kind == "success" for outcome in looked)
     try:
         review = await workflow.execute_activity_method(
             CodeReviewActivities.write_review,
@@ -40,7 +41,7 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
                 documents=session.request.documents,
                 found=tuple(found),
                 confirmed=tuple(issue for outcome in looked for issue in outcome.issues),
-                was_checked=bool(looked),
+                second_look="whole" if is_whole else "part" if looked else "none",
                 threshold=rules.threshold,
                 added_lines_only=rules.added_lines_only,
             ),
@@ -57,7 +58,8 @@ async def write_review(session: Session, outcomes: Sequence[InputOutcome]) -> Pl
 
 
 def _draft_of(review: CodeReview, outcomes: Sequence[InputOutcome]) -> Draft:
-    """Hand a review out as it is."""
     usable = [entry.outcome.confidence for entry in outcomes if entry.outcome.kind in USABLE]
-    text = SynthesisAnswer(answer=review.answer, gaps=[], contradictions=[], confidence=min(usable, default=0))
+    text = SynthesisAnswer(
+        answer=review.answer, gaps=list(review.gaps), contradictions=[], confidence=min(usable, default=0)
+    )
     return Draft(text, is_delivered=True, is_computed=True)

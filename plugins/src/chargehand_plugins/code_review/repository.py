@@ -13,8 +13,9 @@ from typing import Final
 
 from dulwich.diff_tree import tree_changes
 from dulwich.errors import NotTreeError
+from dulwich.notes import NotesTree
 from dulwich.object_store import DiskObjectStore, tree_lookup_path
-from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import DiskRefsContainer, Ref
 
 from chargehand_plugins.code_review.diff import MOST_BYTES, lines_of
@@ -26,6 +27,8 @@ _MOST_FILES: Final = 500
 _LARGEST_BLOB: Final = 1 << 20
 _MOST_COMMITS: Final = 1_000
 _MAIN_BRANCHES: Final = (b"refs/heads/main", b"refs/heads/master")
+_NOTES: Final = Ref(b"refs/notes/commits")
+_LONGEST_NOTE: Final = 2_000
 _LAST_SECOND: Final = 253_402_300_799
 """Of the year 9999: a commit states any time."""
 
@@ -45,7 +48,6 @@ class Repository:
 
     @property
     def id(self) -> str:
-        """The id of HEAD."""
         return self._head.id.decode()
 
     def diff(self) -> str:
@@ -88,8 +90,17 @@ class Repository:
                 subject = commit.message.decode(errors="replace").strip().partition("\n")[0][:200]
                 author = commit.author.decode(errors="replace").partition("<")[0].strip()[:100]
                 seconds = min(max(commit.commit_time, 0), _LAST_SECOND)
-                found.append(PastCommit(commit.id.decode()[:12], author, subject, seconds))
+                found.append(PastCommit(commit.id.decode()[:12], author, subject, seconds, self._note(commit)))
         return found
+
+    def _note(self, commit: Commit) -> str:
+        """Read what `git notes` has added to a commit."""
+        try:
+            notes = self._store[self._commit(self._refs[_NOTES]).tree]
+        except KeyError:
+            return ""
+        note = NotesTree(notes, self._store).get_note(commit.id) if isinstance(notes, Tree) else None
+        return " ".join((note or b"")[:_LONGEST_NOTE].decode(errors="replace").split())
 
     def _base(self) -> Commit | None:
         for name in _MAIN_BRANCHES:

@@ -1,6 +1,7 @@
 """The tools of reviewers: the change, the files that it belongs to, and their history. They only read."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -13,10 +14,10 @@ from activities.contracts.tool import (
     ToolAnswer,
     ToolContext,
     ToolSpec,
-    failed,
     object_schema,
 )
 from chargehand.contracts import Source
+from chargehand.tools import failed
 from chargehand_plugins.code_review.change import Change, ChangeReader, NoChangeError
 from chargehand_plugins.code_review.diff import ChangedFile, lines_of
 from chargehand_plugins.code_review.git_folder import RepositoryError
@@ -27,8 +28,6 @@ _FILE: Final[Mapping[str, JsonValue]] = {"type": "string", "description": "Path 
 
 
 class ReadDiff:
-    """Reads the change under review."""
-
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_diff",
@@ -63,8 +62,6 @@ class ReadDiff:
 
 
 class ReadCode:
-    """Reads a file of the repository."""
-
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="read_code",
@@ -102,12 +99,10 @@ class ReadCode:
 
 
 class CodeHistory:
-    """Lists the commits that changed a file."""
-
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="code_history",
-        description=f"List the {_MOST_COMMITS} newest commits that changed a file: date, author and subject.",
+        description=f"List the {_MOST_COMMITS} newest commits that changed a file: date, author, subject and notes.",
         parameters=object_schema(file=_FILE),
     )
 
@@ -130,11 +125,56 @@ class CodeHistory:
             return failed(f"The repository cannot be read: {error}.")
         text = "\n".join(
             f"{commit.id} {datetime.fromtimestamp(commit.seconds, UTC):%Y-%m-%d} {commit.author}: {commit.subject}"
+            + (f" (note: {commit.note})" if commit.note else "")
             for commit in commits
         )
         if not text:
             return ToolAnswer(output={"note": "No commit that can be read changed this file."})
         return ToolAnswer(sources=(Source(ref=f"{path}#history", title=f"History of {path}", quote=text),))
+
+
+class ReviewComments:
+    """Lists the comments that earlier reviews made."""
+
+    capabilities = READS_DOCUMENTS
+    spec = ToolSpec(
+        name="review_comments",
+        description=(
+            "List what people wrote in earlier reviews. With an empty `file`: the files, with how many comments each "
+            "has. With a file: its comments, the newest first, with line, author and date."
+        ),
+        parameters=object_schema(
+            file={"type": "string", "description": "Path of a file of the repository, or an empty string for the list."}
+        ),
+    )
+
+    def __init__(self, changes: ChangeReader) -> None:
+        self._changes = changes
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        path = arguments.get("file") or ""
+        try:
+            change = await self._changes.read(context.documents)
+        except NoChangeError as error:
+            return failed(str(error))
+        if not change.comments:
+            return failed("There is no export of review comments among the documents; go by the notes of code_history.")
+        if not path:
+            counts = Counter(comment.path for comment in change.comments).most_common()
+            listed: list[JsonValue] = [f"{name} {count}" for name, count in counts[:_MOST_LISTED]]
+            more = len(counts) - len(listed)
+            return ToolAnswer(output={"files": listed, **({"note": f"and {more} more files"} if more else {})})
+        lines = [
+            f"line {comment.line}, {comment.author}, {comment.date}: {comment.text}"
+            for comment in change.comments
+            if comment.path == path
+        ]
+        if not lines:
+            return ToolAnswer(output={"note": "Earlier reviews made no comment on this file."})
+        taken = _fitting(lines)
+        output: dict[str, JsonValue] = {"note": f"and {len(lines) - taken} older ones"} if taken < len(lines) else {}
+        source = Source(ref=f"{path}#comments", title=f"Comments on {path}", quote="\n".join(lines[:taken]))
+        return ToolAnswer(output=output, sources=(source,))
 
 
 def _list(change: Change) -> ToolAnswer:
@@ -160,14 +200,19 @@ def _show_code(path: str, text: str, first: int, last: int) -> ToolAnswer:
 
 
 def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
-    """Show numbered lines, as many as fit, under one ref."""
-    taken, size = 0, 0
-    while taken < len(lines) and size + len(lines[taken][1]) < READING_CHARACTERS:
-        size += len(lines[taken][1]) + 1
-        taken += 1
+    taken = _fitting([text for _, text in lines])
     if not taken:
         return failed("There are no such lines.")
     output: dict[str, JsonValue] = {"next": lines[taken][0]} if taken < len(lines) else {}
     ref = f"{path}#L{lines[0][0]}-L{lines[taken - 1][0]}"
     quote = "\n".join(text for _, text in lines[:taken])
     return ToolAnswer(output=output, sources=(Source(ref=ref, title=path, quote=quote),))
+
+
+def _fitting(lines: list[str]) -> int:
+    """Count the lines that fit into one reading."""
+    taken = size = 0
+    while taken < len(lines) and size + len(lines[taken]) < READING_CHARACTERS:
+        size += len(lines[taken]) + 1
+        taken += 1
+    return taken

@@ -1,9 +1,12 @@
 """A codec server: it decodes protected payloads for Temporal's Web UI and command line."""
 
+from importlib.util import find_spec
+
 from chargehand.plugins import Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the verb `codec-server`."""
+    """Add the verb `codec-server`, if what serves HTTP is installed."""
     registry.variables("CHARGEHAND_CODEC_TOKEN")
-    registry.verbs("Operate", f"{__name__}.verbs:app")
+    if find_spec("starlette") and find_spec("uvicorn"):
+        registry.verbs("Operate", f"{__name__}.verbs:app")

@@ -7,35 +7,42 @@ login sends no token. The server listens on loopback, or uses TLS.
 
 import asyncio
 import hmac
-import json
-import socket
-import ssl
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Self, cast
-from urllib.parse import parse_qs, urlsplit
+from typing import Final, cast
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.sdk.v1.external_storage_pb2 import ExternalStorageReference
 from temporalio.converter import DataConverter, StorageDriverClaim, StorageDriverRetrieveContext
 
+from chargehand.local_server import is_loopback
 from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
 from chargehand.payloads.tolerance import UNREADABLE
-from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_loopback, is_token
+from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_token
+from chargehand_plugins.http_server import build_server, listen, running
 
 _REFERENCE: Final = ExternalStorageReference.DESCRIPTOR.full_name.encode()
 _MAX_BYTES: Final = 32 << 20
 _REQUEST_SECONDS: Final = 30
-_IDLE_SECONDS: Final = 10
 _CONCURRENCY: Final = 8
-_POLL_SECONDS: Final = 0.05
 _MAX_UNREAD_BYTES: Final = 1 << 20
-_ALLOWED_HEADERS: Final = "authorization, content-type, x-namespace, authorization-extras"
+_HEADERS: Final = {"Vary": "Origin", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_TO_WEB_UIS: Final = {
+    "Access-Control-Allow-Methods": "POST, OPTIONS",
+    "Access-Control-Allow-Headers": "authorization, content-type, x-namespace, authorization-extras",
+    "Access-Control-Allow-Credentials": "true",
+    "Access-Control-Allow-Private-Network": "true",
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,6 @@ class CodecServerSettings:
     private_key: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse insecure settings."""
         if not is_token(self.token):
             raise ProtectionSettingsError(
                 f"The token must have at least {MIN_TOKEN_LENGTH} characters: letters, digits, '-' and '_'."
@@ -66,52 +72,120 @@ class CodecServerSettings:
             )
 
 
-class CodecServer:
-    """Serves from its own thread; payloads are decoded in the event loop that started it."""
+@asynccontextmanager
+async def serving(settings: CodecServerSettings) -> AsyncGenerator[str]:
+    """Serve while the context is entered; returns the server's address, without the token.
+
+    Raises:
+        ProtectionSettingsError: the port is taken, or the certificate is invalid.
+    """
+    try:
+        server = build_server(_Codec(settings).app(), settings.certificate, settings.private_key)
+        listening = listen(settings.host, settings.port)
+    except OSError as error:  # SSLError is one
+        raise ProtectionSettingsError(
+            f"The codec server cannot listen on {settings.host}:{settings.port}: {error.strerror or error}."
+        ) from error
+    scheme = "https" if settings.certificate else "http"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    async with running(server, listening):
+        yield f"{scheme}://{host}:{listening.getsockname()[1]}"
+
+
+class _Codec:
+    """Answers requests; none is logged, since a path may contain the token."""
 
     def __init__(self, settings: CodecServerSettings) -> None:
-        """Bind the port.
-
-        Raises:
-            ProtectionSettingsError: the port is taken, or the certificate is invalid.
-        """
         self._settings = settings
-        handler = type("_BoundHandler", (_Handler,), {"settings": settings, "loop": asyncio.get_running_loop()})
-        try:
-            self._server = _Server((settings.host, settings.port), handler)
-            if settings.certificate and settings.private_key:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                context.load_cert_chain(settings.certificate, settings.private_key)
-                self._server.context = context
-        except OSError as error:  # SSLError is one
-            reason = error.strerror or str(error)
-            raise ProtectionSettingsError(
-                f"The codec server cannot listen on {settings.host}:{settings.port}: {reason}."
-            ) from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="codec server", daemon=True
+        self._slots = asyncio.Semaphore(_CONCURRENCY)
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/health", self._health),
+                Route("/{path:path}", self._preflight, methods=["OPTIONS"]),
+                Route("/{path:path}", self._transform, methods=["POST"]),
+            ],
+            exception_handlers={HTTPException: self._refuse},
         )
 
-    @property
-    def url(self) -> str:
-        """Its address, without the token."""
-        scheme = "https" if self._settings.certificate else "http"
-        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        return f"{scheme}://{host}:{self._server.server_address[1]}"
+    async def _health(self, request: Request) -> Response:
+        return self._reply(request, b"{}")
 
-    async def __aenter__(self) -> Self:
-        self._thread.start()
-        return self
+    async def _preflight(self, request: Request) -> Response:
+        self._check_origin(request)
+        return self._reply(request, b"", HTTPStatus.NO_CONTENT)
 
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self._server.shutdown)
-        self._server.server_close()
+    async def _transform(self, request: Request) -> Response:
+        """Encode or decode payloads for an authorised client."""
+        self._check_origin(request)
+        verb = self._verb(request)
+        converter = self._settings.converters.get(request.headers.get("x-namespace", ""))
+        if converter is None:
+            raise HTTPException(HTTPStatus.FORBIDDEN, "this namespace (X-Namespace) is not served here")
+        try:
+            async with self._slots, asyncio.timeout(_REQUEST_SECONDS):
+                payloads = await asyncio.to_thread(_parse, await _body(request))
+                if verb == "encode":
+                    done = await _encode(converter, payloads)
+                else:
+                    wants_references = request.query_params.get("preserveStorageRefs", "").lower() == "true"
+                    keep = wants_references and verb == "decode"
+                    done = await _decode(converter, payloads, keep_references=keep)
+        except ProtectionError as error:
+            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+        except TimeoutError as error:
+            raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "timed out") from error
+        message = cast("Message", Payloads(payloads=done))
+        return self._reply(request, await asyncio.to_thread(json_format.MessageToJson, message, indent=None))
+
+    def _check_origin(self, request: Request) -> None:
+        origin = request.headers.get("origin")
+        if origin is not None and origin not in self._settings.origins:
+            raise HTTPException(
+                HTTPStatus.FORBIDDEN, "requests from this origin are not allowed; allow it with --ui-origin"
+            )
+
+    def _verb(self, request: Request) -> str:
+        """Check the token, and return the verb."""
+        path = [part for part in request.url.path.split("/") if part]
+        presented = [request.headers.get("authorization", "").removeprefix("Bearer "), *path[: len(path) == 2]]
+        if not any(hmac.compare_digest(each.encode(), self._settings.token.encode()) for each in presented):
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
+        if not path or path[-1] not in ("encode", "decode", "download") or len(path) > 2:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download")
+        return path[-1]
+
+    async def _refuse(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        stated = request.headers.get("content-length", "0")
+        if request.method == "POST" and int(stated) <= _MAX_UNREAD_BYTES:
+            # Closing on unread bytes can lose the answer.
+            with suppress(TimeoutError, ClientDisconnect):
+                async with asyncio.timeout(_REQUEST_SECONDS):
+                    await request.body()
+        return self._reply(request, to_json({"message": error.detail}), HTTPStatus(error.status_code))
+
+    def _reply(self, request: Request, body: bytes | str, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        origin = request.headers.get("origin")
+        to_origin = {"Access-Control-Allow-Origin": origin, **_TO_WEB_UIS} if origin in self._settings.origins else {}
+        return Response(body, status, {**_HEADERS, **to_origin}, "application/json")
 
 
-class _Refused(Exception):  # noqa: N818  # reads as a statement: `except _Refused`
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
+async def _body(request: Request) -> bytes:
+    length = request.headers.get("content-length")
+    if length is None:
+        raise HTTPException(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing")
+    if int(length) > _MAX_BYTES:  # the server has refused what is no number
+        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {_MAX_BYTES} bytes")
+    return await request.body()
+
+
+def _parse(body: bytes) -> Sequence[Payload]:
+    try:
+        return json_format.Parse(body, Payloads()).payloads
+    except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "the body is not a JSON object of payloads") from error
 
 
 async def _encode(converter: DataConverter, payloads: Iterable[Payload]) -> list[Payload]:
@@ -139,148 +213,9 @@ async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
     try:
         reference = json_format.Parse(payload.data, ExternalStorageReference(), ignore_unknown_fields=True)
     except (json_format.ParseError, UnicodeDecodeError) as error:
-        raise _Refused(HTTPStatus.BAD_REQUEST, "invalid reference to a stored payload") from error
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "invalid reference to a stored payload") from error
     for driver in converter.external_storage.drivers:
         if driver.name() == reference.driver_name:
             claim = StorageDriverClaim(claim_data=dict(reference.claim_data))
             return (await driver.retrieve(StorageDriverRetrieveContext(), [claim]))[0]
-    raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, f"unknown storage '{reference.driver_name}'")
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """One request; never logged, since its path may contain the token."""
-
-    settings: CodecServerSettings
-    loop: asyncio.AbstractEventLoop
-    slots = threading.BoundedSemaphore(_CONCURRENCY)
-    _has_read = False
-    timeout = _IDLE_SECONDS
-    server_version = "chargehand"
-    sys_version = ""
-
-    def do_OPTIONS(self) -> None:
-        """Answer a browser's preflight request."""
-        try:
-            self._reply(HTTPStatus.NO_CONTENT, b"", self._allowed_origin())
-        except _Refused as refusal:
-            self._refuse(refusal, None)
-
-    def do_GET(self) -> None:
-        """Answer health checks."""
-        if self.path == "/health":
-            self._reply(HTTPStatus.OK, b"{}", None)
-        else:
-            self._refuse(_Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download, by POST"), None)
-
-    def do_POST(self) -> None:
-        """Encode or decode payloads for an authorised client."""
-        origin = None
-        try:
-            origin = self._allowed_origin()
-            verb, keep_references = self._verb()
-            converter = self._converter()
-            with self.slots:
-                answer = self._answer(verb, self._body(), converter, keep_references=keep_references)
-        except _Refused as refusal:
-            self._read_rest()
-            self._refuse(refusal, origin)
-        except TimeoutError:
-            self._refuse(_Refused(HTTPStatus.SERVICE_UNAVAILABLE, "timed out"), origin)
-        else:
-            self._reply(HTTPStatus.OK, answer, origin)
-
-    def _allowed_origin(self) -> str | None:
-        """Check the origin of the request; None if it does not come from a web page."""
-        origin = self.headers.get("Origin")
-        if origin is not None and origin not in self.settings.origins:
-            raise _Refused(HTTPStatus.FORBIDDEN, "requests from this origin are not allowed; allow it with --ui-origin")
-        return origin
-
-    def _verb(self) -> tuple[str, bool]:
-        """Check the token; return the verb, and whether to keep references to stored payloads."""
-        parts = urlsplit(self.path)
-        named = [part for part in parts.path.split("/") if part]
-        verb = named[-1] if named else ""
-        presented = [
-            self.headers.get("Authorization", "").removeprefix("Bearer "),
-            *(named[:1] if len(named) == 2 else []),
-        ]
-        if not any(hmac.compare_digest(each.encode(), self.settings.token.encode()) for each in presented):
-            raise _Refused(HTTPStatus.UNAUTHORIZED, "the token is missing or wrong")
-        if verb not in ("encode", "decode", "download") or len(named) > 2:
-            raise _Refused(HTTPStatus.NOT_FOUND, "the paths are /encode, /decode and /download")
-        return verb, parse_qs(parts.query).get("preserveStorageRefs", [""])[-1].lower() == "true"
-
-    def _converter(self) -> DataConverter:
-        found = self.settings.converters.get(self.headers.get("X-Namespace", ""))
-        if found is None:
-            raise _Refused(HTTPStatus.FORBIDDEN, "this namespace (X-Namespace) is not served here")
-        return found
-
-    def _answer(self, verb: str, body: bytes, converter: DataConverter, *, keep_references: bool) -> bytes:
-        """Encode or decode the payloads of a body."""
-        try:
-            payloads = json_format.Parse(body, Payloads()).payloads
-        except (json_format.ParseError, UnicodeDecodeError, RecursionError) as error:
-            raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object of payloads") from error
-        if verb == "encode":
-            work = _encode(converter, payloads)
-        else:
-            work = _decode(converter, payloads, keep_references=keep_references and verb == "decode")
-        try:
-            done = asyncio.run_coroutine_threadsafe(work, self.loop).result(_REQUEST_SECONDS)
-        except ProtectionError as error:
-            raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-        return json_format.MessageToJson(cast("Message", Payloads(payloads=done)), indent=None).encode()
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
-        """Log nothing."""
-
-    def _body(self) -> bytes:
-        length = self.headers.get("Content-Length", "")
-        if not length.isascii() or not length.isdigit():
-            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing")
-        if len(length) > 10 or int(length) > _MAX_BYTES:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the limit is {_MAX_BYTES} bytes")
-        self._has_read = True
-        return self.rfile.read(int(length))
-
-    def _read_rest(self) -> None:
-        """Read the body of a refused request if it is small: closing on unread bytes can lose the answer."""
-        length = self.headers.get("Content-Length", "")
-        if not self._has_read and length.isascii() and length.isdigit() and int(length[:10]) <= _MAX_UNREAD_BYTES:
-            self.rfile.read(int(length))
-
-    def _refuse(self, refusal: _Refused, origin: str | None) -> None:
-        self._reply(refusal.status, json.dumps({"message": str(refusal)}).encode(), origin)
-
-    def _reply(self, status: HTTPStatus, body: bytes, origin: str | None) -> None:
-        self.send_response(status)
-        if origin:
-            self.send_header("Access-Control-Allow-Origin", origin)
-            self.send_header("Access-Control-Allow-Methods", "POST, OPTIONS")
-            self.send_header("Access-Control-Allow-Headers", _ALLOWED_HEADERS)
-            self.send_header("Access-Control-Allow-Credentials", "true")
-            self.send_header("Access-Control-Allow-Private-Network", "true")
-        self.send_header("Vary", "Origin")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    context: ssl.SSLContext | None = None
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        connection, address = super().get_request()
-        if self.context is None:
-            return connection, address
-        # The handshake waits for the client, so it runs in the request's own thread.
-        return self.context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore broken connections."""
+    raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, f"unknown storage '{reference.driver_name}'")

@@ -14,7 +14,7 @@ import typer
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import protection_from
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded import StateDirectory
+from chargehand_cli.embedded.state import StateDirectory
 from chargehand_cli.location import NoWorkerProgram
 from chargehand_cli.terminal import say
 from chargehand_cli.verb import verb
@@ -51,7 +51,7 @@ async def codec_server(
 
     Clients need a token: CHARGEHAND_CODEC_TOKEN, or a random one that is printed at the start.
     """
-    from chargehand_plugins.codec_server.server import CodecServer, CodecServerSettings
+    from chargehand_plugins.codec_server.server import CodecServerSettings, serving
 
     storage, usual_origins = _local_codec_defaults(connection)
     namespaces = namespace or [os.environ.get("TEMPORAL_NAMESPACE") or "default"]
@@ -66,11 +66,11 @@ async def codec_server(
         certificate=str(certificate) if certificate else None,
         private_key=str(private_key) if private_key else None,
     )
-    async with CodecServer(settings) as server:
+    async with serving(settings) as url:
         shown = f"${_TOKEN}" if given else token
-        say(f"Codec server at {server.url} for {', '.join(namespaces)}. Press Ctrl-C to stop.")
-        say(f"  Command line: temporal … --codec-endpoint {server.url} --codec-auth 'Bearer {shown}'")
-        say(f"  Web UI: click the glasses at the top, choose the browser's setting, and enter {server.url}/{shown}")
+        say(f"Codec server at {url} for {', '.join(namespaces)}. Press Ctrl-C to stop.")
+        say(f"  Command line: temporal … --codec-endpoint {url} --codec-auth 'Bearer {shown}'")
+        say(f"  Web UI: click the glasses at the top, choose the browser's setting, and enter {url}/{shown}")
         say("Anyone who knows the token can read every session of these namespaces.")
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()

@@ -34,28 +34,28 @@ class Access:
     def make_link_code(self) -> str:
         """Make a code that signs one browser in within an hour."""
         code = secrets.token_urlsafe(24)
-        self._links[_digest(code)] = self._clock() + _LINK_SECONDS
+        self._links[digest(code)] = self._clock() + _LINK_SECONDS
         return code
 
     def take_link_code(self, code: str) -> bool:
         """Use a code up; False if it was used, has expired or never existed."""
-        return self._links.pop(_digest(code), 0.0) > self._clock()
+        return self._links.pop(digest(code), 0.0) > self._clock()
 
     def sign_in(self) -> str:
         """Return the cookie of a browser that has shown the token or a code."""
         cookie = secrets.token_urlsafe(32)
-        self._browsers[_digest(cookie)] = self._clock() + _SIGNED_IN_SECONDS
+        self._browsers[digest(cookie)] = self._clock() + _SIGNED_IN_SECONDS
         while len(self._browsers) > _MOST_BROWSERS:
             self._browsers.popitem(last=False)
         return cookie
 
     def sign_out(self, cookie: str) -> None:
         """Forget a browser."""
-        self._browsers.pop(_digest(cookie), None)
+        self._browsers.pop(digest(cookie), None)
 
     def is_signed_in(self, cookie: str) -> bool:
         """Return whether a cookie is one that `sign_in` returned in the last twelve hours."""
-        return self._browsers.get(_digest(cookie), 0.0) > self._clock()
+        return self._browsers.get(digest(cookie), 0.0) > self._clock()
 
     def form_token(self, cookie: str) -> str:
         """Return what the forms of a browser carry, which no other page can know."""
@@ -86,10 +86,6 @@ class Rates:
         return 0 if is_allowed else math.ceil((1 - left) * 60 / self._per_minute)
 
 
-def client_name(secret: str) -> str:
+def digest(text: str) -> str:
     """Name a client in memory without keeping its secret."""
-    return _digest(secret)
-
-
-def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()

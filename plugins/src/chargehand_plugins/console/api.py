@@ -105,7 +105,6 @@ async def _refuse_other_request(session: Session, request: SessionRequest) -> No
 
 
 async def list_sessions(call: Call) -> Response:
-    """List sessions."""
     limit = call.number("limit", usual=20, most=_MOST_LISTED)
     given = call.request.query_params
     if unknown := sorted(set(given) - {"limit", *_FILTERS}):
@@ -141,7 +140,6 @@ async def _not_yet(call: Call) -> Response:
 
 
 async def trace(call: Call) -> Response:
-    """Read the trace."""
     return answer(await (await _session(call)).trace())
 
 
@@ -162,12 +160,10 @@ async def _events(session: Session, after: str | None) -> AsyncGenerator[str]:
 
 
 async def list_artifacts(call: Call) -> Response:
-    """List the files."""
     return answer(ArtifactList(artifacts=list((await finished(call)).artifacts)))
 
 
 async def artifact(call: Call) -> Response:
-    """Return the content of a file."""
     return await download(call, (await finished(call)).artifacts)
 
 

@@ -17,6 +17,7 @@ from chargehand.plugins import Hook, installed
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.decide import ROUTES
 from chargehand_plugins.console.openapi import openapi_document
 from chargehand_plugins.console.operations import Call, Operation
 from chargehand_plugins.console.pages import PAGES, error_page
@@ -24,6 +25,7 @@ from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.security import API, Guard, cookie_name
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.streams import Streams
+from chargehand_plugins.webhooks.links import Links
 
 _STATIC: Final = Path(__file__).with_name("static")
 
@@ -48,24 +50,21 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
             Route(f"{PREFIX}/openapi.json", openapi),
             *(_route(each, backend, settings) for each in OPERATIONS),
             *PAGES,
+            *ROUTES,
             *([] if backend.tenant else _plugin_routes(backend, url)),
         ],
-        exception_handlers={
-            Problem: _on_problem,
-            ChargehandError: _on_client_error,
-            HTTPException: _on_http_error,
-        },
+        exception_handlers=dict.fromkeys((Problem, ChargehandError, HTTPException), _on_error),
     )
     app.state.backend = backend
     app.state.settings = settings
     app.state.access = access
+    app.state.links = Links(url, settings.decision_key.encode())
     app.state.cookie = cookie_name(origins)
     app.state.streams = Streams(settings.most_streams)
     return Guard(app, settings, access, origins, refuse)
 
 
 def _plugin_routes(backend: Backend, url: str) -> list[Route]:
-    """Build the routes that other plug-ins serve under this address."""
     routes = installed().functions(Hook.CONSOLE_ROUTES)
     return [route for build in routes for route in build(backend.connect, url)]
 
@@ -85,16 +84,12 @@ def refuse(request: Request, problem: Problem) -> Response:
     return error_page(request, problem)
 
 
-async def _on_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return refuse(request, error)
-
-
-async def _on_client_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ChargehandError)
-    return refuse(request, problem_of(error))
-
-
-async def _on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return refuse(request, Problem(HTTPStatus(error.status_code), error.detail, headers=dict(error.headers or {})))
+async def _on_error(request: Request, error: Exception) -> Response:
+    match error:
+        case Problem():
+            return refuse(request, error)
+        case HTTPException(status_code=status, detail=detail, headers=headers):
+            return refuse(request, Problem(HTTPStatus(status), detail, headers=dict(headers or {})))
+        case _:
+            assert isinstance(error, ChargehandError)
+            return refuse(request, problem_of(error))

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
 from chargehand.contracts import TypedByPeople
-from chargehand.messages import UPDATES, Row
+from chargehand.messages import Row
 from chargehand_plugins.console.operations import parse
 
 _LONG: Final = 200
@@ -18,8 +17,6 @@ _LONG: Final = 200
 
 @dataclass(frozen=True)
 class FormField:
-    """A field of a form."""
-
     name: str
     description: str
     is_required: bool
@@ -32,20 +29,6 @@ class FormField:
     def is_long(self) -> bool:
         """Whether more than a line is typed."""
         return self.is_json or (self.most_characters or 0) > _LONG
-
-
-@dataclass(frozen=True)
-class Form:
-    """A form that sends an update."""
-
-    name: str
-    summary: str
-    fields: tuple[FormField, ...]
-
-    @property
-    def label(self) -> str:
-        """The words of its button."""
-        return self.name.replace("_", " ").capitalize()
 
 
 def text_of(form: FormData, name: str) -> str:
@@ -64,7 +47,7 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     """
     if message.takes is None:
         return None
-    as_json = {field.name for field in _fields(message.takes) if field.is_json}
+    as_json = {field.name for field in form_fields(message.takes) if field.is_json}
     written: dict[str, bytes] = {}
     items: dict[str, dict[str, str]] = {}
     for name in form:
@@ -81,6 +64,11 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     return parse(message.takes, b"{" + content + b"}", "form")
 
 
+def read_number(text: str) -> object:
+    """Read a number as JSON; any other text stays as it is, for the contract to refuse."""
+    return from_json(text) if _is_json(text) else text
+
+
 def _is_json(text: str) -> bool:
     try:
         from_json(text)
@@ -89,7 +77,8 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
+def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
+    """Make the fields of a form from the contract that it is read as."""
     schema = contract.model_json_schema()
     for name, described in schema["properties"].items():
         kinds: list[dict[str, Any]] = described.get("anyOf", [described])
@@ -101,12 +90,3 @@ def _fields(contract: type[TypedByPeople]) -> Iterator[FormField]:
             choices=tuple(choice for each in kinds for choice in each.get("enum", ())),
             most_characters=next((each["maxLength"] for each in kinds if "maxLength" in each), None),
         )
-
-
-@cache
-def forms() -> tuple[Form, ...]:
-    """Make a form for each update, in the order of the table."""
-    return tuple(
-        Form(name, message.summary, tuple(_fields(message.takes)) if message.takes else ())
-        for name, message in UPDATES.items()
-    )

@@ -62,7 +62,6 @@ class _News:
         self.has_ended = False
 
     async def listen(self, session: Session) -> None:
-        """Follow the session to its end."""
         try:
             async for event in session.follow():
                 if event.kind == "text":

@@ -26,8 +26,6 @@ _CONVERTER: Final = PayloadConverter()
 
 @dataclass(frozen=True)
 class Call:
-    """One request to an operation."""
-
     request: Request
     backend: Backend
     settings: ConsoleSettings
@@ -64,8 +62,6 @@ Handle = Callable[[Call], Awaitable[Response]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation."""
-
     method: str
     path: str
     """Below `/api/v1`."""

@@ -6,8 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from functools import wraps
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,14 +16,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from chargehand import ChargehandError, Report, SessionRequest, Trace
+from chargehand.download import read_artifact
 from chargehand.listing import STATES
 from chargehand.messages import UPDATES
-from chargehand_cli.attachments import Attachments, artifact_reader, attach
+from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.forms import read_content, text_of
+from chargehand_plugins.console.forms import read_content, read_number, text_of
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
@@ -33,7 +33,6 @@ from chargehand_plugins.console.session_rows import (
     MOST_SEARCHED,
     SPEND_DAYS,
     Search,
-    latest_rows,
     search_rows,
     spend_rows,
 )
@@ -109,7 +108,6 @@ async def login(request: Request) -> Response:
 
 
 async def enter_token(request: Request) -> Response:
-    """Sign a browser in by the token."""
     form = await read_form(request)
     if not _access(request).is_token(text_of(form, "token").strip()):
         return _page(request, "login.html", HTTPStatus.UNAUTHORIZED, problem=words("sign_in", "wrong_token"))
@@ -131,7 +129,6 @@ def _enter(request: Request) -> Response:
 
 
 async def logout(request: Request, _: FormData) -> Response:
-    """Sign the browser out."""
     _access(request).sign_out(request.state.cookie)
     response = RedirectResponse("/login", _SEE_OTHER)
     response.delete_cookie(request.app.state.cookie)
@@ -140,8 +137,6 @@ async def logout(request: Request, _: FormData) -> Response:
 
 @dataclass(frozen=True)
 class Typed:
-    """The form of a request as it was typed."""
-
     goal: str = ""
     crew: str = ""
     tenant: str = ""
@@ -166,13 +161,12 @@ async def ask(request: Request) -> Response:
 
 
 async def _ask(request: Request, typed: Typed, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
-    sessions = await latest_rows(_backend(request), _LATEST)
+    sessions = await search_rows(_backend(request), Search(), _LATEST)
     key = secrets.token_urlsafe(16)
     return _page(request, "ask.html", status, here="ask", typed=typed, problem=problem, sessions=sessions, key=key)
 
 
 async def start(request: Request, form: FormData) -> Response:
-    """Start a session."""
     typed = Typed(**{name: text_of(form, name) for name in Typed.__dataclass_fields__})
     backend = _backend(request)
     try:
@@ -190,21 +184,16 @@ async def start(request: Request, form: FormData) -> Response:
 def _fields(typed: Typed) -> dict[str, Any]:
     """Build the fields of the request; what was left empty is left out."""
     fields: dict[str, Any] = {name: getattr(typed, name) for name in ("crew", "tenant", "profile", "follows")}
-    fields["limits"] = _limits(typed.turns, typed.budget, typed.deadline) | (
-        {"on_limit": "pause"} if typed.pause else {}
-    )
+    limits = {
+        "max_turns": read_number(typed.turns),
+        "budget_usd": read_number(typed.budget),
+        "deadline": typed.deadline,
+        "on_limit": "pause" if typed.pause else "",
+    }
+    fields["limits"] = {name: value for name, value in limits.items() if value != ""}
     fields["approval"] = "plan" if typed.approve_plan else ""
     fields["questions"] = "allowed" if typed.questions else ""
     return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
-
-
-def _limits(turns: str, budget: str, deadline: str) -> dict[str, Any]:
-    given = {
-        "max_turns": _whole(turns, "turns"),
-        "budget_usd": _number(budget, "budget"),
-        "deadline": deadline or None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _session_id(key: str, request: SessionRequest) -> str:
@@ -213,21 +202,7 @@ def _session_id(key: str, request: SessionRequest) -> str:
     return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
 
 
-def _number(text: str, field: str) -> Decimal | None:
-    try:
-        return Decimal(text) if text else None
-    except InvalidOperation:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, words("frame", "number", field=field)) from None
-
-
-def _whole(text: str, field: str) -> int | None:
-    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, words("frame", "whole_number", field=field))
-    return int(text) if text else None
-
-
 async def session(request: Request) -> Response:
-    """Show a session."""
     return await _session(request)
 
 
@@ -255,7 +230,10 @@ async def act(request: Request, form: FormData) -> Response:
     try:
         session = await _backend(request).session(session_id)
         if message := UPDATES.get(action):
-            await session.send(message, read_content(message, form))
+            content = read_content(message, form)
+            if content is not None and "by" in type(content).model_fields:
+                content = content.model_copy(update={"by": "console"})
+            await session.send(message, content)
         else:
             await session.cancel()
     except (ChargehandError, Problem) as error:
@@ -264,7 +242,6 @@ async def act(request: Request, form: FormData) -> Response:
 
 
 async def report(request: Request) -> Response:
-    """Show the report."""
     found, trace, attachments = await _read_report(request)
     body = await asyncio.to_thread(report_body, found, trace, attachments)
     base = Page(found.session, "").base
@@ -289,22 +266,19 @@ async def _read_report(request: Request) -> tuple[Report, Trace | None, Attachme
         trace = await session.trace()
     if backend.artifacts is None:
         return found, trace, Attachments()
-    read = artifact_reader(backend.artifacts, backend.encryption)
+    read = partial(read_artifact, artifact_root=backend.artifacts, encryption=backend.encryption)
     return found, trace, await asyncio.to_thread(attach, found, documents, read)
 
 
 async def report_css(_: Request) -> Response:
-    """Return the style sheet of reports."""
     return Response(report_style(), media_type="text/css")
 
 
 async def artifact(request: Request) -> Response:
-    """Download a file that an agent made."""
     return await api.artifact(Call(request, _backend(request), request.app.state.settings))
 
 
 async def sessions(request: Request) -> Response:
-    """List sessions, and search them."""
     search = Search(**{name: request.query_params.get(name, "")[:200] for name in Search.__dataclass_fields__})
     try:
         found, problem = await search_rows(_backend(request), search), ""
@@ -317,7 +291,6 @@ async def sessions(request: Request) -> Response:
 
 
 async def spend(request: Request) -> Response:
-    """Show what sessions cost by day and tenant."""
     rows, total = await spend_rows(_backend(request))
     note = words("spend", "note", days=SPEND_DAYS, most=f"{MOST_COUNTED:,}")
     return _page(request, "spend.html", here="spend", rows=rows, total=total, days=SPEND_DAYS, note=note)

@@ -8,7 +8,7 @@ from typing import Final
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
 from chargehand.converter import join_problems
 from chargehand.errors import DownloadRefused, InvalidInput, UpdateRefused, UploadRefused
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 
 _RETRY_SECONDS: Final = "5"
 _STATUS: Final[Mapping[ErrorType, HTTPStatus]] = {
@@ -20,8 +20,6 @@ _STATUS: Final[Mapping[ErrorType, HTTPStatus]] = {
 
 @dataclass
 class Problem(Exception):  # noqa: N818  # the name of RFC 9457
-    """A request that is refused."""
-
     status: HTTPStatus
     detail: str
     kind: str = ""
@@ -29,7 +27,6 @@ class Problem(Exception):  # noqa: N818  # the name of RFC 9457
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
     def body(self) -> dict[str, object]:
-        """Return the problem details."""
         return {
             "type": "about:blank",
             "title": self.status.phrase,
@@ -40,7 +37,6 @@ class Problem(Exception):  # noqa: N818  # the name of RFC 9457
 
 
 def problem_of(error: ChargehandError) -> Problem:
-    """Translate an error of the client."""
     match error:
         case NotReachable():
             return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), "not_reachable", {"Retry-After": _RETRY_SECONDS})

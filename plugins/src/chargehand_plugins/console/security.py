@@ -18,13 +18,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chargehand_cli.terminal import say
-from chargehand_plugins.console.access import Access, Rates, client_name
+from chargehand_plugins.console.access import Access, Rates, digest
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.opentelemetry.caller_trace import received_trace
 
 API: Final = "/api/"
-_PUBLIC: Final = ("/health", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
+_PUBLIC: Final = ("/health", "/decide/", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
 _STARTS: Final = ("/api/v1/sessions", "/api/a2a", "/sessions")
 _TAKE_FILES: Final = ("/api/v1/sessions", "/sessions")
 """To others, strangers' among them, a large form is no use."""
@@ -136,7 +136,7 @@ class Guard:
         cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie, "")
         if cookie and self._access.is_signed_in(cookie):
             scope.setdefault("state", {})["cookie"] = cookie
-            return client_name(cookie)
+            return digest(cookie)
         if not path.startswith(_PUBLIC):
             raise Problem(HTTPStatus.UNAUTHORIZED, "This browser is not signed in.")
         return "strangers"

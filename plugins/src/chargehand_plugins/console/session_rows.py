@@ -22,8 +22,6 @@ SPEND_DAYS: Final = 30
 
 @dataclass(frozen=True)
 class Row:
-    """One session of a list."""
-
     href: str
     title: str
     state: str
@@ -52,22 +50,14 @@ class Spend(BaseModel):
     dollars: Dollars = Decimal(0)
 
     def add(self, session: SessionSummary) -> None:
-        """Count a session."""
         self.sessions += 1
         self.turns += session.turns or 0
         self.dollars += Decimal(str(session.cost_usd or 0))
 
 
-async def latest_rows(backend: Backend, most: int) -> list[Row]:
-    """List the newest sessions."""
-    return [_row(each) async for each in backend.list(most)]
-
-
-async def search_rows(backend: Backend, search: Search) -> list[Row]:
+async def search_rows(backend: Backend, search: Search, most: int = MOST_SEARCHED) -> list[Row]:
     """List the sessions that match: filters are the server's, words are looked up in goals and ids."""
-    found = backend.list(
-        MOST_SEARCHED, state=search.state or None, crew=search.crew or None, tenant=search.tenant or None
-    )
+    found = backend.list(most, state=search.state or None, crew=search.crew or None, tenant=search.tenant or None)
     words = search.q.casefold().split()
     return [_row(each) async for each in found if all(word in f"{each.goal} {each.id}".casefold() for word in words)]
 

@@ -1,10 +1,11 @@
 """Where the console listens, for whom, and how much it accepts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from chargehand_cli.request import BadRequest
-from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_loopback, is_token
+from chargehand.local_server import is_loopback
+from chargehand_cli.run_options import BadRequest
+from chargehand_plugins.access import MIN_TOKEN_LENGTH, is_token
 
 
 class UnusableConsole(BadRequest):  # reads as a statement: `except UnusableConsole`
@@ -16,6 +17,8 @@ class ConsoleSettings:
     """Where the console listens, and its limits."""
 
     token: str
+    decision_key: str = field(default="", repr=False)
+    """Signs the links by which people decide without signing in; empty if there are none."""
     host: str = "127.0.0.1"
     port: int | None = None
     """The port; None for the usual one, or any if that is taken."""
@@ -35,7 +38,6 @@ class ConsoleSettings:
     """Event streams at the same time."""
 
     def __post_init__(self) -> None:
-        """Refuse insecure settings."""
         if not is_token(self.token):
             raise UnusableConsole(
                 f"CHARGEHAND_CONSOLE_TOKEN must have at least {MIN_TOKEN_LENGTH} characters: letters, digits, '-' "

@@ -1,5 +1,6 @@
 """The templates of the console's pages."""
 
+import json
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -8,20 +9,31 @@ from typing import Any, cast
 from jinja2 import Environment
 from markupsafe import Markup
 
-from chargehand.state_words import state_words
-from chargehand_cli.rendering.templating import templates
+from chargehand.state_words import SUBTASK_MARKS, state_words
+from chargehand_cli.rendering.page import templates
+from chargehand_cli.rendering.progress import record_words
 from chargehand_cli.rendering.text import dollars, duration, size
+from chargehand_plugins.console.forms import form_fields
 from chargehand_plugins.console.words import catalogue
 
 
 def render(template: str, **values: Any) -> str:
-    """Render a template."""
     return _environment().get_template(template).render(**values)
 
 
 @cache
 def _environment() -> Environment:
-    filters = {"dollars": _dollars, "duration": duration, "size": size, "words": state_words, "moment": _moment}
+    filters = {
+        "dollars": _dollars,
+        "duration": duration,
+        "fields": form_fields,
+        "mark": SUBTASK_MARKS.__getitem__,
+        "moment": _moment,
+        "pretty": _pretty,
+        "record_words": record_words,
+        "size": size,
+        "words": state_words,
+    }
     environment = templates("chargehand_plugins.console", filters)
     cast("dict[str, object]", environment.globals)["t"] = catalogue()
     return environment
@@ -29,6 +41,10 @@ def _environment() -> Environment:
 
 def _dollars(amount: Decimal) -> str:
     return dollars(float(amount))
+
+
+def _pretty(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _moment(moment: datetime) -> Markup:

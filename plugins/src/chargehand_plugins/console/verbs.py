@@ -25,6 +25,7 @@ app = typer.Typer()
 
 _TOKEN: Final = "CHARGEHAND_CONSOLE_TOKEN"  # noqa: S105  # the name of a setting
 _PORT: Final = "CHARGEHAND_CONSOLE_PORT"
+_DECISION_KEY: Final = "CHARGEHAND_DECISION_KEY"
 
 
 @verb(app, location=FILES)
@@ -60,6 +61,7 @@ async def console(
         contract(SessionRequest, goal="checks the name", tenant=tenant)
     settings = ConsoleSettings(
         _token(),
+        decision_key=os.environ.get(_DECISION_KEY, ""),
         host=host,
         port=_port() if port is None else port,
         certificate=str(certificate) if certificate else None,
@@ -81,7 +83,7 @@ async def beside_up(connection: Connection) -> AsyncGenerator[Sequence[str]]:
     from chargehand_plugins.console.server import serving
     from chargehand_plugins.console.settings import ConsoleSettings
 
-    settings = ConsoleSettings(_token(), port=_port())
+    settings = ConsoleSettings(_token(), decision_key=os.environ.get(_DECISION_KEY, ""), port=_port())
     async with serving(_backend(connection), settings) as running:
         yield _announcement(running, settings)
 

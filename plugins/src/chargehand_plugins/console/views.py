@@ -1,7 +1,6 @@
 """What the pages show of a session: the facts of its status, or of its report once it has ended."""
 
 import hashlib
-import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -19,39 +18,15 @@ from chargehand import (
     Status,
     SubtaskRecord,
 )
-from chargehand.state_words import NEEDS, SUBTASK_MARKS
-from chargehand_cli.rendering.progress import record_words, spend_facts
+from chargehand.messages import UPDATES
+from chargehand.state_words import NEEDS
+from chargehand_cli.rendering.progress import spend_facts
 from chargehand_cli.rendering.text import duration, session_facts
 from chargehand_plugins.console.backend import Backend
-from chargehand_plugins.console.forms import forms
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.words import words
 
 _WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
-
-
-@dataclass(frozen=True)
-class SubtaskView:
-    """One line of the tree."""
-
-    id: str
-    agent: str
-    state: str
-    mark: str
-    words: str
-    instruction: str
-
-
-@dataclass(frozen=True)
-class CallView:
-    """A tool call that awaits approval."""
-
-    id: str
-    hash: str
-    subtask: str
-    agent: str
-    tool: str
-    arguments: str
 
 
 @dataclass(frozen=True)
@@ -62,11 +37,11 @@ class SessionView:
     state: str = "running"
     facts: tuple[str, ...] = ()
     remark: str = ""
-    subtasks: tuple[SubtaskView, ...] = ()
+    subtasks: tuple[SubtaskRecord, ...] = ()
     plan_json: str = ""
     """The plan that awaits approval."""
     questions: tuple[Question, ...] = ()
-    calls: tuple[CallView, ...] = ()
+    calls: tuple[PendingCall, ...] = ()
     max_turns: int = 0
     budget: str = ""
     is_open: bool = True
@@ -95,11 +70,16 @@ class Page:
 
     def actions(self, view: SessionView) -> Markup:
         """Render what people can do."""
-        values = {"view": view, "base": self.base, "csrf": self.csrf, "session_id": self.session_id, "updates": forms()}
+        values = {
+            "view": view,
+            "base": self.base,
+            "csrf": self.csrf,
+            "session_id": self.session_id,
+            "updates": UPDATES.values(),
+        }
         return Markup(render("_actions.html", **values))  # noqa: S704  # as above
 
     def whole(self, view: SessionView, problem: str = "") -> str:
-        """Render the page."""
         actions = self.actions(view)
         return render(
             "session.html",
@@ -130,18 +110,19 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
     web_ui = backend.session_url(session_id)
     if goes_on:
         try:
-            return _of_status(await session.status(), web_ui)
+            return view_of_status(await session.status(), web_ui)
         except NotReachable:
-            recorded = _of_status(await session.recorded_status(), web_ui)
+            recorded = view_of_status(await session.recorded_status(), web_ui)
             return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     try:
         return _of_report(await session.result(), web_ui)
     except SessionEnded as error:
-        recorded = _of_status(await session.recorded_status(), web_ui)
+        recorded = view_of_status(await session.recorded_status(), web_ui)
         return replace(recorded, remark=str(error), is_open=False, can_steer=False, can_change=False)
 
 
-def _of_status(status: Status, web_ui: str | None) -> SessionView:
+def view_of_status(status: Status, web_ui: str | None) -> SessionView:
+    """Show the facts of a status."""
     started = [f"{duration(datetime.now(UTC) - status.started_at)} so far"] if status.started_at else []
     awaits = status.state == "awaiting_approval" and status.plan is not None
     return SessionView(
@@ -149,10 +130,10 @@ def _of_status(status: Status, web_ui: str | None) -> SessionView:
         state=status.state,
         facts=(*spend_facts(status), *started),
         remark=NEEDS["paused"] if status.state == "paused" else "",
-        subtasks=tuple(_subtask(each) for each in status.subtasks),
+        subtasks=status.subtasks,
         plan_json=status.plan.model_dump_json(indent=2) if awaits and status.plan else "",
         questions=status.questions,
-        calls=tuple(_call(each) for each in status.calls),
+        calls=status.calls,
         max_turns=status.max_turns,
         budget=f"{status.budget_usd:.2f}",
         can_steer=status.state not in _WORK_IS_OVER,
@@ -169,19 +150,9 @@ def _of_report(report: Report, web_ui: str | None) -> SessionView:
         state="finished",
         facts=tuple(session_facts(report)),
         remark=report.notice,
-        subtasks=tuple(_subtask(each) for each in report.subtasks),
+        subtasks=report.subtasks,
         is_open=False,
         has_report=True,
         artifacts=report.artifacts,
         web_ui=web_ui,
     )
-
-
-def _subtask(record: SubtaskRecord) -> SubtaskView:
-    words = record_words(record)
-    return SubtaskView(record.id, record.agent, record.state, SUBTASK_MARKS[record.state], words, record.instruction)
-
-
-def _call(call: PendingCall) -> CallView:
-    arguments = json.dumps(call.arguments, indent=2, ensure_ascii=False)
-    return CallView(call.id, call.hash, call.subtask, call.agent, call.tool, arguments)

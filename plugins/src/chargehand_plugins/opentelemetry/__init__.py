@@ -1,13 +1,14 @@
-"""OpenTelemetry: the spans of sessions, exported by workers."""
+"""OpenTelemetry: the spans of sessions, exported by workers, or written afterwards by `chargehand trace`."""
 
 from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the settings, what makes spans of workflows and activities, and what sends the trace of callers."""
+    """Add the settings, what makes spans and writes traces as such, and what sends the trace of callers."""
     registry.settings(f"{__name__}.settings:TracingSettings")
     registry.choices(f"{__name__}.settings:choose")
     registry.client_plugins(f"{__name__}.worker:client_plugins")
     registry.interceptors(f"{__name__}.worker:interceptors")
     registry.hook(Hook.CONNECTION, f"{__name__}.caller_trace:CallerTrace")
     registry.hook(Hook.WORKFLOW_ACTIVATION, f"{__name__}.headers:drop_unreadable_traces")
+    registry.trace_format("otlp", f"{__name__}.otlp:otlp")

@@ -43,7 +43,6 @@ class AttemptIds(RandomIdGenerator):
     """Gives attempts of activities ids that every worker can compute, and other spans random ones."""
 
     def generate_span_id(self) -> int:
-        """Return the id of the span that begins."""
         return _NEXT_ID.get() or super().generate_span_id()
 
 
@@ -55,7 +54,6 @@ class TracedActivities(Interceptor):
         self._content = content
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
-        """Return the interceptor of activities."""
         return _Traced(next, self._content)
 
 
@@ -117,7 +115,6 @@ def _attempt_id(activity_id: str, attempt: int) -> int:
 
 
 def set_error(span: Span, kind: str) -> None:
-    """Mark a span as failed."""
     span.set_attribute(SpanAttribute.ERROR, kind)
     span.set_status(Status(StatusCode.ERROR))
 

@@ -33,29 +33,22 @@ class Content:
         self._secrets = tuple(secrets)
 
     def of(self, said: ModelCall | ModelReply) -> Attributes:
-        """Describe what a model is sent, or what it replies."""
-        return self._of_call(said) if isinstance(said, ModelCall) else self._of_reply(said)
+        if isinstance(said, ModelCall):
+            return {
+                SpanAttribute.SYSTEM: _json(self._cut([{"type": "text", "content": said.system}])),
+                SpanAttribute.INPUT_MESSAGES: _json(self._latest(said.messages)),
+            }
+        parts: list[JsonValue] = [{"type": "text", "content": said.text}] if said.text else []
+        parts += [_requested(each) for each in said.tool_calls]
+        reason = _FINISH.get(said.stop, "error")
+        message: JsonValue = {"role": "assistant", "parts": parts, "finish_reason": reason}
+        return {SpanAttribute.OUTPUT_MESSAGES: _json(self._cut([message]))}
 
     def of_request(self, call: ToolCall) -> Attributes:
-        """Describe what a tool is asked."""
         return {SpanAttribute.TOOL_ARGUMENTS: _json(self._cut(dict(call.arguments)))}
 
     def of_result(self, result: ToolResult) -> Attributes:
-        """Describe what it answers."""
         return {SpanAttribute.TOOL_RESULT: _json(self._cut(dict(result.output)))}
-
-    def _of_call(self, call: ModelCall) -> Attributes:
-        return {
-            SpanAttribute.SYSTEM: _json(self._cut([{"type": "text", "content": call.system}])),
-            SpanAttribute.INPUT_MESSAGES: _json(self._latest(call.messages)),
-        }
-
-    def _of_reply(self, reply: ModelReply) -> Attributes:
-        parts: list[JsonValue] = [{"type": "text", "content": reply.text}] if reply.text else []
-        parts += [_requested(each) for each in reply.tool_calls]
-        reason = _FINISH.get(reply.stop, "error")
-        message: JsonValue = {"role": "assistant", "parts": parts, "finish_reason": reason}
-        return {SpanAttribute.OUTPUT_MESSAGES: _json(self._cut([message]))}
 
     def _latest(self, messages: Sequence[Message]) -> list[JsonValue]:
         kept: list[JsonValue] = []

@@ -36,7 +36,6 @@ class OwnSpans(BatchSpanProcessor):
         self._lock = threading.Lock()
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep a span for the next export."""
         context, scope = span.context, span.instrumentation_scope
         if context is None or scope is None or scope.name != SCOPE:
             return

@@ -55,28 +55,20 @@ class TracingSettings(BaseSettings):
     """`true` turns everything of OpenTelemetry off."""
 
 
-def choose(settings: Settings) -> Sequence[Choice]:
+def choose(all_settings: Settings) -> Sequence[Choice]:
     """Say for `doctor` whether spans are exported.
 
     Raises:
         SettingsError: they should be, and cannot.
     """
-    return [choose_tracing(settings_of(settings, TracingSettings))]
-
-
-def choose_tracing(settings: TracingSettings) -> Choice:
-    """Say whether spans are exported.
-
-    Raises:
-        SettingsError: they should be, and cannot.
-    """
+    settings = settings_of(all_settings, TracingSettings)
     because = _reason(settings)
     if not because:
-        return Choice("spans", "none", "no OTEL_TRACES_EXPORTER or OTEL_EXPORTER_OTLP_ENDPOINT")
+        return [Choice("spans", "none", "no OTEL_TRACES_EXPORTER or OTEL_EXPORTER_OTLP_ENDPOINT")]
     if settings.otel_disabled.lower() == "true":
-        return Choice("spans", "none", "OTEL_SDK_DISABLED is true")
+        return [Choice("spans", "none", "OTEL_SDK_DISABLED is true")]
     if settings.otel_traces_exporter == "none":
-        return Choice("spans", "none", "OTEL_TRACES_EXPORTER is none")
+        return [Choice("spans", "none", "OTEL_TRACES_EXPORTER is none")]
     if problems := _problems(settings):
         raise SettingsError(" ".join(problems))
     if not _is_installed():
@@ -84,7 +76,7 @@ def choose_tracing(settings: TracingSettings) -> Choice:
             f"{because}, but OpenTelemetry is not installed: `pip install 'chargehand[otel]'`, "
             "or set OTEL_TRACES_EXPORTER=none."
         )
-    return Choice("spans", "otlp", because)
+    return [Choice("spans", "otlp", because)]
 
 
 def schedule_delay(settings: TracingSettings) -> int:
@@ -98,14 +90,12 @@ def wants_content(settings: TracingSettings) -> bool:
 
 
 def _reason(settings: TracingSettings) -> str:
-    for variable, value in (
-        ("OTEL_TRACES_EXPORTER", settings.otel_traces_exporter),
-        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", settings.otel_traces_endpoint),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", settings.otel_endpoint),
-    ):
-        if value:
-            return f"{variable} is set"
-    return ""
+    asking = {
+        "OTEL_TRACES_EXPORTER": settings.otel_traces_exporter,
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": settings.otel_traces_endpoint,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": settings.otel_endpoint,
+    }
+    return next((f"{variable} is set" for variable, value in asking.items() if value), "")
 
 
 def _problems(settings: TracingSettings) -> list[str]:

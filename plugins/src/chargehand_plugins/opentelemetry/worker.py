@@ -6,18 +6,17 @@ from temporalio.client import Client, Plugin
 from temporalio.worker import Interceptor
 
 from activities.backends import secret_values
-from chargehand_plugins.opentelemetry.settings import TracingSettings, choose_tracing, wants_content
+from chargehand_plugins.opentelemetry.settings import TracingSettings, choose, wants_content
 from worker.settings import Settings, settings_of
 
 
 def client_plugins(settings: Settings, closing: AsyncExitStack) -> list[Plugin]:
     """Begin to export spans, if the settings say so, and return what clients need for that."""
-    own = settings_of(settings, TracingSettings)
-    if choose_tracing(own).adapter == "none":
+    if choose(settings)[0].adapter == "none":
         return []
     from chargehand_plugins.opentelemetry.export import start_export
 
-    return [start_export(own, closing)]
+    return [start_export(settings_of(settings, TracingSettings), closing)]
 
 
 def interceptors(settings: Settings, client: Client) -> list[Interceptor]:

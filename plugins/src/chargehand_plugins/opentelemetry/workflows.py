@@ -54,13 +54,10 @@ class Traced(TracedActivities):
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the interceptor of workflows."""
         return _TracedWorkflow
 
 
 class _Run:
-    """The spans of one run of a workflow."""
-
     def __init__(self) -> None:
         self.above = Context()
         """The context in which it was started."""
@@ -72,7 +69,6 @@ class _Run:
         self.above, self.own = above, trace.set_span_in_context(span, above)
 
     def take(self, turn: ActivityHandle[Any]) -> None:
-        """Note the newest turn."""
         self._turn = turn
 
     @contextmanager
@@ -96,7 +92,6 @@ class _Run:
 
     @property
     def current(self) -> Context:
-        """The context of what is started now."""
         return _PHASE.get() or self.own
 
     @property
@@ -173,7 +168,6 @@ class _TracedCalls(WorkflowOutboundInterceptor):
 
 
 def _begun(started: ExecuteWorkflowInput) -> tuple[str, None, SpanKind, Attributes]:
-    """Describe the beginning of a run, as the arguments of `start_span`."""
     request: object = started.args[0] if started.args else None
     info, kind, agent = workflow.info(), "other", ""
     about: Attributes = {}

@@ -1,4 +1,4 @@
-"""What operators of workers and servers need: `setup`, `doctor`, `replay` and `clean`."""
+"""What operators of workers and servers need, and who writes crews: `doctor`, `init` and others."""
 
 from chargehand.plugins import Registry
 
@@ -7,3 +7,4 @@ def register(registry: Registry) -> None:
     """Add the verbs."""
     for verb in ("setup", "doctor", "replay", "clean"):
         registry.verbs("Operate", f"{__name__}.{verb}:app")
+    registry.verbs("Build", f"{__name__}.crew:app")

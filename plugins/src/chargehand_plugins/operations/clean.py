@@ -1,11 +1,15 @@
 """The verb `clean`: delete what no session needs."""
 
+import asyncio
 import os
 import re
-from collections.abc import Mapping
-from datetime import timedelta
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,6 +19,9 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.terminal import put
 from chargehand_cli.verb import verb
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
 
 app = typer.Typer()
 
@@ -26,6 +33,10 @@ _UNITS: Final[Mapping[str, timedelta]] = {
 }
 
 
+_MARGIN: Final = timedelta(hours=1)
+"""For clocks that differ, and for input that is stored before its workflow starts."""
+
+
 @verb(app)
 async def clean(
     connection: Connection,
@@ -34,8 +45,6 @@ async def clean(
     delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
 ) -> None:
     """Delete stored payloads, documents and files made by agents that no session on the server needs."""
-    from chargehand_plugins.operations.cleaning import clean as clean_folders
-
     minimum_age = age(older_than)
     await connection.open(worker=False)
     client = connection.chargehand.client
@@ -48,7 +57,6 @@ async def clean(
 
 
 def _folders_of_files(location: Location, payloads: object) -> list[Path]:
-    """List the folders of this machine that hold payloads, artifacts and crews."""
     from chargehand.bucket import bucket_location
     from chargehand.payloads.storage import PayloadDirectory
 
@@ -70,3 +78,62 @@ def age(text: str) -> timedelta:
     if not found:
         raise ProtectionSettingsError("--older-than must be a number of hours, days or weeks: 12h, 30d or 4w.")
     return int(found[1]) * _UNITS[found[2]]
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What was, or would be, deleted."""
+
+    files: int
+    bytes: int
+    kept: int
+    """Files that stay."""
+    before: datetime
+    """Only what was last stored or used before this is deleted."""
+
+
+async def clean_folders(client: "Client", folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
+    """Find files that are older and that no workflow of the client's namespace needs; delete them if told to.
+
+    A file may be needed for as long as a workflow exists that was started before it was last stored or used, since only
+    such a workflow can refer to it. So whatever is younger than the oldest workflow of the namespace stays.
+    """
+    from chargehand.visibility import list_executions
+
+    before = datetime.now(UTC) - max(older_than, _MARGIN)
+    query = f"StartTime < '{before.isoformat()}'"
+    async for execution in list_executions(client, query):
+        before = min(before, execution.start_time.ToDatetime(UTC) - _MARGIN)
+    return await asyncio.to_thread(_clean, folders, before, delete=delete)
+
+
+def _clean(folders: Sequence[Path], before: datetime, *, delete: bool) -> Cleaning:
+    limit = before.timestamp()
+    files = size = kept = 0
+    for path in (path for folder in folders for path in _files(folder)):
+        with suppress(FileNotFoundError):  # another process cleans too
+            found = path.stat()
+            if found.st_mtime >= limit or (delete and not _delete(path, limit)):
+                kept += 1
+            else:
+                files += 1
+                size += found.st_size
+    return Cleaning(files, size, kept, before)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        for shelf in sorted(folder.iterdir()):
+            if shelf.is_dir():
+                yield from (path for path in shelf.iterdir() if path.is_file())
+
+
+def _delete(path: Path, limit: float) -> bool:
+    """Delete a file unless it is stored again at this moment: who stores it renews its time, or finds it gone."""
+    aside = path.with_name(f".{path.name}.{time.monotonic_ns()}")
+    path.rename(aside)
+    if aside.stat().st_mtime >= limit:
+        aside.rename(path)
+        return False
+    aside.unlink()
+    return True

@@ -15,13 +15,14 @@ import typer
 from chargehand import NotReachable
 from chargehand.environment import describe_unknown
 from chargehand_cli.connection import Connection
-from chargehand_cli.embedded import last_lines
+from chargehand_cli.embedded.state import last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_cli.verb import FILES, verb
 from chargehand_cli.worker_settings import WrongSettings
-from chargehand_plugins.operations.findings import Findings
+from chargehand_plugins.operations.stuck_sessions import Findings, check_sessions
+from chargehand_plugins.operations.worker_program import explain
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -44,8 +45,6 @@ async def doctor(connection: Connection) -> Exit:
 async def examine(connection: Connection, findings: Findings) -> Exit:
     """Check everything that a session needs; problems are findings, not errors."""
     from temporalio.service import RPCError
-
-    from chargehand_plugins.operations.stuck_sessions import check_sessions
 
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
     for unknown in describe_unknown(os.environ):
@@ -76,8 +75,6 @@ async def examine(connection: Connection, findings: Findings) -> Exit:
 
 
 async def _check_worker_program(connection: Connection, findings: Findings) -> None:
-    from chargehand_cli.worker_program import explain
-
     location = connection.location
     if location.temporal:
         version = await asyncio.to_thread(subprocess.check_output, [location.temporal, "--version"], text=True)

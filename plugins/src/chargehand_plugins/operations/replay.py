@@ -14,13 +14,12 @@ import typer
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.terminal import Exit, say
+from chargehand_cli.terminal import Exit, put_check, say
 from chargehand_cli.verb import AsJson, verb
+from chargehand_plugins.operations.worker_program import Checked, check
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-
-    from chargehand_cli.worker_program import Checked
 
 app = typer.Typer()
 
@@ -104,11 +103,9 @@ def _save(file: Path, target: Path) -> None:
 
 
 async def _replay(location: Location, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
-    """Have the worker program replay a file of histories, and print the results."""
-    from chargehand_cli.worker_program import check, put_result
-
-    def show(result: "Checked") -> None:
-        put_result(result, f"{result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}")
+    def show(result: Checked) -> None:
+        summary = f"{result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}"
+        put_check(summary, result["problem"])
 
     worker = location.require_worker("replay with")
     settings = {"TEMPORAL_NAMESPACE": namespace} if namespace else {}

@@ -57,7 +57,6 @@ async def register_attributes(client: "Client", missing: "Sequence[SearchAttribu
 
 
 def _other_ways(missing: "Sequence[SearchAttribute]", connection: Connection) -> list[str]:
-    """Write the commands by which an operator registers them."""
     from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 
     namespace = connection.chargehand.client.namespace

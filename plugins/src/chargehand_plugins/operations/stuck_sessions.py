@@ -6,14 +6,13 @@ Failures are described by their type alone: their messages may contain user text
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Final, cast
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.terminal import Exit
-from chargehand_plugins.operations.findings import Findings
+from chargehand_cli.terminal import Exit, put
 
 if TYPE_CHECKING:
     from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
@@ -46,6 +45,24 @@ _ACTIVITY_REMEDIES: Final = {
     "HeartbeatTimeout": "Workers died or froze during the call: check their logs and memory.",
     "StartToCloseTimeout": "Each attempt exceeded its time limit; see the worker's log.",
 }
+
+
+class Findings:
+    """What `doctor` found, written line by line."""
+
+    def __init__(self, write: Callable[[str], object] = put) -> None:
+        self._write = write
+        self.worst = Exit.DONE
+
+    def good(self, text: str) -> None:
+        self._write(f"✔ {text}")
+
+    def note(self, text: str) -> None:
+        self._write(f"· {text}")
+
+    def bad(self, text: str, code: Exit = Exit.FAILED) -> None:
+        self._write(f"✘ {text}")
+        self.worst = max(self.worst, code)
 
 
 async def check_sessions(connection: Connection, findings: Findings) -> None:
@@ -154,7 +171,6 @@ def _by(identity: str) -> str:
 
 
 def _cause(info: "WorkflowExecutionInfo") -> str:
-    """Read why workflow tasks fail, as reported by the server."""
     payload = info.search_attributes.indexed_fields.get(_REPORTED)
     problems = cast("list[str]", json.loads(payload.data)) if payload else []
     causes = [each.removeprefix("cause=WorkflowTaskFailedCause") for each in problems if each.startswith("cause=")]

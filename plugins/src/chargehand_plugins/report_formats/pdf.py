@@ -44,7 +44,6 @@ def pdf(page: str, *_: object) -> bytes:
 
 
 def _direction(text: str) -> str:
-    """Return the direction of the first character that has one."""
     kinds = (bidirectional(character) for character in text)
     strong = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
     return "ltr" if strong == "L" else "rtl"

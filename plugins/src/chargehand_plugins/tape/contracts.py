@@ -79,8 +79,6 @@ class TapedPrompt(Taped):
 
 
 class TapedReply(Taped):
-    """What a model replied."""
-
     stop: Literal["answer", "tools", "truncated", "refused", "empty", "malformed"] = "answer"
     answer: dict[str, JsonValue] | None = None
     """The reply, if it is a JSON object."""
@@ -94,8 +92,6 @@ class TapedReply(Taped):
 
 
 class TapedFailure(Taped):
-    """A failure of a model's provider."""
-
     message: str
     kind: ErrorType
     fault: ProviderFault
@@ -178,7 +174,6 @@ def _outcomes(value: InputOutcome | Sequence[InputOutcome]) -> Sequence[InputOut
 
 
 def uses(calls: Sequence[ToolCall]) -> tuple[Use, ...]:
-    """Drop the ids of tool calls."""
     return tuple(Use(tool=call.tool, arguments=call.arguments, malformed=call.malformed) for call in calls)
 
 

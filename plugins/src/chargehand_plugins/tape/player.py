@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import to_json
@@ -20,12 +20,12 @@ from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.replies import within
 from chargehand.contracts import Capability
 from chargehand.converter import describe_problems, join_problems, printable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
+from chargehand_plugins.empty_fields import with_empty_fields
 from chargehand_plugins.tape.contracts import (
     Line,
     TapedReply,
@@ -40,7 +40,6 @@ from chargehand_plugins.tape.recorder import redact
 
 _Asked = TurnAsked | ToolAsked
 _SHOWN_CHARACTERS: Final = 160
-_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
 _PATIENCE: Final = timedelta(seconds=3)
 
 
@@ -154,8 +153,8 @@ class ReplayedModel:
             raise ProviderError(failure.message, failure.fault, failure.kind, is_final=True)
         taped = line.reply or TapedReply(stop="empty", model=call.model, provider="tape")
         if taped.answer is not None:
-            schema = call.answer_type.model_json_schema()
-            taped = taped.model_copy(update={"answer": with_empty_fields(taped.answer, schema, schema)})
+            filled = with_empty_fields(taped.answer, call.answer_type.model_json_schema())
+            taped = taped.model_copy(update={"answer": filled})
         return _reply(taped)
 
 
@@ -169,28 +168,6 @@ class CountingReplayedModel(ReplayedModel):
                 return taped.usage.input_tokens
         fault = ProviderFault(provider="tape")
         raise ProviderError("The tape does not say how long this prompt is.", fault, ErrorType.PROVIDER_UNAVAILABLE)
-
-
-def with_empty_fields(value: JsonValue, schema: JsonValue, whole: JsonValue) -> JsonValue:
-    """Add the required fields that a reply leaves out, each empty: a tape may be older than a field, or just brief.
-
-    Args:
-        value: a part of the reply.
-        schema: its JSON Schema.
-        whole: the JSON Schema with the definitions that it refers to.
-    """
-    reference = cast("object", within(schema, "$ref"))
-    if isinstance(reference, str):
-        schema = cast("JsonValue", within(whole, "$defs", reference.rpartition("/")[2]))
-    if isinstance(value, list):
-        items = cast("JsonValue", within(schema, "items"))
-        return [with_empty_fields(each, items, whole) for each in value]
-    if not isinstance(value, dict) or not isinstance(schema, dict):
-        return value
-    properties = cast("dict[str, JsonValue]", schema.get("properties", {}))
-    required = cast("list[str]", schema.get("required", []))
-    empty = {name: _EMPTY.get(str(within(properties, name, "type"))) for name in required if name not in value}
-    return empty | {name: with_empty_fields(each, properties.get(name), whole) for name, each in value.items()}
 
 
 def _reply(taped: TapedReply) -> ModelReply:
@@ -212,8 +189,6 @@ def _reply(taped: TapedReply) -> ModelReply:
 
 @dataclass(frozen=True)
 class ReplayedTool:
-    """A tool that answers what is on a tape."""
-
     spec: ToolSpec
     tape: Tape
 
@@ -244,7 +219,6 @@ async def _end_session(absence: str) -> ApplicationError:
 
 
 def _cleaned(asked: _Asked) -> _Asked:
-    """Redact a request as it was when it was recorded."""
     if isinstance(asked, TurnAsked):
         return redact(Line(turn=asked)).turn or asked
     return redact(Line(tool=asked)).tool or asked

@@ -58,7 +58,6 @@ class TapeFile:
         self.keep(Line(worker=facts))
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
     def keep(self, line: Line) -> None:
@@ -99,8 +98,6 @@ def _redacted(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
 
 @dataclass(frozen=True)
 class RecordingModel:
-    """A model whose replies and failures are recorded."""
-
     model: Model
     tape: Recorder
 
@@ -161,14 +158,11 @@ def taped_reply(reply: ModelReply) -> TapedReply:
 
 
 def recording_tool(tool: Tool, tape: Recorder) -> "RecordingTool":
-    """Record a tool's answers."""
     return RecordingLookUp(tool, tape) if isinstance(tool, LooksUp) else RecordingTool(tool, tape)
 
 
 @dataclass(frozen=True)
 class RecordingTool:
-    """A tool whose answers and failures are recorded."""
-
     tool: Tool
     tape: Recorder
 

@@ -14,7 +14,7 @@ import typer
 
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
-from chargehand_cli.request import BadRequest, RequestOptions
+from chargehand_cli.run_options import BadRequest, RequestOptions
 from chargehand_cli.terminal import Exit, put, say
 from chargehand_cli.verb import FILES, AsJson, Quiet, verb
 from chargehand_cli.verbs.run import run_session
@@ -96,8 +96,6 @@ def locate(location: Location, use: Literal["record", "replay"], file: Path) -> 
 
 
 class Recording:
-    """A new tape."""
-
     def __init__(self, file: Path) -> None:
         """Create the file, readable by its owner only.
 

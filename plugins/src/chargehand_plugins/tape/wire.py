@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.tape.format import MOST_BYTES
 
 

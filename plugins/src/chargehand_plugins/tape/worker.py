@@ -71,7 +71,6 @@ def with_recorder(settings: BaseSettings, path: Path, closing: AsyncExitStack, t
 
 
 def recorded(tape: Recorder, traffic: Traffic) -> Traffic:
-    """Record what passes."""
     models = replace(traffic.models, adapter=recording(traffic.models.adapter, tape))
     if fallback := models.fallback:
         models = replace(models, fallback=replace(fallback, adapter=recording(fallback.adapter, tape)))

@@ -11,8 +11,7 @@ from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.contracts.admission import AdmissionTerms
-from activities.contracts.session import SessionFacts
+from activities.contracts.session import AdmissionTerms, SessionFacts
 from chargehand.contracts import SessionRequest, Step
 from chargehand.history.tree import read_trace
 from chargehand.visibility import OPEN, describe, is_open, list_executions
@@ -42,7 +41,6 @@ class Ledgers:
     task_queue: str
 
     def check(self, request: SessionRequest) -> list[str]:
-        """Say why a session may not begin."""
         return self.tenants.problems(request.tenant)
 
     async def admit(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:

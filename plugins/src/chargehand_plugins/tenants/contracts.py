@@ -5,16 +5,16 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from activities.contracts.admission import LEDGER_PREFIX
-from chargehand.contracts import Contract, Dollars, TenantLimits, left_out
+from activities.contracts.session import LEDGER_PREFIX
+from chargehand.contracts import Contract, Dollars, left_out
 from chargehand.contracts.base import Name
+from chargehand_plugins.tenants.usage import TenantLimits
 
 _Key = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 _Session = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
 def ledger_id(task_queue: str, tenant: str) -> str:
-    """Build the workflow id of a tenant's ledger."""
     return f"{LEDGER_PREFIX}{task_queue}/{tenant}"
 
 
@@ -65,14 +65,10 @@ class EndedQuery(Contract):
 
 
 class EndedSession(Contract):
-    """A session that has ended."""
-
     key: str
     spent_usd: Dollars
     """What it has spent at most."""
 
 
 class EndedSessions(Contract):
-    """Those that have ended."""
-
     ended: tuple[EndedSession, ...] = ()

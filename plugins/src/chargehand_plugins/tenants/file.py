@@ -7,9 +7,10 @@ from typing import Annotated, Final
 from pydantic import Field, ValidationError
 
 from activities.backends import SettingsError
-from chargehand.contracts import TenantLimits, TypedByPeople
+from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.converter import describe_problems, join_problems
+from chargehand_plugins.tenants.usage import TenantLimits
 
 _LARGEST_FILE_BYTES: Final = 1_000_000
 
@@ -25,7 +26,6 @@ class Tenants(TypedByPeople):
     """Limits by tenant."""
 
     def limits_of(self, tenant: str) -> TenantLimits:
-        """Return the limits of a tenant."""
         own = self.tenants.get(tenant, TenantLimits())
         given = {name: getattr(own, name) for name in own.model_fields_set}
         return self.default.model_copy(update=given)

@@ -10,8 +10,8 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
-from chargehand.contracts import QueuedSession, TenantLimits
 from chargehand_plugins.tenants.contracts import Entry
+from chargehand_plugins.tenants.usage import QueuedSession, TenantLimits
 
 _MINUTE: Final = timedelta(minutes=1)
 _MOST_SESSIONS: Final = 5_000
@@ -35,7 +35,6 @@ class TenantLedger:
     """By session."""
 
     def __post_init__(self) -> None:
-        """Index the sessions."""
         self._keys = {entry.session: entry.key for entry in (*self.running.values(), *self.queue.values())}
 
     @property
@@ -59,7 +58,6 @@ class TenantLedger:
             self.day, self.spent = today, Decimal(0)
 
     def use(self, limits: TenantLimits) -> None:
-        """Follow other limits from now on."""
         self.limits = limits
 
     def ask(self, entry: Entry) -> str:

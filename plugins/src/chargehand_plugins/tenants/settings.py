@@ -41,7 +41,6 @@ async def add_parts(parts: WorkerParts) -> None:
 
 
 def add_ledgers(parts: WorkerParts, ledgers: Ledgers) -> None:
-    """Have a worker use ledgers."""
     parts.request_checks.append(ledgers.check)
     parts.opening_steps.append(ledgers.admit)
     parts.activities.append(TenantActivities().find_ended)

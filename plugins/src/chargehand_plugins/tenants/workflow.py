@@ -15,11 +15,11 @@ from temporalio.common import VersioningBehavior
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import TenantLimits, TenantUsage
-    from chargehand.wire import QueryName, SignalName, WorkflowType
+    from chargehand.wire import SignalName, WorkflowType
     from chargehand_plugins.tenants.activities import TenantActivities
     from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, Entry, LedgerRequest, LedgerState
     from chargehand_plugins.tenants.ledger import TenantLedger
+    from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
     from workflows import continue_as_new, options
     from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Leaving
     from workflows.mailbox.mailbox import Mailbox
@@ -63,9 +63,8 @@ class TenantWorkflow:
             else:
                 await self._wait()
 
-    @workflow.query(name=QueryName.USAGE, description="How much of its limits the tenant uses.")
+    @workflow.query(name=USAGE, description="How much of its limits the tenant uses.")
     def usage(self) -> TenantUsage:
-        """Return how much of its limits the tenant uses."""
         ledger = self._ledger
         return TenantUsage(
             tenant=self._tenant,
@@ -92,7 +91,6 @@ class TenantWorkflow:
 
     @workflow.signal(name=SignalName.SET_LIMITS, description="The operator has set other limits.")
     def set_limits(self, limits: TenantLimits) -> None:
-        """Follow other limits."""
         self._messages.append(lambda: self._ledger.use(limits))
 
     def _ask(self, request: AdmissionRequest, entry: Entry) -> None:
@@ -148,7 +146,7 @@ class TenantWorkflow:
         asked = EndedQuery(sessions=tuple(entries))
         try:
             found = await workflow.execute_activity_method(
-                TenantActivities.find_ended, asked, summary="look for ended sessions", **options.find_ended()
+                TenantActivities.find_ended, asked, summary="look for ended sessions", **options.FIND_ENDED
             )
         except ActivityError as error:
             if is_cancelled_exception(error):

@@ -86,7 +86,6 @@ async def run_session(
 async def opened(
     providers: Sequence[Provider], replaced: Mapping[Provider, object]
 ) -> AsyncGenerator[Mapping[Provider, object]]:
-    """Open dependencies, and close them afterwards."""
     async with AsyncExitStack() as closing:
         yield {
             provider: replaced[provider] if provider in replaced else await open_dependency(provider, closing)

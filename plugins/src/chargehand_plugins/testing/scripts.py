@@ -8,17 +8,17 @@
     )
 
 What a script does not say is said by default: a turn of an agent answers "Known.", the report says "All of it.", and
-reviews and critics are content.
+reviews and critics are content. Plans, routes and other turns without such a reply have to be in the script.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Report
+from chargehand.contracts import Report, Severity
 
 ContentStatus = Literal[
     "success", "partial", "no_answer", "ambiguous_input", "out_of_scope", "confidence_too_low", "too_big"
@@ -35,11 +35,13 @@ class ToolUse:
 
 @dataclass(frozen=True)
 class Reply:
-    """A reply of a model: fields of its answer, or tools to be used."""
+    """A reply of a model: fields of its answer, tools to be used, or a text as it is."""
 
     fields: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """As the kind of turn has them; those that are left out are empty."""
     tools: tuple[ToolUse, ...] = ()
+    text: str = ""
+    """Sent as it is, and not checked: for tests of what happens to a reply that cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Asked:
     """What a model is asked for in a turn."""
 
     kind: str
-    """`plan`, `work`, `synthesis`, `review`, `critique`, …"""
+    """`plan`, `work`, `synthesis`, `review`, `critique`, `output`, …"""
     agent: str
     """The agent whose turn it is, or `supervisor`."""
     instruction: str
@@ -57,9 +59,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class _Line:
-    matches: Callable[[Asked], bool]
+class Line:
+    """The replies to some turns."""
+
+    kind: str
+    words: str
+    agent: str
     replies: tuple[Reply, ...]
+
+    def matches(self, asked: Asked) -> bool:
+        """Whether it is for this turn."""
+        return asked.kind == self.kind and self.words in asked.instruction and self.agent in {"", asked.agent}
+
+    def __str__(self) -> str:
+        return " ".join([self.kind, *([repr(self.words)] if self.words else []), *filter(None, [self.agent])])
 
 
 _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
@@ -69,6 +82,9 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "critique": {"acceptable": True},
     "compress": {"content": "In short: so."},
     "compact": {"summary": "So far: so."},
+    "refine": {"worthwhile": False},
+    "grade": {},
+    "judge_claims": {},
 }
 
 
@@ -79,15 +95,11 @@ class Script:
     Of several replies in one line the first is for the first turn, and so on; the last is for all that follow.
     """
 
-    lines: tuple[_Line, ...] = ()
+    lines: tuple[Line, ...] = ()
 
     def on(self, kind: str, *replies: Reply, words: str = "", agent: str = "") -> Self:
         """Reply to turns of one kind, if these words are in the instruction or goal; "" is for every turn."""
-
-        def matches(asked: Asked) -> bool:
-            return asked.kind == kind and words in asked.instruction and agent in {"", asked.agent}
-
-        return replace(self, lines=(*self.lines, _Line(matches, replies)))
+        return replace(self, lines=(*self.lines, Line(kind, words, agent, replies)))
 
     def plan(self, *subtasks: JsonValue, strategy: str = "merge", goal: str = "") -> Self:
         """Plan these subtasks, if the goal contains these words."""
@@ -101,19 +113,21 @@ class Script:
         """Write the report; a session of one subtask has none to write."""
         return self.on("synthesis", Reply({"answer": text, "confidence": confidence, "gaps": list(gaps)}))
 
-    def reply(self, asked: Asked, given: Counter[tuple[int, str, str]]) -> Reply:
-        """Choose the reply to a turn; `given` counts the earlier ones."""
+    def output(self, data: JsonValue, *, missing: tuple[str, ...] = ()) -> Self:
+        """Put the report into the shape of the request's `output_schema`; `missing` is what it requires and lacks."""
+        return self.on("output", Reply({"data": data, "missing": list(missing)}))
+
+    def reply(self, asked: Asked, given: Counter[tuple[int, str, str]]) -> Reply | None:
+        """Choose the reply to a turn, None if there is none; `given` counts the earlier ones."""
+        default = _DEFAULTS.get(asked.kind)
         for number, line in reversed([*enumerate(self.lines)]):
             if line.matches(asked) and line.replies:
                 key = (number, asked.agent, asked.instruction)
                 given[key] += 1
                 chosen = line.replies[min(given[key], len(line.replies)) - 1]
-                return chosen if chosen.tools else replace(chosen, fields={**_defaults(asked.kind), **chosen.fields})
-        return Reply(_defaults(asked.kind))
-
-
-def _defaults(kind: str) -> dict[str, JsonValue]:
-    return dict(_DEFAULTS.get(kind, {}))
+                is_whole = chosen.tools or chosen.text
+                return chosen if is_whole else replace(chosen, fields={**(default or {}), **chosen.fields})
+        return None if default is None else Reply(default)
 
 
 def subtask(
@@ -150,18 +164,45 @@ def answer(
     confidence: int = 80,
     gaps: tuple[str, ...] = (),
     message: str = "",
+    data: JsonValue = None,
+    issues: tuple[JsonValue, ...] = (),
 ) -> Reply:
-    """Answer a subtask."""
-    return Reply(
-        {
-            "status": status,
-            "content": content,
-            "findings": list(findings),
-            "confidence": confidence,
-            "gaps": list(gaps),
-            "message": message,
-        }
-    )
+    """Answer a subtask; `data` is for agents with an `output` schema, `issues` for those that review."""
+    fields: dict[str, JsonValue] = {
+        "status": status,
+        "content": content,
+        "findings": list(findings),
+        "confidence": confidence,
+        "gaps": list(gaps),
+        "message": message,
+    }
+    optional: dict[str, JsonValue] = {"data": data, "issues": list(issues)}
+    return Reply(fields | {name: value for name, value in optional.items() if value not in (None, [])})
+
+
+def issue(
+    message: str,
+    *,
+    severity: Severity = "major",
+    location: str = "",
+    file: str = "",
+    line: int = 0,
+    suggestion: str = "",
+    confidence: int = 80,
+) -> dict[str, JsonValue]:
+    """Find something wrong, as an agent that reviews."""
+    where: dict[str, JsonValue] = {
+        "location": location or (f"{file}:{line}" if file else ""),
+        "file": file,
+        "line": line,
+    }
+    return {
+        "severity": severity,
+        "message": message,
+        "suggestion": suggestion,
+        "confidence": confidence,
+        **where,
+    }
 
 
 @dataclass(frozen=True)
@@ -173,3 +214,5 @@ class ScriptedRun:
     """What the model was asked for, in order; `prompt` is all that it was told."""
     tool_calls: tuple[ToolUse, ...]
     """The calls that reached a tool, in order."""
+    unused: tuple[str, ...] = ()
+    """Lines of the script that matched no turn, such as `work 'A-71'`."""

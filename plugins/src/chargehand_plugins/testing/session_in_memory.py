@@ -1,8 +1,6 @@
 """Runs a session with the parts of a worker, a scripted model, and a server in memory."""
 
-import json
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -16,10 +14,8 @@ from pydantic import JsonValue
 
 from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
-from activities.contracts.rounds import ToolCall
 from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
 from activities.crews.files import CrewError
-from activities.models.protocol import ModelCall, ModelReply
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
@@ -31,7 +27,6 @@ from chargehand.contracts import (
     SessionRequest,
     Status,
     Tier,
-    Usage,
 )
 from chargehand.errors import UnusableSettings
 from chargehand.messages import Messages
@@ -42,69 +37,15 @@ from chargehand.wire import WorkflowType
 from chargehand_plugins.testing.in_memory.activities import run_workflow
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, error_of
 from chargehand_plugins.testing.in_memory.server import Server
-from chargehand_plugins.testing.scripts import Asked, Script, ScriptedRun, ToolUse
+from chargehand_plugins.testing.scripted_model import PROVIDER, ScriptedModel
+from chargehand_plugins.testing.scripts import Script, ScriptedRun, ToolUse
 from worker.composition import compose
 from worker.parts import Traffic
 from worker.settings import Settings
 
 _SESSION: Final = "session-1"
-_PROVIDER: Final = "scripted"
-_COST: Final = Usage(turns=1, input_tokens=100, output_tokens=50, cost_usd=Decimal("0.01"))
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
-_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
 _THREADS: Final = 8
-
-
-@dataclass
-class ScriptedModel:
-    """Replies by a script, and keeps what it was asked."""
-
-    script: Script
-    asked: list[Asked] = field(default_factory=list[Asked])
-    problem: str = ""
-    """Why the script has no usable reply to a turn."""
-    _given: Counter[tuple[int, str, str]] = field(default_factory=Counter[tuple[int, str, str]])
-
-    async def complete(self, call: ModelCall) -> ModelReply:
-        """Reply by the script."""
-        instruction = getattr(call.task, "instruction", "") or getattr(call.task, "goal", "")
-        told = (text for message in call.messages for text in (message.text, *(each.text for each in message.results)))
-        prompt = "\n\n".join(filter(None, [call.system, *told]))
-        asked = Asked(call.task.kind, call.agent, instruction, prompt)
-        self.asked.append(asked)
-        reply = self.script.reply(asked, self._given)
-        common = ModelReply(stop="tools", model=_PROVIDER, provider=_PROVIDER, usage=_COST)
-        if reply.tools:
-            number = len(self.asked)
-            calls = tuple(
-                ToolCall(id=f"call-{number}.{position}", tool=use.tool, arguments=dict(use.arguments))
-                for position, use in enumerate(reply.tools, start=1)
-            )
-            return common.model_copy(update={"tool_calls": calls})
-        schema = call.answer_type.model_json_schema()
-        unknown = sorted(reply.fields.keys() - schema["properties"].keys())
-        if unknown:
-            known = ", ".join(schema["properties"])
-            self.problem = f"the script replies to a turn '{asked.kind}' with '{unknown[0]}'; its fields are {known}"
-        filled = _completed(dict(reply.fields), schema, schema.get("$defs", {}))
-        return common.model_copy(update={"stop": "answer", "text": json.dumps(filled)})
-
-
-def _completed(value: JsonValue, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> JsonValue:
-    """Give every field that the script leaves out an empty value."""
-    if "$ref" in schema:
-        schema = definitions[str(schema["$ref"]).rpartition("/")[2]]
-    if isinstance(value, list):
-        return [_completed(item, schema.get("items", {}), definitions) for item in value]
-    if not isinstance(value, dict) or "properties" not in schema:
-        return value
-    required = [name for name in schema.get("required", ()) if name not in value]
-    value = value | {name: _empty(schema["properties"][name]) for name in required}
-    return {name: _completed(item, schema["properties"].get(name, {}), definitions) for name, item in value.items()}
-
-
-def _empty(schema: Mapping[str, Any]) -> JsonValue:
-    return schema["enum"][0] if "enum" in schema else _EMPTY.get(str(schema.get("type")))
 
 
 @dataclass(frozen=True)
@@ -117,7 +58,8 @@ class _WatchedTool:
 
     @property
     def spec(self) -> ToolSpec:
-        return self.tool.spec
+        # A call has ended with its function here, so that its lookup need not wait.
+        return self.tool.spec.model_copy(update={"settles_within_seconds": 0.0})
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -163,7 +105,7 @@ async def run_session(
 ) -> ScriptedRun:
     """Run a session to its report; see `chargehand_plugins.testing.run_session`."""
     model, calls = ScriptedModel(script), list[ToolUse]()
-    cards = {tier: ModelCard(provider=_PROVIDER, name=f"{_PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
+    cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
     with TemporaryDirectory(prefix="chargehand-") as folder:
         async with AsyncExitStack() as closing:
             own = await _open(tools, dependencies, closing)
@@ -186,7 +128,7 @@ async def run_session(
     if ended.failure is not None:
         raise ending(_SESSION, error_of(ended.failure))
     [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])
-    return ScriptedRun(report, tuple(model.asked), tuple(calls))
+    return ScriptedRun(report, tuple(model.asked), tuple(calls), model.unused)
 
 
 class _WatchedLookUp(ForwardsLookUp, _WatchedTool):

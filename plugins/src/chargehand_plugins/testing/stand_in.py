@@ -19,7 +19,6 @@ from chargehand.contracts import (
     SessionRequest,
     SessionState,
     Status,
-    TenantUsage,
     Timing,
     Trace,
     TypedByPeople,
@@ -286,10 +285,6 @@ class StandInChargehand(Chargehand):
             is_in_time = since is None or since <= found.started_at
             if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
                 yield found
-
-    async def tenants(self) -> tuple[TenantUsage, ...]:
-        """No tenant has limits."""
-        return ()
 
     async def missing_search_attributes(self) -> tuple[SearchAttribute, ...]:
         """None are missing."""

@@ -1,11 +1,13 @@
-"""Webhooks: a request names an address that is told when its session ends."""
+"""Webhooks: a request names an address that is told when its session ends, and when it waits for a person."""
 
 from chargehand.plugins import Hook, Registry
 
 
 def register(registry: Registry) -> None:
-    """Add the settings of webhooks, the workflow that calls one, and its start when a session ends."""
-    registry.settings(f"{__name__}.settings:WebhookSettings", "CHARGEHAND_WEBHOOK_HOSTS", "CHARGEHAND_WEBHOOK_SECRET")
+    """Add the settings of webhooks, the workflow that calls one, and its start at ends and at waits."""
+    names = ("WEBHOOK_HOSTS", "WEBHOOK_SECRET", "DECISION_KEY", "DECISION_URL")
+    registry.settings(f"{__name__}.settings:WebhookSettings", *(f"CHARGEHAND_{name}" for name in names))
     registry.parts(f"{__name__}.settings:add_parts")
     registry.workflow(f"{__name__}.workflow:WebhookWorkflow")
     registry.hook(Hook.SESSION_ENDED, f"{__name__}.workflow:announce_end")
+    registry.hook(Hook.WAIT, f"{__name__}.workflow:announce_wait")

@@ -1,7 +1,8 @@
-"""The activity that tells a webhook how a session ended, signed as the Standard Webhooks specification says.
+"""The activity that tells a webhook of an end or a wait, signed as the Standard Webhooks specification says.
 
 Requests name the address, so only hosts that the operator allows are called, and a host's address is checked as a web
-page's is. What is sent has no text of users, documents or models.
+page's is. At the end no text of
+users, documents or models is sent; of a wait, what is asked.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import hmac
 import json
 import time
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
@@ -19,15 +20,69 @@ from urllib.parse import urlsplit
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import Contract, DecisionRecord, SessionRequest, SessionState, Wait
 from chargehand.wire import ActivityType, ErrorType
-from chargehand_plugins.webhooks.contracts import WebhookNotice
+from chargehand_plugins.webhooks.links import NO_LINKS, Links
 
 SECONDS: Final = 20
 """For one attempt, everything included."""
 _CONNECT_SECONDS: Final = 5
 _LONGEST_WAIT: Final = 3_600
 _HTTPS: Final = 443
+
+
+class SessionEnd(Contract):
+    """How a session ended."""
+
+    session: str
+    state: SessionState
+    stop_reason: str = ""
+    """Why it stopped, if it has a report."""
+    error: str = ""
+    """Type of the error, if it has none."""
+
+
+class WaitNotice(Contract):
+    """What a session waits for a person to decide, or how that ended."""
+
+    session: str
+    wait: Wait
+    decision: DecisionRecord | None = None
+    """None while it waits."""
+    times_before: int = 0
+    """How often the same channel was told before."""
+
+
+class WebhookNotice(Contract):
+    """One message to one receiver."""
+
+    id: str
+    """The same however often it is sent."""
+    url: str = ""
+    """The address, of the request."""
+    channel: str = ""
+    """Instead of an address, a channel of the operator."""
+    about: SessionEnd | WaitNotice
+    at: datetime
+
+    @property
+    def type(self) -> str:
+        if isinstance(self.about, SessionEnd):
+            return f"session.{self.about.state}"
+        return "wait.ended" if self.about.decision else "wait.began"
+
+    def link(self, links: Links) -> str:
+        """Return the link by which the wait is decided; empty if nothing is left to decide."""
+        if isinstance(self.about, SessionEnd) or self.about.decision:
+            return ""
+        return links.make(self.about.session, self.about.wait, self.channel or "the webhook")
+
+    def body(self, links: Links) -> bytes:
+        data = self.about.model_dump(mode="json", exclude={"times_before"})
+        if link := self.link(links):
+            data["link"] = link
+        message = {"type": self.type, "timestamp": self.at.isoformat(), "data": data}
+        return json.dumps(message, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True)
@@ -52,7 +107,6 @@ class WebhookRules:
         ]
 
     def check(self, request: SessionRequest) -> list[str]:
-        """Say why a session may not begin."""
         return self.problems(request.webhook)
 
     @property
@@ -80,9 +134,8 @@ def _port_of(host: str) -> str:
 
 @dataclass(frozen=True)
 class WebhookActivities:
-    """Calls webhooks."""
-
     rules: WebhookRules
+    links: Links = NO_LINKS
 
     @activity.defn(name=ActivityType.CALL_WEBHOOK)
     async def call_webhook(self, notice: WebhookNotice) -> None:
@@ -93,52 +146,57 @@ class WebhookActivities:
         """
         if problems := self.rules.problems(notice.url):
             raise ApplicationError(problems[0], type=ErrorType.INVALID_INPUT, non_retryable=True)
-        body = json.dumps(
-            {
-                "type": f"session.{notice.state}",
-                "timestamp": notice.ended_at.isoformat(),
-                "data": notice.model_dump(mode="json", include={"session", "state", "stop_reason", "error"}),
-            },
-            separators=(",", ":"),
-        ).encode()
-        status, wait = await self._post(notice.url, body, sign(self.rules.secret, notice.id, int(time.time()), body))
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-            return
+        body = notice.body(self.links)
+        headers = sign(self.rules.secret, notice.id, int(time.time()), body)
+        await post(notice.url, body, headers, self.rules.internal)
+
+
+async def post(url: str, body: bytes, headers: dict[str, str], internal: frozenset[str]) -> None:
+    """Send one message to a public address, or to a host that may be internal. Redirects are not followed.
+
+    Raises:
+        ApplicationError: the receiver did not take it; with `Retry-After`, when to try again.
+    """
+    status, wait = await _status(url, body, headers, internal)
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    raise ApplicationError(
+        f"The receiver answered {status}.",
+        type=ErrorType.PROVIDER_REFUSED if status == HTTPStatus.GONE else ErrorType.PROVIDER_UNAVAILABLE,
+        non_retryable=status == HTTPStatus.GONE,
+        next_retry_delay=wait,
+    )
+
+
+async def _status(
+    url: str, body: bytes, headers: dict[str, str], internal: frozenset[str]
+) -> tuple[int, timedelta | None]:
+    """Return the status, and how long the receiver wants to be left alone."""
+    import httpcore2
+    from httpx2 import create_ssl_context
+
+    from activities.http.addresses import AddressRefusedError
+    from activities.http.guarded_get import GuardedBackend
+
+    tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
+    sent = [("Host", urlsplit(url).netloc), ("Content-Length", str(len(body))), *headers.items()]
+    timeouts = {"connect": _CONNECT_SECONDS, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
+    try:
+        async with (
+            asyncio.timeout(SECONDS),
+            httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=GuardedBackend(internal)) as pool,
+            pool.stream("POST", url, headers=sent, content=body, extensions={"timeout": timeouts}) as response,
+        ):
+            waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
+            return response.status, _wait(waits[0]) if waits else None
+    except AddressRefusedError as error:
         raise ApplicationError(
-            f"The webhook answered {status}.",
-            type=ErrorType.PROVIDER_REFUSED if status == HTTPStatus.GONE else ErrorType.PROVIDER_UNAVAILABLE,
-            non_retryable=status == HTTPStatus.GONE,
-            next_retry_delay=wait,
-        )
-
-    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> tuple[int, timedelta | None]:
-        """Return the status, and how long the receiver wants to be left alone. Redirects are not followed."""
-        import httpcore2
-        from httpx2 import create_ssl_context
-
-        from activities.http.addresses import AddressRefusedError
-        from activities.http.guarded_get import GuardedBackend
-
-        tls = await asyncio.to_thread(create_ssl_context, trust_env=False)
-        backend = GuardedBackend(self.rules.internal)
-        sent = [("Host", urlsplit(url).netloc), ("Content-Length", str(len(body))), *headers.items()]
-        timeouts = {"connect": _CONNECT_SECONDS, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
-        try:
-            async with (
-                asyncio.timeout(SECONDS),
-                httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=backend) as pool,
-                pool.stream("POST", url, headers=sent, content=body, extensions={"timeout": timeouts}) as response,
-            ):
-                waits = [value for name, value in response.headers if name.lower() == b"retry-after"]
-                return response.status, _wait(waits[0]) if waits else None
-        except AddressRefusedError as error:
-            raise ApplicationError(
-                f"The webhook may not be called: {error}", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
-            ) from error
-        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
-            raise ApplicationError(
-                f"The webhook could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
-            ) from error
+            f"The receiver may not be called: {error}", type=ErrorType.PROVIDER_REFUSED, non_retryable=True
+        ) from error
+    except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as error:
+        raise ApplicationError(
+            f"The receiver could not be reached ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
+        ) from error
 
 
 def sign(secret: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

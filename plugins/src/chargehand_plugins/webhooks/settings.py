@@ -5,8 +5,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from activities.backends import secret
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules, read_secret
+from chargehand_plugins.webhooks.links import Links
 from worker.parts import WorkerParts
-from worker.settings import settings_of
+from worker.settings import Settings, settings_of
 
 
 class WebhookSettings(BaseSettings):
@@ -20,6 +21,11 @@ class WebhookSettings(BaseSettings):
     webhook_secret: SecretStr | None = Field(default=None, min_length=24)
     """Signs what is sent to webhooks: `whsec_` and base64, or any text of 24 characters or more."""
 
+    decision_key: SecretStr | None = Field(default=None, min_length=24)
+    """Signs the links by which people decide without signing in; the console has the same."""
+    decision_url: str = ""
+    """Address of the console that such links open."""
+
     @field_validator("webhook_secret")
     @classmethod
     def _is_readable(cls, given: SecretStr | None) -> SecretStr | None:
@@ -30,9 +36,15 @@ class WebhookSettings(BaseSettings):
         return given
 
 
+def links_of(settings: Settings) -> Links:
+    """Return what makes the links by which people decide."""
+    own = settings_of(settings, WebhookSettings)
+    return Links(own.decision_url, secret(own.decision_key).encode())
+
+
 async def add_parts(parts: WorkerParts) -> None:
     """Call webhooks, and refuse requests that name one that the operator does not allow."""
     settings = settings_of(parts.settings, WebhookSettings)
     rules = WebhookRules(settings.webhook_hosts, read_secret(secret(settings.webhook_secret)))
     parts.request_checks.append(rules.check)
-    parts.activities.append(WebhookActivities(rules).call_webhook)
+    parts.activities.append(WebhookActivities(rules, links_of(parts.settings)).call_webhook)

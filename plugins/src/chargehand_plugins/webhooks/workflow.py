@@ -1,4 +1,4 @@
-"""The workflow that tells a webhook how a session ended. It outlives the session, however long the receiver is away."""
+"""The workflow that tells one receiver of one event. It outlives the session, however long the receiver is away."""
 
 import asyncio
 from contextlib import suppress
@@ -7,38 +7,55 @@ from typing import Final
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, RetryState, WorkflowAlreadyStartedError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.wire import WorkflowType
-    from chargehand_plugins.webhooks.activity import WebhookActivities
-    from chargehand_plugins.webhooks.contracts import WebhookNotice
+    from activities.contracts.session import NoticeStep
+    from chargehand.contracts import DecisionRecord, Wait
+    from chargehand.wire import ActivityType, WorkflowType
+    from chargehand_plugins.webhooks.activity import SessionEnd, WaitNotice, WebhookNotice
     from workflows.state.session import Session
 
 _TIMEOUT: Final = timedelta(seconds=30)
+_HEARTBEAT_TIMEOUT: Final = timedelta(seconds=2)
+"""So long after its last heartbeat a worker is considered lost: people wait."""
+_SOON: Final = timedelta(minutes=10)
+_AT_FIRST: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=0.5), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=2)
+)
+"""A receiver that is back after a minute is told within two seconds."""
 _PATIENCE: Final = timedelta(days=1)
 """The receiver may be away for hours."""
-_RETRIES: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=1), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
+_LATER: Final = RetryPolicy(
+    initial_interval=timedelta(seconds=10), backoff_coefficient=3.0, maximum_interval=timedelta(hours=1)
 )
 
 
 @workflow.defn(name=WorkflowType.WEBHOOK)
 class WebhookWorkflow:
-    """Calls one webhook once it answers, for a day."""
+    """Tells one receiver once it answers, for a day."""
 
     @workflow.run
     async def run(self, notice: WebhookNotice) -> None:
-        """Call the webhook."""
-        await workflow.execute_activity_method(
-            WebhookActivities.call_webhook,
-            notice,
-            activity_id="call",
-            summary="call the webhook",
-            start_to_close_timeout=_TIMEOUT,
-            schedule_to_close_timeout=_PATIENCE,
-            retry_policy=_RETRIES,
-        )
+        try:
+            await _call(notice, "call", _SOON, _AT_FIRST)
+        except ActivityError as error:
+            if is_cancelled_exception(error) or error.retry_state == RetryState.NON_RETRYABLE_FAILURE:
+                raise
+            await _call(notice, "call later", _PATIENCE, _LATER)
+
+
+async def _call(notice: WebhookNotice, id_: str, patience: timedelta, retries: RetryPolicy) -> None:
+    await workflow.execute_activity(
+        ActivityType.SEND_NOTICE if notice.channel else ActivityType.CALL_WEBHOOK,
+        notice,
+        activity_id=id_,
+        summary=notice.type,
+        start_to_close_timeout=_TIMEOUT,
+        schedule_to_close_timeout=patience,
+        heartbeat_timeout=_HEARTBEAT_TIMEOUT,
+        retry_policy=retries,
+    )
 
 
 async def announce_end(session: Session, stop_reason: str, error: str) -> None:
@@ -46,16 +63,12 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
     url = session.request.webhook
     if url is None or session.request.delegation is not None:
         return
-    notice = WebhookNotice(
-        id=f"{workflow.info().workflow_id}/{session.run}/webhook",
-        url=url,
-        session=workflow.info().workflow_id,
-        state=session.progress.state,
-        stop_reason=stop_reason,
-        error=error,
-        ended_at=workflow.now(),
+    about = SessionEnd(
+        session=workflow.info().workflow_id, state=session.progress.state, stop_reason=stop_reason, error=error
     )
-    starting = asyncio.create_task(_start(notice))
+    starting = asyncio.create_task(
+        _start(WebhookNotice(id=_id(session, "webhook"), url=url, about=about, at=workflow.now()))
+    )
     try:
         await workflow.wait([starting])
     except asyncio.CancelledError:
@@ -64,12 +77,53 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
     await starting
 
 
+async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
+    """Tell the request's webhook and the operator's channels of a wait; of its end, those that were told at once."""
+    about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
+    name = f"{wait.id}/{'ended' if decision else 'began'}"
+    if url := session.request.webhook:
+        id_ = _id(session, f"{name}/webhook")
+        await _start(WebhookNotice(id=id_, url=url, about=about, at=workflow.now()))
+    earlier: dict[str, int] = {}
+    for step in sorted(session.facts.notices, key=lambda step: step.after):
+        if not await _is_due(session, wait, step, decision):
+            break
+        before = earlier.get(step.channel, 0)
+        earlier[step.channel] = before + 1
+        notice = WebhookNotice(
+            id=_id(session, f"{name}/{step.channel}/{before}"),
+            channel=step.channel,
+            about=about.model_copy(update={"times_before": before}),
+            at=workflow.now(),
+        )
+        await _start(notice)
+
+
+async def _is_due(session: Session, wait: Wait, step: NoticeStep, decision: DecisionRecord | None) -> bool:
+    """Wait for the time of a step; False if there is nothing to say by then."""
+    if decision is not None:
+        return not step.after
+    left = wait.since + step.after - workflow.now()
+    if step.after and left > timedelta(0):
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: not _is_open(session, wait), timeout=left)
+    return not step.after or _is_open(session, wait)
+
+
+def _is_open(session: Session, wait: Wait) -> bool:
+    return session.progress.waits.open.get(wait.id) is wait
+
+
+def _id(session: Session, name: str) -> str:
+    return f"{workflow.info().workflow_id}/{session.run}/{name}"
+
+
 async def _start(notice: WebhookNotice) -> None:
     with suppress(WorkflowAlreadyStartedError):  # before a reset
         await workflow.start_child_workflow(
             WorkflowType.WEBHOOK,
             notice,
             id=notice.id,
-            static_summary="call the webhook",
+            static_summary=notice.type,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )

@@ -25,7 +25,7 @@ BEFORE = "def load(text):\n    return int(text)\n\n\ndef total(rows):\n    retur
 AFTER = BEFORE.replace("int(text)", "eval(text)") + "\n\ndef last(rows):\n    return rows[-1]\n"
 GOAL = "Review this change, please."
 CREWS = Path(__file__).parents[1] / "crews"
-TOOLS = ("read_diff", "read_code", "code_history")
+TOOLS = ("read_diff", "read_code", "code_history", "review_comments")
 _EVAL = re.compile(r"^\+ +(\d+) .*\beval\(", re.MULTILINE)
 _LAST = re.compile(r"^\+ +(\d+) .*\[-1\]", re.MULTILINE)
 _CONTEXT = re.compile(r"^  +(\d+) .*sum\(", re.MULTILINE)
@@ -141,9 +141,9 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(client: C
         ("load.py", 2, "critical", 95)
     ]
     assert "`load.py:2`" in report.answer
-    assert (report.claims, report.verification) == ((), "unchecked")
+    assert (report.claims, report.verification) == ((), "unsupported")  # there is nothing to judge
     assert "logic, security" in report.answer
-    assert "2 not confirmed by the second look" in report.answer
+    assert "2 not confirmed by the second look (performance 1, style 1)" in report.answer
     assert {line.purpose for line in report.spend} == {"work", "tools"}
     assert not (repo / "trapped").exists()
     log = sarif(report, tmp_path, tmp_path / "out")
@@ -205,7 +205,7 @@ async def test_the_threshold_is_the_crews(client: Client, tmp_path: Path) -> Non
     report = await reviewed(client, tmp_path, repository(tmp_path / "repo"), crew=tmp_path / "crews")
 
     assert report.issues == ()
-    assert "1 less sure than 96" in report.answer
+    assert "2 less sure than 96 (logic 1, security 1)" in report.answer
 
 
 async def test_a_review_is_graded_by_the_criteria_of_its_request(client: Client, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ async def test_a_review_is_graded_by_the_criteria_of_its_request(client: Client,
 
 async def test_workflows_of_strangers_have_nothing_written(client: Client, tmp_path: Path) -> None:
     """Whatever the type of a workflow on another queue, the activity refuses."""
-    forged: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "was_checked": True, "threshold": 80}
+    forged: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "second_look": "whole", "threshold": 80}
     async with (
         open_environment(client, tmp_path, honest, parts=[add_parts]) as opened,
         open_strangers(client) as strangers,

@@ -1,21 +1,16 @@
-"""Hostile repositories, diffs that lie, and what becomes of findings."""
+"""Hostile repositories, and diffs that lie."""
 
-import json
 import os
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import permutations
 from pathlib import Path
 
 import pytest
 from dulwich import porcelain
 from dulwich.objects import Blob
 
-from chargehand.contracts import Issue
 from chargehand_plugins.code_review.diff import ChangedFile, Line, parse_diff
-from chargehand_plugins.code_review.documents import dismissed_in, markdown_of, sarif_of
-from chargehand_plugins.code_review.findings import sift
 from chargehand_plugins.code_review.git_folder import GitFolder, RepositoryError, RepositoryReader
 from chargehand_plugins.code_review.repository import Repository
 
@@ -73,17 +68,20 @@ def test_a_repository_that_leads_elsewhere_is_refused(tmp_path: Path, trick: Cal
 
 
 def test_a_change_is_that_of_the_newest_commit_and_history_is_told(tmp_path: Path) -> None:
-    """On main the last commit is reviewed; a file is read as it is there, and its commits are listed, newest first.
+    """On main the last commit is reviewed; a file is read as it is there, and its commits with their notes are listed.
 
     Lines end at line feeds alone, as git counts them.
     """
-    found = Repository(repository(tmp_path / "repo", "a = 1\n", "a = 1\n\fb = 2\n"))
+    folder = repository(tmp_path / "repo", "a = 1\n", "a = 1\n\fb = 2\n")
+    found = Repository(folder)
+    porcelain.notes_add(str(folder), found.id.encode(), b"Reviewed:\nno form feeds.", author=b"A <a@b>")
 
     [file] = parse_diff(found.diff())
     assert (file.path, file.added, file.removed) == ("a.py", {2: "\fb = 2"}, 0)
     assert found.read("a.py") == "a = 1\n\fb = 2\n"
     assert found.read("../../etc/passwd") is None
-    assert [commit.subject for commit in found.history("a.py", 20)] == ["Version 2", "Version 1"]
+    history = [(commit.subject, commit.note) for commit in found.history("a.py", 20)]
+    assert history == [("Version 2", "Reviewed: no form feeds."), ("Version 1", "")]
 
 
 def test_a_commit_of_any_time_has_a_date(tmp_path: Path) -> None:
@@ -126,51 +124,3 @@ def test_a_hunk_that_counts_too_many_lines_hides_no_file() -> None:
         ChangedFile("a.py", (Line("+", 1, "++ added"), Line(" ", 2, "context"))),
         ChangedFile("b.py", (Line("+", 1, "b = 1"),)),
     )
-
-
-FILE = ChangedFile("a.py", (Line(" ", 1, "x"), Line("+", 2, "eval(y)"), Line("+", 9, "z")))
-
-
-def issue(line: int, message: str = "It evaluates text.", confidence: int = 90, file: str = "a.py") -> Issue:
-    place = {"location": f"{file}:{line}", "file": file, "line": line}
-    return Issue.model_validate({"severity": "major", "message": message, "confidence": confidence, **place})
-
-
-def test_reviewers_in_any_order_give_the_same_review() -> None:
-    """A problem is reported once, with all its reviewers; context, doubt and what nobody confirmed is left out."""
-    found = [
-        ("security", issue(2, confidence=95)),
-        ("logic", issue(2, "Text is run as a program.", 85)),
-        ("style", issue(1, "The name x is short.")),
-        ("history", issue(9, "It was z before.", 79)),
-        ("conventions", issue(30, "Nowhere.")),
-        ("performance", issue(2, file="other.py")),
-    ]
-    confirmed = [each for _, each in found[:4]]
-    reviews = {
-        markdown_of(sift(order, confirmed, [FILE], (), threshold=80, added_lines_only=True), [FILE])
-        for order in permutations(found)
-    }
-
-    [review] = reviews
-    assert review.count("###") == 1
-    assert "security, logic, confidence 95" in review
-
-
-def test_the_sarif_of_a_review_tells_what_was_dismissed() -> None:
-    """Every result has its rule, level and fingerprint; a suppression that was rejected dismisses nothing."""
-    found = [("security", issue(2)), ("logic", issue(9, "Never used."))]
-    sifted = sift(found, [each for _, each in found], [FILE], (), threshold=80, added_lines_only=True)
-    log = json.loads(sarif_of(sifted))
-    results = log["runs"][0]["results"]
-    results[0]["suppressions"] = [{"kind": "external"}]
-    results[1]["suppressions"] = [{"kind": "external", "status": "rejected"}]
-
-    assert (log["version"], log["runs"][0]["tool"]["driver"]["name"]) == ("2.1.0", "chargehand code-review")
-    assert [(each["ruleId"], each["level"], each["rank"]) for each in results] == [
-        ("security", "warning", 90.0),
-        ("logic", "warning", 90.0),
-    ]
-    assert list(dismissed_in(json.dumps(log))) == [results[0]["partialFingerprints"]["chargehand/v1"]]
-    assert list(dismissed_in("[" * 100_000)) == []
-    assert list(dismissed_in('{"runs": [3, {"results": {"a": 1}}]}')) == []

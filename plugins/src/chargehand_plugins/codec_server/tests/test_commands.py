@@ -16,7 +16,7 @@ from temporalio.client import Client
 
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
-from chargehand_plugins.codec_server.server import CodecServer, CodecServerSettings
+from chargehand_plugins.codec_server.server import CodecServerSettings, serving
 from tests.conftest import temporal_program
 from tests.environment import open_environment
 from tests.workflows.test_protected_sessions import CANARY, SINGING, encrypted, everything_stored
@@ -44,10 +44,10 @@ async def test_temporals_own_command_line_takes_part(client: Client, encrypted: 
     served = {client.namespace: encrypted.data_converter}
     workflow_id = f"session-{uuid4().hex[:8]}"
     async with (
-        CodecServer(CodecServerSettings("a-token-of-tests", served, port=0)) as codec,
+        serving(CodecServerSettings("a-token-of-tests", served, port=0)) as codec,
         open_environment(encrypted, tmp_path, SINGING) as opened,
     ):
-        endpoint = ("--codec-endpoint", codec.url, "--codec-auth", "Bearer a-token-of-tests")
+        endpoint = ("--codec-endpoint", codec, "--codec-auth", "Bearer a-token-of-tests")
         start = ("--type", "Supervisor", "--task-queue", opened.chargehand.task_queue, "--workflow-id", workflow_id)
         code, said = await _temporal(
             client, "workflow", "execute", *start, "--input", json.dumps({"goal": f"Find the {CANARY}."}), *endpoint

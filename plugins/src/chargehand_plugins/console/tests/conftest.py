@@ -15,6 +15,7 @@ from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Respond
 
 TOKEN = "test-token-of-the-console"
+DECISION_KEY = "a key of the console of tests"
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ async def open_console(
     async with open_environment(client, folder, respond) as environment:
         backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"), tenant=tenant)
         async with (
-            serving(backend, ConsoleSettings(TOKEN, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
+            serving(backend, ConsoleSettings(TOKEN, DECISION_KEY, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
             AsyncClient(
                 base_url=running.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60, trust_env=False
             ) as api,

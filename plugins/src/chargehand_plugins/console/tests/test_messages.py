@@ -1,20 +1,26 @@
 """Every message of the table is an operation of the HTTP API, and every update a form of the session page."""
 
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand import Question
+from chargehand import PendingCall, Question
+from chargehand.contracts import Limits, TypedByPeople
+from chargehand.converter import contract
+from chargehand.errors import InvalidInput
 from chargehand.messages import MESSAGES, UPDATES, Row
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
-from chargehand_plugins.console.forms import Form, FormField, forms, read_content
+from chargehand_plugins.console.forms import form_fields, read_content, read_number
 from chargehand_plugins.console.openapi import openapi_document
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.templating import render
-from chargehand_plugins.console.views import CallView, Page, SessionView
+from chargehand_plugins.console.views import Page, SessionView
 from tests.unit.strategies import examples
 
 DOCUMENT = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
@@ -23,7 +29,18 @@ VIEW = SessionView(
     state="executing",
     plan_json="{}",
     questions=(Question(subtask="T1", agent="reader", text="Which year?", open_until=datetime.now(UTC)),),
-    calls=(CallView("c1", "0" * 64, "T2", "clerk", "refund", "{}"),),
+    calls=(
+        PendingCall(
+            id="c1",
+            hash="0" * 64,
+            subtask="T2",
+            agent="clerk",
+            tool="refund",
+            arguments={},
+            workflow_id="s",
+            open_until=datetime.now(UTC),
+        ),
+    ),
     can_steer=True,
     can_change=True,
 )
@@ -49,13 +66,12 @@ def test_the_http_api_offers_it(row: Row) -> None:
 
 @EVERY_UPDATE
 def test_the_session_page_has_its_form(row: Row) -> None:
-    """The form is sent to the row's name; the one that is made from the contract has its fields and the summary."""
-    form = next(each for each in forms() if each.name == row.name)
+    """The form is sent to the row's name; the one that is made from the contract has its fields."""
+    fields = form_fields(row.takes) if row.takes else ()
     schema: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
 
     assert f'action="/sessions/s/{row.name}"' in Page("s", "token").actions(VIEW)
-    assert form.summary == row.summary
-    assert [(field.name, field.is_required) for field in form.fields] == [
+    assert [(field.name, field.is_required) for field in fields] == [
         (name, name in schema.get("required", ())) for name in schema["properties"]
     ]
 
@@ -72,6 +88,15 @@ def test_what_is_typed_is_what_is_sent(row: Row) -> None:
     assert read_content(row, FormData(typed)) == (contents[0] if contents else None)
 
 
+def test_a_number_is_read_and_anything_else_is_refused_by_name() -> None:
+    """What people type as a limit is a number as JSON has it; the contract says which field is none."""
+    limits = contract(Limits, max_turns=read_number("30"), budget_usd=read_number("2.50"))
+    with pytest.raises(InvalidInput, match="budget_usd: must be a number"):
+        contract(Limits, budget_usd=read_number("two"))
+
+    assert (limits.max_turns, limits.budget_usd) == (30, Decimal("2.50"))
+
+
 def test_dotted_fields_are_one_item_of_a_list() -> None:
     """People change a subtask without writing JSON; a field that does not belong to the change is named."""
     change = {"edits.edit": "reword", "edits.subtask": "T1", "edits.instruction": "Read it, please.", "edits.agent": ""}
@@ -85,18 +110,20 @@ def test_dotted_fields_are_one_item_of_a_list() -> None:
     assert "edits.0.drop.instruction: is not a known field" in refused.value.detail
 
 
+class _Song(TypedByPeople):
+    mood: Literal["calm", "<b>"]
+    song: str = Field(max_length=4_000, description='A "song".')
+    volume: str = ""
+
+
 def test_an_update_without_wording_has_a_form_all_the_same() -> None:
     """Labels, choices and texts come from the contract, and are escaped."""
-    fields = (
-        FormField("mood", "", is_required=True, is_json=False, choices=("calm", "<b>"), most_characters=None),
-        FormField("song", 'A "song".', is_required=True, is_json=False, choices=(), most_characters=4_000),
-        FormField("volume", "", is_required=False, is_json=False, choices=(), most_characters=None),
-    )
-    new = Form("sing_along", "Have agents sing", fields)
-    html = render("_actions.html", view=VIEW, base="/sessions/s", csrf="token", updates=(*forms(), new))
+    new = SimpleNamespace(name="sing_along", summary="Have agents sing", takes=_Song)
+    html = render("_actions.html", view=VIEW, base="/sessions/s", csrf="token", updates=(*UPDATES.values(), new))
 
     assert 'action="/sessions/s/sing_along"' in html
     assert "<summary>Sing along</summary>" in html
+    assert '<p class="soft">Have agents sing.</p>' in html
     assert "<option>calm</option><option>&lt;b&gt;</option>" in html
     assert 'name="song" rows="3" required title="A &#34;song&#34;."' in html
     assert '<input id="sing_along-volume" name="volume" title="">' in html

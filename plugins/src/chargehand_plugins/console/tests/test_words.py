@@ -30,5 +30,5 @@ def test_templates_have_no_words_of_their_own() -> None:
 
 def test_values_are_filled_in() -> None:
     """Words with a place for a value take it; a percent sign elsewhere stays."""
-    assert words("frame", "number", field="budget") == "budget: must be a number, such as 2.50"
+    assert words("sessions", "waits_for", waiting_for="a plan") == "waits for a plan"
     assert words("ask", "title") == "Ask"

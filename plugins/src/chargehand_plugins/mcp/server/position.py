@@ -67,17 +67,7 @@ class Listed(BaseModel):
     started_at: datetime
 
 
-class MadeFile(BaseModel):
-    """A file that a session's agents made."""
-
-    name: str
-    title: str
-    media_type: str
-    bytes: int
-
-
 def position_of(status: Status, ended: str) -> Position:
-    """Describe a session; `ended` is Temporal's word for how it did, empty while it runs."""
     tools = ENDED if ended else NEXT.get(status.state, "")
     state = status.state if not ended or status.state in {"finished", "failed", "cancelled"} else ended
     return Position(

@@ -58,18 +58,7 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
         log_level="WARNING",
         subscriptions=False,
     )
-    for tool, annotations in _own_tools(tools).items():
-        server.add_tool(_explained(tool), annotations=annotations)
-    for name, message in MESSAGES.items():
-        tool = tools.status if name == "status" else tools.sending(message)
-        description = f"{message.summary}. {_ADVICE.get(name, '')}".strip()
-        annotations = _READS if message.kind == "query" else _HINTS.get(name, _LETS_ACT)
-        server.add_tool(_explained(tool), description=description, annotations=annotations)
-    return server
-
-
-def _own_tools(tools: SessionTools) -> dict[_Tool, ToolAnnotations]:
-    return {
+    own: dict[_Tool, ToolAnnotations] = {
         tools.start_session: _STARTS,
         tools.session_result: _READS,
         tools.list_sessions: _READS,
@@ -77,6 +66,14 @@ def _own_tools(tools: SessionTools) -> dict[_Tool, ToolAnnotations]:
         tools.read_artifact: _READS,
         tools.cancel_session: _ENDS,
     }
+    for tool, annotations in own.items():
+        server.add_tool(_explained(tool), annotations=annotations)
+    for name, message in MESSAGES.items():
+        tool = tools.status if name == "status" else tools.sending(message)
+        description = f"{message.summary}. {_ADVICE.get(name, '')}".strip()
+        annotations = _READS if message.kind == "query" else _HINTS.get(name, _LETS_ACT)
+        server.add_tool(_explained(tool), description=description, annotations=annotations)
+    return server
 
 
 def _explained(tool: _Tool) -> _Tool:

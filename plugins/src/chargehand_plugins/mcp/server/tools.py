@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from mcp.server.mcpserver import Context, Image
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from chargehand import Report, Session, SessionRequest
+from chargehand import Artifact, Report, Session, SessionRequest
 from chargehand.contracts.request import MOST_DOCUMENTS
-from chargehand.converter import describe_problems, join_problems
+from chargehand.converter import contract
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.messages import Row
@@ -28,12 +28,10 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.text import dollars, report_markdown
-from chargehand_cli.request import BadRequest
-from chargehand_plugins.mcp.server.documents import allowed_path
+from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.mcp.server.position import (
     ENDED,
     Listed,
-    MadeFile,
     Position,
     may_need_something,
     position_of,
@@ -81,10 +79,11 @@ class SessionTools:
     ) -> str:
         """Hand a task to a crew of agents, which plan it, work and write a report with sources; returns at once."""
         limits = {"max_turns": max_turns, "budget_usd": budget_usd, "deadline": _seconds(deadline_minutes)}
-        request = _request(
+        request = contract(
+            SessionRequest,
             goal=goal,
             crew=crew,
-            limits={name: value for name, value in limits.items() if value is not None},
+            limits={name: value for name, value in limits.items() if value is not None} or None,
             approval="plan" if approve_plan else None,
             questions="allowed" if allow_questions else None,
         )
@@ -114,12 +113,9 @@ class SessionTools:
         found = self._connection.chargehand.list(limit)
         return [Listed(session=each.id, state=each.state, started_at=each.started_at) async for each in found]
 
-    async def list_artifacts(self, session: SessionId) -> list[MadeFile]:
+    async def list_artifacts(self, session: SessionId) -> list[Artifact]:
         """List the files that a session's agents made, such as charts, once it has ended."""
-        made = (await self._report(session)).artifacts
-        return [
-            MadeFile(name=each.name, title=each.title, media_type=each.media_type, bytes=each.bytes) for each in made
-        ]
+        return [*(await self._report(session)).artifacts]
 
     async def read_artifact(
         self, session: SessionId, name: Annotated[str, Field(description="A name that list_artifacts returned.")]
@@ -241,17 +237,29 @@ def _seconds(minutes: float | None) -> float | None:
     return None if minutes is None else minutes * 60
 
 
-def _request(**fields: object) -> SessionRequest:
-    try:
-        return SessionRequest.model_validate({name: value for name, value in fields.items() if value})
-    except ValidationError as error:
-        raise BadRequest(
-            f"The request is invalid: {join_problems(describe_problems(error, SessionRequest))}"
-        ) from error
-
-
 def _shortened(text: str) -> str:
     safe = safe_text(text)
     if len(safe) <= _MOST_CHARACTERS:
         return safe
     return f"{safe[:_MOST_CHARACTERS]}\n\n[cut here: {len(safe) - _MOST_CHARACTERS:,} characters are left out]"
+
+
+def allowed_path(document: str, folders: Sequence[Path]) -> Path:
+    """Resolve what an assistant named to a file or folder that it may hand to sessions.
+
+    Raises:
+        UploadRefused: it is not in one of the folders, is hidden, or does not exist; which of them is not told apart.
+    """
+    if not folders:
+        raise UploadRefused("documents: none are allowed; start the server with `chargehand mcp --docs FOLDER`.")
+    known = ", ".join(map(str, folders))
+    try:
+        path = (folders[0] / Path(document).expanduser()).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        path = None
+    for folder in folders:
+        if path is not None and path.is_relative_to(folder):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if not hidden:
+                return path
+    raise UploadRefused(f"documents: there is no '{document}' that may be read; it has to be in {known}.")

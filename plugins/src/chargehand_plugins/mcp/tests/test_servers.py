@@ -206,10 +206,7 @@ async def test_a_call_does_not_end_a_server_that_is_busy_with_another(serve: Ser
     connection = await server.ready("slow")
     slow = asyncio.create_task(use(server, "slow", text="done"))
 
-    async def is_called() -> bool:
-        return connection.running == 1
-
-    await until(is_called)
+    await until(lambda: connection.running == 1)
     impatient = await fault(server, "echo")
 
     assert "it did not answer in time" in impatient.message
@@ -232,10 +229,7 @@ async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_proces
     server = serve("echo", environment={"LISTS_NOTHING": "yes"})
     calling = asyncio.create_task(use(server, "echo"))
 
-    async def is_listing() -> bool:
-        return "list" in noted(starts)
-
-    await until(is_listing)
+    await until(lambda: "list" in noted(starts))
     calling.cancel()
     await asyncio.wait({calling})
 

@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
-from activities.http.limits import limit_client
+from activities.http.response_limits import limit_client
 from activities.processes.stalls import note_progress
 
 if TYPE_CHECKING:

@@ -58,7 +58,6 @@ async def add_parts(parts: WorkerParts) -> None:
 
 
 async def examine_declared(settings: Settings, environment: Mapping[str, str]) -> list[Choice]:
-    """Examine the servers that crews declare."""
     return await examine(mcp_declarations(crew_folders(settings)), environment)
 
 
@@ -113,7 +112,6 @@ def _once_each(declared: Mapping[str, Iterable[McpDeclaration]]) -> list[McpDecl
 
 
 def _values(declared: McpDeclaration, environment: Mapping[str, str]) -> dict[str, str]:
-    """Look up the variables that a server is given."""
     token = [declared.bearer_token] if declared.bearer_token else []
     values: dict[str, str] = {}
     for variable in (*declared.environment, *declared.headers.values(), *token):

@@ -59,7 +59,6 @@ class McpServer:
         return tuple(value for value in self._environment.values() if len(value) >= 6)
 
     def definition(self, tool: str) -> Definition | None:
-        """Return the approved definition of a tool, if there is one."""
         return self._approved.get(tool)
 
     async def start(self) -> None:
@@ -101,7 +100,6 @@ class McpServer:
             raise self._unavailable(f"{error}, during a call") from error
 
     async def close(self) -> None:
-        """End the server, with everything that it started."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, failed, object_schema
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, object_schema
 from chargehand.contracts import Capability, Source
+from chargehand.tools import failed
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable
 from chargehand_plugins.mcp.tools.server import McpServer, WithdrawnTool
 
@@ -21,8 +22,6 @@ _TEXT_CHARACTERS: Final = OUTPUT_CAP_CHARACTERS - 500
 
 
 class McpTool:
-    """Calls one tool of a server."""
-
     def __init__(self, name: str, server: McpServer, tool: str) -> None:
         """Take the name for agents, and that of the server."""
         self._name = name

@@ -19,7 +19,7 @@ from temporalio.client import Client, Interceptor, OutboundInterceptor, SignalWo
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Trace
 from chargehand.session import Session
-from chargehand_cli.rendering.otlp import otlp
+from chargehand_plugins.opentelemetry.otlp import otlp
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
 from tests.otlp_receiver import Received, attributes, receive_spans
@@ -45,10 +45,10 @@ SMALL: Final = SessionRequest(goal="Say hello, that is all.", review="never")
 _NO_CACHE: Final = """
 import sys
 from functools import partial
-from worker import process, program
+from worker import program, workers
 from workflows import continue_as_new
 continue_as_new.MOST_EVENTS = 20
-process.build_worker = partial(process.build_worker, cached_workflows=0)
+workers.build_worker = partial(workers.build_worker, cached_workflows=0)
 sys.exit(program.main([]))
 """
 """Replays every workflow from its start in each of its tasks, and has it continue as new early."""

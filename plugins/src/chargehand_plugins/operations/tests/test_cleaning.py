@@ -15,7 +15,7 @@ from temporalio.converter import StorageDriverStoreContext
 from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
 from chargehand.payloads.storage import PayloadDirectory
-from chargehand_plugins.operations.cleaning import clean
+from chargehand_plugins.operations.clean import clean_folders
 
 NOW = datetime.now(UTC)
 
@@ -60,7 +60,7 @@ async def test_what_an_old_workflow_may_need_stays(tmp_path: Path) -> None:
     older, younger, new = await _stored(directory, timedelta(days=50), timedelta(days=35), timedelta(days=1))
     client = cast("Client", ServerWithWorkflows((NOW - timedelta(days=31), NOW - timedelta(days=40))))
 
-    done = await clean(client, [directory.folder], timedelta(days=30), delete=True)
+    done = await clean_folders(client, [directory.folder], timedelta(days=30), delete=True)
 
     assert (done.files, done.kept) == (1, 2)
     assert (older.exists(), younger.exists(), new.exists()) == (False, True, True)
@@ -72,7 +72,7 @@ async def test_nothing_young_is_ever_deleted(tmp_path: Path) -> None:
     directory = PayloadDirectory(tmp_path, "default")
     [young] = await _stored(directory, timedelta(minutes=50))
 
-    await clean(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(0), delete=True)
+    await clean_folders(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(0), delete=True)
 
     assert young.exists()
 
@@ -83,14 +83,16 @@ async def test_a_payload_that_is_stored_again_meanwhile_stays(tmp_path: Path, mo
     [path] = await _stored(directory, timedelta(days=50))
     monkeypatch.setattr("time.monotonic_ns", lambda: os.utime(path) or 1)  # happens just before the file moves
 
-    done = await clean(cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(days=30), delete=True)
+    done = await clean_folders(
+        cast("Client", ServerWithWorkflows(())), [directory.folder], timedelta(days=30), delete=True
+    )
 
     assert (done.files, done.kept, path.exists()) == (0, 1, True)
 
 
 async def test_an_empty_place_is_clean(tmp_path: Path) -> None:
     """A directory that was never written to is no error."""
-    done = await clean(
+    done = await clean_folders(
         cast("Client", ServerWithWorkflows(())), [PayloadDirectory(tmp_path, "x").folder], timedelta(1), delete=True
     )
 
@@ -106,6 +108,6 @@ async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:
         os.utime(tmp_path / artifact_key(digest), (old, old))
     store.read(used)
 
-    await clean(cast("Client", ServerWithWorkflows(())), [tmp_path], timedelta(days=30), delete=True)
+    await clean_folders(cast("Client", ServerWithWorkflows(())), [tmp_path], timedelta(days=30), delete=True)
 
     assert (store.has(unused), store.has(used)) == (False, True)

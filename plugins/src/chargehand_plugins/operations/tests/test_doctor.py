@@ -15,8 +15,6 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities.tools.code.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
-from activities.tools.code.bubblewrap.self_test import require_tight
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
 from chargehand.visibility import OPEN, describe, list_executions
@@ -24,6 +22,8 @@ from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import LocationOptions
 from chargehand_cli.terminal import Exit
+from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
+from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.operations.doctor import Findings, examine
 from chargehand_plugins.operations.stuck_sessions import check_sessions
 from tests.acceptance.commands import Commands

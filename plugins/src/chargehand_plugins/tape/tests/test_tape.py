@@ -15,9 +15,10 @@ from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
+from chargehand_plugins.empty_fields import with_empty_fields
 from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
 from chargehand_plugins.tape.format import MOST_LINE_BYTES
-from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape, with_empty_fields
+from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape
 from chargehand_plugins.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
 from tests.activities.models.calls import KEY, a_call
 from tests.scripted_model import ScriptedModel, answer, reply, usage
@@ -138,7 +139,7 @@ def test_what_a_reply_leaves_out_is_empty() -> None:
     schema = PlanAnswer.model_json_schema()
     said: JsonValue = {"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Read."}], "strategy": "reduce"}
 
-    filled = PlanAnswer.model_validate(with_empty_fields(said, schema, schema))
+    filled = PlanAnswer.model_validate(with_empty_fields(said, schema))
 
     (subtask,) = filled.subtasks
     assert (subtask.id, subtask.agent, subtask.instruction, subtask.depends_on) == ("T1", "reader", "Read.", [])

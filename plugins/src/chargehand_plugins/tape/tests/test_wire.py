@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chargehand_cli.request import BadRequest
+from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.tape.wire import wire_lines
 
 TURN = {

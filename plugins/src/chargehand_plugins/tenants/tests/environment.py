@@ -3,10 +3,10 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from chargehand.contracts import TenantLimits
 from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.settings import add_ledgers
+from chargehand_plugins.tenants.usage import TenantLimits
 from worker.parts import WorkerParts
 
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chargehand.contracts import TenantLimits
 from chargehand_plugins.tenants.contracts import Entry
 from chargehand_plugins.tenants.ledger import TenantLedger
+from chargehand_plugins.tenants.usage import TenantLimits
 
 _NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 _cents = st.integers(1, 400).map(lambda cents: Decimal(cents) / 100)

@@ -10,9 +10,9 @@ from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
-from chargehand.contracts import TenantLimits, TenantUsage
-from chargehand.wire import ActivityType, QueryName, SignalName
+from chargehand.wire import ActivityType, SignalName
 from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, EndedSessions, LedgerRequest
+from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import until
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
@@ -96,4 +96,4 @@ async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> N
 
 
 async def _usage(ledger: _Ledger) -> TenantUsage:
-    return await ledger.query(QueryName.USAGE, result_type=TenantUsage)
+    return await ledger.query(USAGE, result_type=TenantUsage)

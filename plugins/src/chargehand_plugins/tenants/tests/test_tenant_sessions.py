@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from chargehand.contracts import Limits, SessionRequest, TenantLimits, TenantUsage
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
 from chargehand.listing import summarise
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import ActivityType, ErrorType, QueryName
+from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.contracts import ledger_id
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.tests.environment import allowing
+from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
 from tests.waiting import until, until_state
@@ -47,9 +48,21 @@ def _held() -> Held:
     return Held(plan(*topics(1)))
 
 
+@asynccontextmanager
+async def _working(
+    client: Client, folder: Path, limits: TenantLimits, usd: str = "1"
+) -> AsyncGenerator[tuple[SessionEnvironment, Held, Session]]:
+    """Run such a worker, and begin a session of so many dollars, whose plan is being made until it is released."""
+    held = _held()
+    async with _allowing(client, folder, held, limits) as opened:
+        session = await opened.chargehand.start(_asking(usd))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        yield opened, held, session
+
+
 async def _usage(opened: SessionEnvironment) -> TenantUsage:
     ledger = opened.chargehand.client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
-    return await ledger.query(QueryName.USAGE, result_type=TenantUsage)
+    return await ledger.query(USAGE, result_type=TenantUsage)
 
 
 async def _running(opened: SessionEnvironment, *ids: str) -> None:
@@ -62,10 +75,7 @@ async def _running(opened: SessionEnvironment, *ids: str) -> None:
 async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path) -> None:
     """Of a tenant that may run one session, others are queued by priority and order, which its ledger shows; each
     begins when one has ended, and in the end all that is left of their budgets is free."""
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
-        first = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         waiting: list[Session] = []
         for request in (_asking("1"), _asking("1", priority=1)):
             waiting.append(await opened.chargehand.start(request))
@@ -108,10 +118,7 @@ async def test_a_call_under_way_when_its_session_was_terminated_may_have_cost_it
 ) -> None:
     """Nobody knows what the provider bills for it, so the whole budget of the session counts as spent: a session that
     the rest of the day does not cover is refused."""
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
-        ended = await opened.chargehand.start(_asking("1.5"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2)), "1.5") as (opened, _, ended):
         waiting = await opened.chargehand.start(_asking("1"))
         await until_state(waiting, "queued")
         await opened.chargehand.client.get_workflow_handle(ended.id).terminate("by hand")
@@ -124,10 +131,7 @@ async def test_sessions_that_wait_outlive_their_ledger(
 ) -> None:
     """A session whose ledger was terminated asks again, which starts another one."""
     monkeypatch.setattr(options, "ASK_AGAIN", timedelta(seconds=1))
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
-        first = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         waiting = await opened.chargehand.start(_asking("1"))
         await until_state(waiting, "queued")
         await client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme")).terminate("by hand")
@@ -139,10 +143,7 @@ async def test_sessions_that_wait_outlive_their_ledger(
 async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Client, tmp_path: Path) -> None:
     """A budget above the day's dollars fails at once and says what to ask for; a running session is not allowed more
     than what is free; a session that failed or was refused holds nothing."""
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(2))) as opened:
-        running = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(usd_per_day=Decimal(2))) as (opened, _, running):
         with pytest.raises(SessionFailed, match=r"ask for at most \$2\.00") as refused:
             await (await opened.chargehand.start(_asking("2.5"))).result()
         with pytest.raises(SessionFailed, match="smallest that work here"):
@@ -161,10 +162,7 @@ async def test_what_a_tenant_cannot_have_is_refused_with_the_remedy(client: Clie
 
 async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client, tmp_path: Path) -> None:
     """One that was cancelled while it waited and one that was refused then are listed with how they ended."""
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as opened:
-        running = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, _, running):
         waiting = [await opened.chargehand.start(_asking(usd)) for usd in ("1", "2")]
         for each in waiting:
             await until_state(each, "queued")
@@ -184,10 +182,7 @@ async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client
 async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: Path) -> None:
     """A session that waits begins when a worker starts with higher limits; one whose tenant has none never waits, and
     has no ledger."""
-    held = _held()
-    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
-        first = await opened.chargehand.start(_asking("1"))
-        await asyncio.wait_for(held.reached.wait(), 30)
+    async with _working(client, tmp_path, TenantLimits(sessions=1)) as (opened, held, first):
         second = await opened.chargehand.start(_asking("1"))
         await until_state(second, "queued")
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from activities.backends import SettingsError
-from chargehand.contracts import TenantLimits
 from chargehand_plugins.tenants.file import load_tenants
+from chargehand_plugins.tenants.usage import TenantLimits
 
 
 def _written(folder: Path, text: str) -> Path:

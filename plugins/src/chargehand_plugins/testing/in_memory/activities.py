@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_type_hints
+from uuid import uuid4
 
 from temporalio import activity
 from temporalio.client import Client
@@ -49,6 +50,8 @@ class RunningActivities:
     )
     _asked: list[tuple[Execution, ScheduleActivity]] = field(default_factory=list[tuple[Execution, ScheduleActivity]])
     _unwanted: set[_Key] = field(default_factory=set[_Key])
+    _id: str = field(default_factory=lambda: uuid4().hex)
+    """Part of every run's id, so that a process keeps nothing of one session for the next."""
 
     def answer(self, execution: Execution, asked: ScheduleActivity) -> None:
         """Note an activity, which begins once the workflow task is over."""
@@ -66,11 +69,9 @@ class RunningActivities:
         self._unwanted.clear()
 
     def latency(self, label: str) -> timedelta:  # noqa: ARG002  # as the server asks
-        """Deliver every message at once."""
         return _NO_TIME
 
     def tie(self, label: str) -> int:  # noqa: ARG002  # as above
-        """Keep the order."""
         return 0
 
     def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
@@ -94,7 +95,8 @@ class RunningActivities:
             environment = ActivityEnvironment(cast("Client", _NoServer()))
             environment.payload_converter = jobs.PAYLOADS
             environment.on_heartbeat = lambda *given: details.append(given)
-            environment.info = _info(environment.info, execution, asked, attempt, details[-1])
+            info = _info(environment.info, execution, asked, attempt, details[-1])
+            environment.info = replace(info, workflow_run_id=f"{execution.run_id} {self._id}")
             try:
                 result: Contract = await environment.run(_with_heartbeats(function), argument)
                 return Answer(_NO_TIME, jobs.PAYLOADS.to_payload(result))
@@ -133,7 +135,6 @@ def _info(
         schedule_to_close_timeout=timedelta(minutes=10),
         start_to_close_timeout=timedelta(minutes=10),
         workflow_id=execution.workflow_id,
-        workflow_run_id=execution.run_id,
         workflow_type=execution.workflow_type,
     )
 

@@ -59,7 +59,6 @@ def at(nanoseconds: int) -> datetime:
 
 
 def nanoseconds(length: timedelta) -> int:
-    """Count the nanoseconds of a duration."""
     return (length.days * 86_400 + length.seconds) * _NANOSECONDS + length.microseconds * 1_000
 
 

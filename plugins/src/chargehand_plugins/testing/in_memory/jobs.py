@@ -47,7 +47,6 @@ def terminated() -> Failure:
 def activity_resolved(
     seq: int, activity_type: str, activity_id: str, *, result: Payload | None = None, cause: Failure | None = None
 ) -> Job:
-    """Resolve an activity with its result, or with what it ended by."""
     job = Job()
     job.resolve_activity.seq = seq
     resolution = job.resolve_activity.result
@@ -102,7 +101,6 @@ def child_never_sent(seq: int, workflow_id: str, workflow_type: str) -> Job:
 def child_resolved(
     seq: int, workflow_id: str, workflow_type: str, *, result: Payload | None, cause: Failure | None
 ) -> Job:
-    """Hand a child's end to its parent."""
     job = Job()
     job.resolve_child_workflow_execution.seq = seq
     resolution = job.resolve_child_workflow_execution.result

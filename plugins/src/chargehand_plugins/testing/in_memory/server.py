@@ -50,7 +50,6 @@ class Server:
     )
     starts: list[str] = field(default_factory=list[str])
     """Ids of all workflows that were started, in order."""
-    refused_starts: list[str] = field(default_factory=list[str])
     _coming: list[tuple[int, int, int, Callable[[], None]]] = field(
         default_factory=list[tuple[int, int, int, Callable[[], None]]]
     )
@@ -123,7 +122,6 @@ class Server:
         return True
 
     def run(self) -> None:
-        """Let everything happen that is under way."""
         while self.step():
             pass
 
@@ -189,22 +187,16 @@ class Server:
         if kind in _CLOSING:
             unsent.closing = unsent.closing or command
             return []
-        handler: Callable[[Execution, Any, Unsent], list[Job]] | None = getattr(self, f"_take_{kind}", None)
-        if handler is None:
+        # Of local activities, the fields that matter here have the same names.
+        name = f"_take_{(kind or '').replace('local_', '')}"
+        handler: Callable[[Execution, Any, Unsent], list[Job]] | None = getattr(self, name, None)
+        if kind is None or handler is None:
             raise NotImplementedError(f"the simulated server knows no command {kind}")
-        return handler(execution, getattr(command, kind or ""), unsent) if kind else []
+        return handler(execution, getattr(command, kind), unsent)
 
     def _take_schedule_activity(self, _: Execution, asked: ScheduleActivity, unsent: Unsent) -> list[Job]:
         unsent.activities[asked.seq] = asked
         return []
-
-    def _take_schedule_local_activity(self, _: Execution, asked: Any, unsent: Unsent) -> list[Job]:
-        # The fields that matter here have the same names.
-        unsent.activities[asked.seq] = asked
-        return []
-
-    def _take_request_cancel_local_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
-        return self._take_request_cancel_activity(execution, asked, unsent)
 
     def _take_request_cancel_activity(self, execution: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         was_sent = asked.seq not in unsent.activities
@@ -351,7 +343,6 @@ class Server:
             known = self.executions.get(asked.workflow_id)
             reject = asked.workflow_id_reuse_policy == WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE
             if known is not None and (reject or known.is_open):
-                self.refused_starts.append(asked.workflow_id)
                 del execution.open_children[asked.seq]
                 self._tell(execution, jobs.child_refused(asked.seq, asked.workflow_id, asked.workflow_type))
                 return

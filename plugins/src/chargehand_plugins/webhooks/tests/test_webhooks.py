@@ -21,8 +21,7 @@ from temporalio.testing import ActivityEnvironment
 from chargehand.contracts import SessionRequest
 from chargehand.errors import SessionCancelled, SessionFailed
 from chargehand.wire import ActivityType, ErrorType
-from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
-from chargehand_plugins.webhooks.contracts import WebhookNotice
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Script, answer, subtask
@@ -88,15 +87,18 @@ async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
             await rejected.reject("No.")
             with pytest.raises(SessionFailed):
                 await rejected.result()
-            others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(2)]
+            others = [await asyncio.to_thread(taken.get, timeout=30) for _ in range(6)]
 
     assert subtasks == {"", "T1"}
     assert refused[0]["webhook-id"] == repeated[0]["webhook-id"]
     assert refused[1] == repeated[1]
     assert all(is_signed(*each) for each in (refused, repeated, *others))
-    assert not any(b"secret word" in body for _, body in (refused, *others))
     bodies = [json.loads(body) for body in (refused[1], *(body for _, body in others))]
-    assert {each["type"]: each["data"]["stop_reason"] + each["data"]["error"] for each in bodies} == {
+    ends = [each for each in bodies if each["type"].startswith("session.")]
+    assert "secret word" not in json.dumps(ends)
+    decisions = [each["data"]["decision"] for each in bodies if each["type"].startswith("wait.")]
+    assert sorted(each["decision"] if each else "" for each in decisions) == ["", "", "none", "rejected"]
+    assert {each["type"]: each["data"]["stop_reason"] + each["data"]["error"] for each in ends} == {
         "session.finished": "completed",
         "session.failed": ErrorType.PLAN_REJECTED,
         "session.cancelled": "",
@@ -148,7 +150,7 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
     """A name that the operator allows without a port must be at a public address, whatever DNS says today."""
     rules = WebhookRules(frozenset({"localhost"}), SECRET)
     notice = WebhookNotice.model_validate(
-        {"id": "1", "url": "https://localhost/", "session": "s", "state": "finished", "ended_at": 0}
+        {"id": "1", "url": "https://localhost/", "about": {"session": "s", "state": "finished"}, "at": 0}
     )
 
     with pytest.raises(ApplicationError, match="this machine") as refused:
@@ -160,8 +162,8 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
 async def test_workflows_of_strangers_call_none(client: Client, tmp_path: Path) -> None:
     """Whatever the type of a workflow on another queue, the activity refuses."""
     rules = WebhookRules(frozenset({"hooks.example"}), SECRET)
-    at = {"ended_at": datetime.now(UTC).isoformat()}
-    notice = {"id": "s", "url": "https://hooks.example/", "session": "s", "state": "finished", **at}
+    about = {"session": "s", "state": "finished"}
+    notice = {"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}
     async with open_environment(client, tmp_path, SCRIPT, **joined(rules)) as opened, open_strangers(client) as queue:
         task = {"activity": ActivityType.CALL_WEBHOOK, "input": notice, "queue": opened.chargehand.task_queue}
         ended = await ends(client, queue, TYPES, [task])

@@ -1,0 +1,63 @@
+"""What is really there in a session: its prompts are composed from that, and speak of nothing else."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.tool import ToolSpec
+from chargehand.contracts.limits import Profile
+
+_CONDITION: Final = re.compile(r"\{(no )?(web|documents): ([^{}]*)\}")
+"""A part of a crew's text for sessions that have a web search or documents, or have none: `{no web: …}`."""
+_COMPUTES: Final = "run_code"
+"""Of no use to an agent of documents when there are none."""
+
+
+class Setting(NamedTuple):
+    """What a session has, as far as prompts depend on it."""
+
+    has_web: bool
+    """Whether `search` searches the web; otherwise it searches the user's documents."""
+    has_documents: bool
+    profile: Profile
+    idle: frozenset[str] = frozenset()
+    """Tools that can do nothing here, for want of documents, where there is a web to search instead."""
+
+    @classmethod
+    def of(cls, specs: Mapping[str, ToolSpec], *, has_web: bool, has_documents: bool, profile: Profile) -> "Setting":
+        # With neither, all agents keep what they have: its answers say themselves that there are no documents.
+        is_idle = has_web and not has_documents
+        idle = {name for name, spec in specs.items() if spec.needs_documents and is_idle}
+        return cls(has_web, has_documents, profile, frozenset(idle))
+
+    @property
+    def keeps_notes(self) -> bool:
+        """Whether conversations become so long that agents note what they find."""
+        return self.profile == "deep"
+
+    def fit(self, text: str) -> str:
+        """Keep of a crew's text what is true here."""
+        return _CONDITION.sub(self._part, text)
+
+    def usable_tools(self, agent: Agent) -> tuple[str, ...]:
+        return tuple(tool for tool in agent.tools if tool not in self.idle)
+
+    def usable_agents(self, crew: Crew) -> tuple[Agent, ...]:
+        """Leave out agents of documents where there are none; all are kept if no agent with tools would be left."""
+        usable = tuple(agent for agent in crew.agents if not agent.tools or not self._is_idle(agent))
+        return usable if any(agent.tools for agent in usable) else crew.agents
+
+    def words(self, agent: Agent) -> int:
+        """Return the most words of an agent's answer: deep work has more to say."""
+        return agent.length_words * 5 // 2 if self.profile == "deep" else agent.length_words
+
+    def _is_idle(self, agent: Agent) -> bool:
+        return not self.idle.isdisjoint(agent.tools) and {*agent.tools} <= self.idle | {_COMPUTES}
+
+    def _part(self, condition: re.Match[str]) -> str:
+        is_there = self.has_web if condition[2] == "web" else self.has_documents
+        return condition[3] if is_there != bool(condition[1]) else ""
+
+
+ANYWHERE: Final = Setting(has_web=True, has_documents=True, profile="standard")

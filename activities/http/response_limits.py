@@ -1,0 +1,107 @@
+"""Limits of every HTTP client: bodies are bounded whatever the status, and redirects are not followed.
+
+A body is decoded here, piece by piece, since the clients would decompress a small piece to any size.
+"""
+
+import ssl
+import zlib
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from activities.processes.stalls import note_progress
+
+LONGEST_RETRY_AFTER: Final = timedelta(hours=1)
+"""The most that a service can have its callers wait."""
+MOST_ERROR_BYTES: Final = 64_000
+"""Of the body of an answer that is not a success; the rest is not read, and the status says enough."""
+_NOT_ENCODED: Final = frozenset({"", "identity"})
+_ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
+_MISCONFIGURED: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
+Client = TypeVar("Client")
+
+
+class BodyRefused(Exception):  # noqa: N818  # reads as a statement of fact
+    """The body of an answer is not read: it is too long, or compressed in a way that was not offered."""
+
+
+def limit_client(client: Client, most_bytes: int) -> Client:
+    """Bound the bodies that an `AsyncClient` of httpx or httpx2 receives, and have it follow no redirects."""
+
+    async def limit_response(response: Any) -> None:
+        encoding = response.headers.pop("content-encoding", "").strip().lower()
+        room = most_bytes if response.is_success else MOST_ERROR_BYTES
+        stream: Any = response.stream
+        response.stream = _body_type(stream.__class__)(stream, encoding, room, response.is_success)
+
+    untyped: Any = client  # the two libraries have no type in common
+    untyped.follow_redirects = False
+    untyped.headers["Accept-Encoding"] = "identity"
+    hooks = untyped.event_hooks
+    untyped.event_hooks = {**hooks, "response": [limit_response, *hooks["response"]]}
+    return client
+
+
+async def bounded_parts(
+    chunks: AsyncIterator[bytes], encoding: str, *, wire_bytes: int, decoded_bytes: int
+) -> AsyncIterator[bytes]:
+    """Decode a body. Raises `BodyRefused` as soon as it is longer than allowed, as sent or as decoded."""
+    if encoding not in _NOT_ENCODED | _ENCODINGS:
+        raise BodyRefused(f"it is compressed as {encoding[:40]}, which cannot be read")
+    most = decoded_bytes
+    inflater = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding in _ENCODINGS else None
+    async for chunk in chunks:
+        note_progress()
+        try:
+            # Never inflates more than is allowed, whatever a small chunk claims to be.
+            part = inflater.decompress(chunk, decoded_bytes + 1) if inflater else chunk
+        except zlib.error:
+            raise BodyRefused("it is compressed in a way that cannot be read") from None
+        wire_bytes -= len(chunk)
+        decoded_bytes -= len(part)
+        if wire_bytes < 0 or decoded_bytes < 0:
+            raise BodyRefused(f"it is larger than {most / 1_000_000:g} MB")
+        yield part
+
+
+def describe_tls_error(error: BaseException) -> str:
+    """Describe a fault of a server's certificate or protocol, which does not pass by itself; empty for other errors."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError) and cause.reason in _MISCONFIGURED:
+            return "it does not speak TLS at this address"
+        cause = cause.__cause__ or cause.__context__
+    return ""
+
+
+async def _readable(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield as much as may be read of a body whose rest does not matter."""
+    try:
+        async for part in parts:
+            yield part
+    except BodyRefused:
+        pass
+
+
+@cache
+def _body_type(kind: type[Any]) -> type[Any]:
+    base = next(each for each in kind.__mro__ if each.__name__ == "AsyncByteStream")
+    return type("BoundedBody", (_BoundedBody, base), {})
+
+
+class _BoundedBody:
+    def __init__(self, stream: Any, encoding: str, room: int, is_success: bool) -> None:  # noqa: FBT001  # made in one place
+        self._stream = stream
+        self._encoding = encoding
+        self._room = room
+        self._is_success = is_success
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        parts = bounded_parts(aiter(self._stream), self._encoding, wire_bytes=self._room, decoded_bytes=self._room)
+        return parts if self._is_success else _readable(parts)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -1,0 +1,46 @@
+"""Work that several callers want at the same time: it is done once, and all get what comes of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Call(Generic[T]):
+    work: "asyncio.Future[T]"
+    callers: int = 0
+
+
+class SingleFlight(Generic[T]):
+    """The calls under way, by key."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Hashable, _Call[T]] = {}
+
+    async def run(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+        """Do the work, or wait for what is under way for this key; it is cancelled when the last caller is."""
+        call = self._calls.get(key)
+        if call is None:
+            call = self._calls[key] = _Call(asyncio.ensure_future(work()))
+        call.callers += 1
+        try:
+            return await asyncio.shield(call.work)
+        except asyncio.CancelledError:
+            if call.callers == 1 and not call.work.done():
+                self._end(key, call)
+                call.work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await call.work
+            raise
+        finally:
+            call.callers -= 1
+            if call.work.done():
+                self._end(key, call)
+
+    def _end(self, key: Hashable, call: _Call[T]) -> None:
+        if self._calls.get(key) is call:
+            del self._calls[key]

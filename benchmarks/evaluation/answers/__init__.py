@@ -1,0 +1,1 @@
+"""Scoring by the answer: pure functions over texts."""

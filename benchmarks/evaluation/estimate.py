@@ -1,0 +1,64 @@
+"""What a run would cost by model, before it is paid: turns from kept results, tokens from hand-played sessions."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from statistics import mean
+from typing import Final, cast
+
+from activities.models.prices import Tokens, cost
+from activities.models.registry import DEFAULT_MODELS
+from benchmarks.evaluation.results import Evaluated, read_results
+from benchmarks.evaluation.sessions import Job
+from benchmarks.tables import Row
+
+_RESULTS: Final = Path(__file__).resolve().parents[1] / "results"
+_USUAL_TURNS: Final = 6
+
+
+def estimate(jobs: Sequence[Job], kept: Path = _RESULTS / "evaluation.jsonl") -> list[Row]:
+    """Estimate each dataset for each model that is usual, or that the settings name."""
+    before = read_results(kept) if kept.exists() else []
+    tokens = tokens_per_turn()
+    return [_row(provider, model, jobs, before, tokens) for provider, model in _models()]
+
+
+def tokens_per_turn(file: Path = _RESULTS / "tokens.json") -> Tokens:
+    """Average what a turn of the sessions of `python -m benchmarks tokens` takes, whose prompts are the real ones."""
+    rows = cast("list[Mapping[str, int]]", json.loads(file.read_text())["rows"])
+    turns = sum(row["turns"] for row in rows)
+    names = ("input tokens", "of them cached", "output tokens")
+    used, cached, written = (sum(row.get(name) or 0 for row in rows) // turns for name in names)
+    return Tokens(input=used, cached=cached, cache_written=0, output=written)
+
+
+def _row(provider: str, model: str, jobs: Sequence[Job], before: Sequence[Evaluated], tokens: Tokens) -> Row:
+    a_turn = cost(provider, model, tokens) or Decimal(0)
+    dollars = {job.dataset.name: float(a_turn * Decimal(_turns(job, before))) for job in jobs}
+    most = sum((job.limits(case).budget_usd for job in jobs for case, _ in job.runs), Decimal(0))
+    total = {"all, $": sum(dollars.values())} if len(dollars) > 1 else {}
+    return {
+        "": f"{provider}:{model}",
+        **{f"{name}, $": usd for name, usd in dollars.items()},
+        **total,
+        "never above, $": float(most),
+    }
+
+
+def _turns(job: Job, before: Sequence[Evaluated]) -> float:
+    """Count the turns of all cases: those that they took before, or those of the gold plan."""
+    known = [each for each in before if each.dataset == job.dataset.name]
+    kept = known[0].measured("turns") if known else {}
+    usual = mean(kept.values()) if kept else _USUAL_TURNS
+    turns = (kept.get(case.id) or (2 * len(case.plan) + 2 if case.plan else usual) for case, _ in job.runs)
+    return sum(min(each, job.limits(case).max_turns) for each, (case, _) in zip(turns, job.runs, strict=True))
+
+
+def _models() -> Iterator[tuple[str, str]]:
+    """List the models of every provider with a price list, and those of the settings."""
+    named = cast("Mapping[str, str]", json.loads(os.environ.get("CHARGEHAND_MODELS") or "{}"))
+    for provider, tiers in DEFAULT_MODELS.items():
+        own = named.values() if os.environ.get("CHARGEHAND_PROVIDER", "") == provider else ()
+        yield from ((provider, model) for model in dict.fromkeys((*tiers.values(), *own)))

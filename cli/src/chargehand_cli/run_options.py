@@ -1,0 +1,277 @@
+"""Requests, raised limits and answers as typed on the command line."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+
+import typer
+
+from chargehand import ChargehandError
+from chargehand_cli.verb import Documents
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from chargehand import PlanEdit, RaisedLimits, SessionRequest
+
+    Model = TypeVar("Model", bound=BaseModel)
+
+_MOST_GOAL_CHARACTERS: Final = 100_000
+"""Of standard input; the contract's limit is lower, and its message says so."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    "goal": "GOAL",
+    "crew": "--crew",
+    "tenant": "--tenant",
+    "profile": "--profile",
+    "criteria": "--criteria",
+    "length_words": "--words",
+    "output_schema": "--output-schema",
+    "answer_within": "--answer-within",
+    "limits.max_turns": "--turns",
+    "limits.budget_usd": "--budget",
+    "limits.deadline": "--deadline",
+    "limits.max_parallel": "--parallel",
+    "limits.max_depth": "--depth",
+    "limits.max_attempts": "--attempts",
+    "limits.max_rounds": "--rounds",
+    "limits.max_reviews": "--reviews",
+    "limits.subtask_deadline": "--subtask-deadline",
+}
+"""Options by the field of the request that they set."""
+_LEAST_TURNS: Final = 3
+"""A plan, an agent's turn and the report: no session gets by with fewer."""
+
+
+class BadRequest(ChargehandError):  # noqa: N818  # reads as a statement: `except BadRequest`
+    """The input is invalid; the message names each field."""
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """A request as typed; None is a field that was not typed."""
+
+    goal: Annotated[
+        str | None, typer.Argument(metavar="GOAL", help="What to find out or do; - reads it from standard input.")
+    ] = None
+    docs: Documents = None
+    input: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
+    ] = None
+    crew: Annotated[str | None, typer.Option(help="Crew that does the work.", show_default="research")] = None
+    tenant: Annotated[str | None, typer.Option(help="Tenant that it runs for.", show_default="default")] = None
+    id: Annotated[
+        str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
+    ] = None
+    criteria: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
+    ] = None
+    words: Annotated[
+        int | None,
+        typer.Option(help="About how long the report is to be; from 3,000 words on, by section."),
+    ] = None
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Print the result as JSON that is valid by the JSON Schema in this file."),
+    ] = None
+    approve_plan: Annotated[
+        bool, typer.Option("--approve-plan", help="Wait for approval of the plan: this terminal asks.")
+    ] = False
+    profile: Annotated[
+        Literal["quick", "standard", "deep"] | None,
+        typer.Option(help="Limits for a quick answer, the usual ones, or for deep research.", show_default="standard"),
+    ] = None
+    budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="2.00")] = None
+    turns: Annotated[int | None, typer.Option(help="Maximum number of model calls.", show_default="20")] = None
+    deadline: Annotated[
+        str | None, typer.Option(help="Maximum duration: 90s, 10m, 1h30m or ISO 8601.", show_default="10m")
+    ] = None
+    parallel: Annotated[int | None, typer.Option(help="Maximum number of parallel subtasks.", show_default="5")] = None
+    depth: Annotated[int | None, typer.Option(help="Maximum depth of delegation.", show_default="5")] = None
+    attempts: Annotated[int | None, typer.Option(help="Maximum attempts per subtask.", show_default="3")] = None
+    rounds: Annotated[int | None, typer.Option(help="Maximum rounds per agent.", show_default="10")] = None
+    reviews: Annotated[int | None, typer.Option(help="Maximum reviews of the outcomes.", show_default="2")] = None
+    subtask_deadline: Annotated[
+        str | None, typer.Option(help="Maximum duration of one attempt at a subtask.", show_default="5m")
+    ] = None
+    on_limit: Annotated[
+        Literal["finish", "pause"] | None,
+        typer.Option(help="At a limit, write the report or wait for `chargehand raise`.", show_default="finish"),
+    ] = None
+    review: Annotated[
+        Literal["auto", "always", "never"] | None,
+        typer.Option(help="Review the outcomes, and have a critic check the report.", show_default="auto"),
+    ] = None
+    questions: Annotated[
+        bool, typer.Option("--questions", help="Allow agents to ask you about ambiguous instructions.")
+    ] = False
+    answer_within: Annotated[
+        str | None,
+        typer.Option(
+            help="How long a question or a call waits for you, or `none`.",
+            show_default="15m, a working day",
+        ),
+    ] = None
+    urgency: Annotated[
+        Literal["now", "batch"] | None,
+        typer.Option(help="`batch` takes hours, at half the price where the provider offers it.", show_default="now"),
+    ] = None
+
+
+def build_request(
+    options: RequestOptions, documents: tuple[str, ...], base: Mapping[str, Any] | None = None
+) -> "SessionRequest":
+    """Merge the options into the JSON request, or else into the base, and validate the result.
+
+    Raises:
+        BadRequest: the JSON is unreadable, or the request is invalid.
+    """
+    from chargehand import SessionRequest
+
+    fields = read_json(options.input) if options.input else dict(base or {})
+    typed = _typed_fields(options)
+    fields |= typed
+    limits = _typed_limits(options)
+    if limits:
+        before = fields.get("limits")
+        fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
+    if documents:
+        before = fields.get("documents")
+        fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
+    paths = {*typed, *(f"limits.{name}" for name in limits)}
+    request = _validate(
+        SessionRequest, fields, "The request is invalid", {each: _OPTIONS[each] for each in paths if each in _OPTIONS}
+    )
+    if request.limits.max_turns < _LEAST_TURNS:
+        name = "--turns" if options.turns is not None else "limits.max_turns"
+        raise BadRequest(
+            f"The request is invalid: {name}: {request.limits.max_turns} cannot pay for a plan, an agent's turn and "
+            f"the report; use {_LEAST_TURNS} or more"
+        )
+    return request
+
+
+def _typed_fields(options: RequestOptions) -> dict[str, Any]:
+    return _without_none(
+        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
+        crew=options.crew,
+        tenant=options.tenant,
+        profile=options.profile,
+        criteria=options.criteria or None,
+        length_words=options.words,
+        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
+        approval="plan" if options.approve_plan else None,
+        review=options.review,
+        questions="allowed" if options.questions else None,
+        answer_within=options.answer_within,
+        urgency=options.urgency,
+    )
+
+
+def _typed_limits(options: RequestOptions) -> dict[str, Any]:
+    return _raisable(options.turns, options.budget, options.deadline) | _without_none(
+        max_parallel=options.parallel,
+        max_depth=options.depth,
+        max_attempts=options.attempts,
+        max_rounds=options.rounds,
+        max_reviews=options.reviews,
+        subtask_deadline=options.subtask_deadline,
+        on_limit=options.on_limit,
+    )
+
+
+def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":
+    """Validate new limits.
+
+    Raises:
+        BadRequest: they are invalid.
+    """
+    from chargehand import RaisedLimits
+
+    options = {path.removeprefix("limits."): option for path, option in _OPTIONS.items()}
+    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid", options)
+
+
+def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
+    """Validate changes to a plan; those in a file come first.
+
+    Raises:
+        BadRequest: they are invalid.
+    """
+    from chargehand import PlanEdit
+
+    read = read_json(file) if file else {}
+    before = cast("object", read.get("edits"))
+    if file and not isinstance(before, list):
+        raise BadRequest(f'{file} is not a JSON object such as {{"edits": [{{"edit": "drop", "subtask": "T3"}}]}}.')
+    return _validate(PlanEdit, read | {"edits": [*cast("list[object]", before or []), *edits]}, "The edit is invalid")
+
+
+def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
+    """Read a contract from a JSON file.
+
+    Raises:
+        BadRequest: the file is unreadable or its content is invalid.
+    """
+    try:
+        content = file.expanduser().read_bytes()
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror}.") from error
+    return _validate(kind, content, f"{file} is not a valid {noun}")
+
+
+def _validate(
+    kind: "type[Model]", value: dict[str, Any] | bytes, problem: str, options: Mapping[str, str] | None = None
+) -> "Model":
+    """Validate a value; a field that was typed as an option is named by that."""
+    from pydantic import ValidationError
+
+    from chargehand.converter import describe_problems, join_problems
+
+    try:
+        return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
+    except ValidationError as error:
+        problems = (_by_option(each, options or {}) for each in describe_problems(error, kind))
+        raise BadRequest(f"{problem}: {join_problems(problems)}") from error
+
+
+def _by_option(problem: str, options: Mapping[str, str]) -> str:
+    path, separator, what = problem.partition(": ")
+    if path == "input":
+        return re.sub(r"\w+", lambda word: options.get(word[0], word[0]), what)
+    for field, option in options.items():
+        if path == field or path.startswith(f"{field}."):
+            return f"{option}{separator}{what}"
+    return problem
+
+
+def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
+    dollars = None if budget is None else Decimal(str(budget))
+    return _without_none(budget_usd=dollars, max_turns=turns, deadline=deadline)
+
+
+def _without_none(**fields: object) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def read_json(source: str) -> dict[str, Any]:
+    """Read a JSON object from a file, or from standard input for `-`.
+
+    Raises:
+        BadRequest: it cannot be read, or is something else.
+    """
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
+        fields = json.loads(text)
+    except OSError as error:
+        raise BadRequest(f"{source} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise BadRequest(f"{source} is not JSON: {error}.") from error
+    if not isinstance(fields, dict):
+        raise BadRequest(f'{source} is not a JSON object such as {{"goal": "…"}}.')
+    return cast("dict[str, Any]", fields)

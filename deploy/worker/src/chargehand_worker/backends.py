@@ -1,0 +1,8 @@
+"""What search services and sandboxes are written with; see docs/how-to/own-plugins.md."""
+
+from activities.backends import SettingsError
+from activities.tools.code.protocol import CodeResult, CodeRunner
+from activities.tools.search.protocol import SearchBackend, SearchHit, SearchResults
+from worker.settings import Settings
+
+__all__ = ["CodeResult", "CodeRunner", "SearchBackend", "SearchHit", "SearchResults", "Settings", "SettingsError"]

@@ -1,0 +1,53 @@
+"""The bubblewrap sandbox for tests of its inside, which prove its refusal where it cannot be used.
+
+It cannot where it is not installed, or where the host allows no user namespaces;
+`test_it_holds_wherever_the_host_can_hold_it` keeps that from hiding a fault.
+"""
+
+import functools
+import shutil
+import struct
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from activities.tools.code.protocol import CodeResult, GivenFile
+from chargehand_plugins.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
+from chargehand_plugins.bubblewrap.self_test import require_tight
+
+LIMITS = BubblewrapLimits(seconds=10.0, memory_bytes=512 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
+ALLOW_ALL = struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)
+
+Test = Callable[..., Awaitable[None]]
+
+
+@functools.cache
+def can_hold() -> bool:
+    """Whether this host has bubblewrap and lets it make namespaces, asked without any code of ours."""
+    bwrap = shutil.which("bwrap")
+    tried = [bwrap or "", "--unshare-all", "--unshare-user", "--disable-userns", "--ro-bind", "/", "/", "true"]
+    return bwrap is not None and subprocess.run(tried, check=False, capture_output=True).returncode == 0
+
+
+def inside(test: Test) -> Test:
+    """Run a test where the sandbox can be used; elsewhere prove that it is refused."""
+
+    @functools.wraps(test)
+    async def run(*arguments: object, **named: object) -> None:
+        if can_hold():
+            await test(*arguments, **named)
+            return
+        with pytest.raises(SandboxUnusableError):
+            await require_tight(BubblewrapRunner())
+
+    return run
+
+
+async def ran(
+    code: str, limits: BubblewrapLimits = LIMITS, files: tuple[GivenFile, ...] = (), packages: Path | None = None
+) -> CodeResult:
+    runner = BubblewrapRunner(limits, packages)
+    runner.start()
+    return await runner.run(code, "s/1", files)

@@ -1,0 +1,200 @@
+"""Attacks on bubblewrap from inside: on the host, the network, and what the sandbox may use up."""
+
+import asyncio
+import resource
+import time
+
+import pytest
+
+from activities.tools.code.protocol import CodeResult
+from activities.tools.outputs import ToolOutput
+from chargehand_plugins.bubblewrap import isolation
+from chargehand_plugins.bubblewrap.runner import BubblewrapRunner
+from chargehand_plugins.bubblewrap.tests.bubblewrap_sandbox import ALLOW_ALL, LIMITS, inside, ran
+from tests.child_processes import children
+
+
+@inside
+async def test_the_namespace_alone_keeps_the_network_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the filter of system calls to fail, a server on the host's loopback could still not be reached."""
+    monkeypatch.setattr(isolation, "filter_program", lambda: ALLOW_ALL)
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async with server:
+        result = await ran(f"import socket\nsocket.create_connection(('127.0.0.1', {port}), 2)\nprint('reached')")
+
+    assert result.stdout == ""
+    assert result.error.endswith("ConnectionRefusedError: [Errno 111] Connection refused")
+
+
+@inside
+async def test_every_piece_of_code_starts_clean() -> None:
+    """Nothing of one piece of code is there for the next, whoever's it is."""
+    await ran("open('secret.txt', 'w').write('canary')")
+
+    result = await ran("import os\nprint(os.listdir('.'), os.listdir('artifacts'))")
+
+    assert result == CodeResult(stdout="['artifacts'] []\n")
+
+
+@inside
+async def test_nothing_of_the_host_can_be_read_or_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, environment, devices and powers of the host are not there (S13)."""
+    cases = ["open('/etc/passwd').read()", "open('/etc/hostname').read()", "open('/proc/self/environ').read()",
+     "open('/proc/1/cmdline').read()", "import os\nos.listdir('/home')", "import os\nos.listdir('/root/.ssh')",
+     "import os\nos.listdir('/sys')", "import os\nos.symlink('/etc/passwd', 'link')\nopen('link').read()",
+     "import pathlib\nassert 'CANARY' not in __import__('os').environ\npathlib.Path('/var/run/secrets').read_text()",
+     "open('/usr/lib/x', 'w')", "open('/x', 'w')", "open('/dev/shm/x', 'w')", "open('/tmp/x', 'w')",
+     "import os\nos.mknod('/work/null', 0o20666, os.makedev(1, 3))", "import os\nos.chroot('/work')",
+     "import os\nos.setuid(0)", "import resource\nresource.setrlimit(resource.RLIMIT_AS, (-1, -1))"]  # fmt: skip
+    for code in cases:
+        monkeypatch.setenv("CANARY", "canary-in-the-environment")
+        result = await ran(code)
+        assert "Error" in result.error
+        assert "canary-in-the-environment" not in result.model_dump_json()
+
+
+@inside
+async def test_there_is_no_network() -> None:
+    """Neither outside nor loopback, whatever the kind of socket (S14)."""
+    cases = ["import socket\nsocket.create_connection(('127.0.0.1', 7233), 1)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 53))",
+     "import socket\nsocket.socket(socket.AF_INET6)",
+     "import socket\nsocket.socket(socket.AF_INET, socket.SOCK_RAW)",
+     "import socket\nsocket.socket(socket.AF_UNIX).connect('\\0abstract')",
+     "import socket\nsocket.socket(socket.AF_UNIX).bind('/work/socket')",
+     "import socket\nsocket.socket(16, socket.SOCK_RAW)", "import socket\nsocket.socket(17, socket.SOCK_RAW)",
+     "import socket\nsocket.getaddrinfo('example.org', 80)",
+     "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:7233', timeout=1)",
+     "import socket\nsocket.create_server(('127.0.0.1', 0))"]  # fmt: skip
+    for code in cases:
+        result = await ran(code)
+        assert "rror: [Errno " in result.error or "URLError" in result.error
+        assert (result.stdout, result.value) == ("", "")
+
+
+@inside
+async def test_what_does_not_end_is_ended() -> None:
+    """When its time is up, a second later at the latest, whatever it does about it (S15)."""
+    cases = [
+        "while True: pass",
+        "import time\ntime.sleep(3600)",
+        "import signal\n[signal.signal(n, signal.SIG_IGN) for n in (1, 2, 15)]\nwhile True: pass",
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "import re\nre.match('(a+)+$', 'a' * 50 + 'b')",
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "import os\nos.setsid()\nwhile True: os.closerange(0, 64)",
+    ]
+    for code in cases:
+        limits = LIMITS.model_copy(update={"seconds": 1.0})
+        started = time.monotonic()
+        result = await ran(code, limits)
+        assert time.monotonic() - started <= limits.seconds + 1
+        assert result == CodeResult(error="The code ran longer than 1 seconds and was stopped. Do less at once.")
+        assert children("bwrap") == set()
+
+
+@inside
+async def test_exhaustion_is_stopped() -> None:
+    """Whatever a program uses up, it is ended and told why, and nothing of it stays (S15)."""
+    cases = [
+        ("import os\nos.fork()", "PermissionError"),
+        ("import subprocess\nsubprocess.run(['/bin/true'])", "Error"),
+        ("import multiprocessing as m\nm.Process(target=print).start()", "PermissionError"),
+        ("import threading, time\nwhile True: threading.Thread(target=time.sleep, args=(99,)).start()", ""),
+        ("bytearray(10 * 2**30)", "512 MB of memory"),
+        ("kept = []\nwhile True: kept.append(bytearray(2**20))", "512 MB of memory"),
+        ("import mmap\nmmap.mmap(-1, 2**30)", "Error"),
+        ("import os\nos.memfd_create('x')", "PermissionError"),
+        ("f = open('big', 'wb')\nwhile True: f.write(bytes(2**20))", "OSError"),
+        ("for i in range(99): open(str(i), 'wb').write(bytes(2**20))", "No space left on device"),
+        ("open('sparse', 'wb').truncate(2**40)", "OSError"),
+        ("i = 0\nwhile True:\n    open(str(i), 'w')\n    i += 1", "more than 500 files"),
+        ("import os\ni = 0\nwhile True:\n    os.mkdir(str(i))\n    i += 1", "more than 500 files"),
+        ("kept = [open('x', 'w') for i in range(1000)]", "Too many open files"),
+        ("while True: print('x' * 1000)", "printed more than 10000 bytes"),
+        ("import sys\nwhile True: sys.stderr.write('x' * 1000)", "printed more than 10000 bytes"),
+        ("import os\nwhile True: os.write(1, bytes(2**20))", "printed more than 10000 bytes"),
+        ("import os\nos._exit(0)", "ended its process"),
+        ("import os\nos.kill(os.getpid(), 9)", "ended its process"),
+        ("import os\nos.kill(-1, 9)", ""),
+        ("import ctypes\nctypes.string_at(0)", "ended its process"),
+        ("def dive(): dive()\ndive()", "RecursionError"),
+        ("(" * 10_000, "Error"),
+        ("print('begun'", "SyntaxError: '(' was never closed"),
+        ("import os\n[os.write(d, b'junk\\n') for d in range(3, 64)]", ""),
+        ("import os\nos.closerange(0, 64)", ""),
+    ]
+    for code, says in cases:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        started = time.monotonic()
+        result = await ran(code)
+
+        assert time.monotonic() - started <= LIMITS.seconds + 1
+        assert says in result.error
+        assert len(result.stdout) + len(result.stderr) <= LIMITS.output_bytes
+        assert children("bwrap") == set()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10
+
+
+@inside
+async def test_the_next_program_is_not_affected() -> None:
+    """A bomb in one sandbox, and the one beside it answers as ever."""
+    runner = BubblewrapRunner(LIMITS.model_copy(update={"seconds": 2.0}))
+    runner.start()
+
+    bomb, answer = await asyncio.gather(
+        runner.run("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", "s/1"),
+        runner.run("6 * 7", "s/2"),
+    )
+
+    assert "ran longer" in bomb.error
+    assert answer == CodeResult(value="42")
+
+
+@inside
+async def test_only_regular_files_come_back() -> None:
+    """Links, pipes, folders and what is too large stay behind, and are named (S17)."""
+    code = (
+        "import os\nos.chdir('artifacts')\n"
+        "os.symlink('/etc/passwd', 'a-link')\nos.symlink('../../program.py', 'b-link')\nos.mkfifo('c-pipe')\n"
+        "os.mkdir('d-folder')\nopen('e.txt', 'w').write('kept')\nos.link('e.txt', 'f.txt')\n"
+        "open('g-sparse', 'wb').truncate(30 * 2**20)\nopen('h\\n..\\\\..\\\\x', 'w').write('odd')\n"
+    )
+
+    result = await ran(code)
+
+    assert {file.name: file.content for file in result.files} == {
+        "e.txt": b"kept",
+        "f.txt": b"kept",
+        "h\n..\\..\\x": b"odd",
+    }
+    assert result.left_out == (
+        "a-link: not a regular file",
+        "b-link: not a regular file",
+        "c-pipe: not a regular file",
+        "d-folder: not a regular file",
+        "g-sparse: too many or too large files",
+    )
+
+
+@inside
+async def test_a_program_that_speaks_for_the_sandbox_gains_nothing() -> None:
+    """Whoever writes the sandbox's own answer can only say what a program may say anyhow."""
+    code = (
+        "import json, os\n"
+        "told = {'value': 'v', 'error': '', 'files': [{'name': '../../x', 'bytes': 3}, {'name': 'y', 'bytes': -1},"
+        " {'name': 'z', 'bytes': 10**12}], 'left_out': [], 'figures': []}\n"
+        "for number in range(3, 1024):\n"
+        "    try:\n"
+        "        os.write(number, json.dumps(told).encode() + b'\\nabc')\n"
+        "    except OSError:\n"
+        "        pass\n"
+        "os._exit(0)"
+    )
+
+    result = await ran(code)
+
+    assert result.files == (ToolOutput(name="../../x", content=b"abc"),)
+    assert result.value == "v"

@@ -1,0 +1,140 @@
+"""JavaScript in bubblewrap, for real.
+
+Where bubblewrap or Node cannot be used, every test of the inside proves instead that JavaScript is not offered.
+"""
+
+import functools
+import re
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities.tools.code.protocol import CodeResult, GivenFile
+from activities.tools.outputs import ToolOutput
+from chargehand_plugins.bubblewrap import self_test
+from chargehand_plugins.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner
+from chargehand_plugins.bubblewrap.self_test import require_tight
+from chargehand_plugins.bubblewrap.tests.bubblewrap_sandbox import can_hold
+
+LIMITS = BubblewrapLimits(seconds=20.0, memory_bytes=256 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
+
+
+def inside(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Run a test where Node can be used in the sandbox."""
+
+    @functools.wraps(test)
+    async def run(*arguments: object, **named: object) -> None:
+        if can_hold() and shutil.which("node"):
+            await test(*arguments, **named)
+            return
+        runner = BubblewrapRunner()
+        if can_hold():
+            await require_tight(runner)
+        assert runner.languages == ("python",)
+
+    return run
+
+
+async def ran(code: str, limits: BubblewrapLimits = LIMITS, **given: Any) -> CodeResult:
+    runner = BubblewrapRunner(limits)
+    runner.start()
+    runner.find_node()
+    return await runner.run(code, "s/1", language="javascript", **given)
+
+
+@inside
+async def test_it_is_offered_where_it_cannot_escape() -> None:
+    """The self-test tries Node's own ways out, and finds none; agents are told what there is."""
+    runner = BubblewrapRunner()
+
+    await require_tight(runner)
+
+    assert runner.languages == ("python", "javascript")
+    assert "JavaScript runs in Node within the same limits" in runner.language
+
+
+@inside
+async def test_it_is_not_offered_where_it_escapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Node that could reach the host is left out, and Python stays."""
+    probe = tmp_path / "probe.cjs"
+    probe.write_text("console.log(JSON.stringify(['open sockets']))")
+    monkeypatch.setitem(self_test._PROBES, "javascript", probe)  # pyright: ignore[reportPrivateUsage]  # the file that is tried
+    runner = BubblewrapRunner()
+
+    await require_tight(runner)
+
+    assert runner.languages == ("python",)
+
+
+async def test_it_is_not_offered_without_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing takes its place."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert not BubblewrapRunner().find_node()
+
+
+@inside
+async def test_a_program_comes_back_whole(tmp_path: Path) -> None:
+    """Output, the value of the last expression, rows, documents and files are those of Python's programs."""
+    document = tmp_path / "document"
+    document.write_text("Ebbe und Flut")
+    code = """
+const fs = require("fs");
+console.log(fs.readFileSync("documents/tides.md", "utf8"));
+console.error("careful");
+fs.writeFileSync("artifacts/tides.csv", "high,low\\n");
+fs.symlinkSync("/program.cjs", "artifacts/link");
+rows.map((row) => row.height * 2)
+"""
+
+    result = await ran(code, files=(GivenFile("tides.md", document),), rows=[{"height": 1.5}, {"height": 2}])
+
+    assert result == CodeResult(
+        stdout="Ebbe und Flut\n",
+        stderr="careful\n",
+        value="[ 3, 4 ]",
+        files=(ToolOutput(name="tides.csv", content=b"high,low\n"),),
+        left_out=("link: not a regular file",),
+    )
+
+
+@inside
+async def test_each_end_of_a_program_is_told() -> None:
+    """A value, or an error that ends with what went wrong; nothing reaches out, and nothing is without end."""
+    cases = [
+        ("new Promise((done) => setTimeout(done, 5, 'late'))", "'late'", ""),
+        ("import('node:os').then((os) => os.EOL.length)", "1", ""),
+        ("'\\ud800'.length", "1", ""),
+        ("let x = ;", "", "SyntaxError: Unexpected token ';'"),
+        ("const n = 1;\nn();", "", "TypeError: n is not a function"),
+        ("setTimeout(() => { throw new RangeError('late'); }, 5)", "", "RangeError: late"),
+        ("Promise.reject(new Error('refused'))", "", "Error: refused"),
+        ("throw 7", "", "Uncaught 7"),
+        ("process.exit(3)", "", "process.exit: 3"),
+        ("require('child_process').execSync('true')", "", "Error: spawnSync /bin/sh EPERM"),
+        ("require('net').connect(80, '127.0.0.1')", "", "Error: connect EPERM 127.0.0.1:80"),
+        ("require('fs').writeFileSync('/program.cjs', '')", "", "Error: EROFS: read-only file system"),
+        ("process.kill(process.ppid, 0); process.abort()", "", "The program ended its process"),
+        (
+            "const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(1));",
+            "",
+            "allocation failed|limit of memory",
+        ),
+        ("for (;;) console.log('x'.repeat(1000))", "", "The code printed more than 10000 bytes"),
+    ]
+    for code, value, error in cases:
+        result = await ran(code)
+        assert result.value == value
+        assert re.search(error, result.error)
+        assert bool(error) == bool(result.error)
+
+
+@inside
+async def test_an_endless_program_is_stopped() -> None:
+    """By the same clock as Python's."""
+    result = await ran("for (;;) {}", LIMITS.model_copy(update={"seconds": 1.0}))
+
+    assert result.error == "The code ran longer than 1 seconds and was stopped. Do less at once."

@@ -1,0 +1,116 @@
+"""The page of a decision link: one wait of one session is decided there, without signing in and without scripts."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from chargehand import ChargehandError, Status, Wait
+from chargehand.contracts import Answer, CallDecision, WaitKind
+from chargehand.messages import UPDATES
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.forms import read_content
+from chargehand_plugins.console.problems import Problem, problem_of
+from chargehand_plugins.console.templating import render
+from chargehand_plugins.console.uploads import read_form
+from chargehand_plugins.console.views import view_of_status
+from chargehand_plugins.console.words import words
+from chargehand_plugins.webhooks.links import DecisionLink, Links
+
+_ACTIONS: Final[dict[WaitKind, tuple[str, ...]]] = {
+    "plan": ("decide_plan",),
+    "call": ("decide_call",),
+    "question": ("answer",),
+    "limits": ("raise_limits", "finish_now"),
+}
+"""The updates that a link allows, by what it is about."""
+
+
+async def _show(request: Request) -> Response:
+    link = _link(request)
+    status = await _status(request, link)
+    return _page(request, status, _wait(status, link))
+
+
+async def _act(request: Request) -> Response:
+    """Do what the form says, if that is all that the link allows."""
+    link, action = _link(request), str(request.path_params["action"])
+    form = await read_form(request)
+    try:
+        status = await _status(request, link)
+        wait = _wait(status, link)
+        if wait is None:
+            return _page(request, status, None)
+        if action not in _ACTIONS[wait.kind]:
+            raise _refused()
+        try:
+            content = read_content(UPDATES[action], form)
+            if isinstance(content, CallDecision) and content.call != wait.id:
+                raise _refused()
+            if isinstance(content, Answer) and f"question-{content.subtask}" != wait.id:
+                raise _refused()
+            if content is not None:
+                content = content.model_copy(update={"by": f"link sent to {link.sent_to}"})
+            await (await _backend(request).session(link.session)).send(UPDATES[action], content)
+        except (ChargehandError, Problem) as error:
+            problem = error if isinstance(error, Problem) else problem_of(error)
+            return _page(request, status, wait, problem)
+    finally:
+        await form.close()
+    return _page(request, status, None, note=words("decide", "done"))
+
+
+def _page(
+    request: Request, status: Status, wait: Wait | None, problem: Problem | None = None, note: str = ""
+) -> Response:
+    view = view_of_status(status, None)
+    if wait is not None:
+        view = replace(
+            view,
+            plan_json=view.plan_json if wait.kind == "plan" else "",
+            questions=tuple(each for each in view.questions if f"question-{each.subtask}" == wait.id),
+            calls=tuple(each for each in view.calls if each.id == wait.id),
+        )
+    values = {"view": view, "base": f"/decide/{request.path_params['link']}", "wait": wait, "csrf": "", "here": ""}
+    actions = _ACTIONS[wait.kind] if wait else ()
+    note = note or ("" if wait else words("decide", "over"))
+    values |= {"actions": actions, "note": note, "problem": problem.detail if problem else ""}
+    return HTMLResponse(render("decide.html", **values), problem.status if problem else HTTPStatus.OK)
+
+
+def _link(request: Request) -> DecisionLink:
+    links: Links = request.app.state.links
+    link = links.read(request.path_params["link"], datetime.now(UTC))
+    if link is None:
+        raise _refused()
+    return link
+
+
+def _refused() -> Problem:
+    return Problem(HTTPStatus.FORBIDDEN, words("decide", "refused"))
+
+
+async def _status(request: Request, link: DecisionLink) -> Status:
+    """Read what waits; of a session that has ended, that nothing does."""
+    session, goes_on = await _backend(request).find(link.session)
+    return await session.status() if goes_on else Status(session=link.session, goal="", state="finished")
+
+
+def _wait(status: Status, link: DecisionLink) -> Wait | None:
+    """Find the wait of a link; None if it was decided, or has ended."""
+    waits = [each for each in status.waits if (each.id, each.since) == (link.wait, link.since)]
+    return waits[0] if waits else None
+
+
+def _backend(request: Request) -> Backend:
+    return request.app.state.backend
+
+
+ROUTES: Final = (
+    Route("/decide/{link}", _show),
+    Route("/decide/{link}/{action}", _act, methods=["POST"]),
+)

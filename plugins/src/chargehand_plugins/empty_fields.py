@@ -1,0 +1,34 @@
+"""Replies of models that people or older versions wrote, completed by the schema of the answer."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+
+_EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
+
+
+def with_empty_fields(
+    value: JsonValue, schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None
+) -> JsonValue:
+    """Add the required fields that a reply leaves out, each empty.
+
+    Args:
+        value: a part of the reply.
+        schema: its JSON Schema.
+        definitions: what it refers to; its own if it is the whole schema.
+    """
+    known = cast("Mapping[str, Any]", schema.get("$defs", {})) if definitions is None else definitions
+    if "$ref" in schema:
+        schema = known.get(str(schema["$ref"]).rpartition("/")[2], {})
+    if isinstance(value, list):
+        return [with_empty_fields(each, schema.get("items", {}), known) for each in value]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return value
+    properties = cast("Mapping[str, Mapping[str, Any]]", schema["properties"])
+    absent = {name: _empty(properties[name]) for name in schema.get("required", ()) if name not in value}
+    return absent | {name: with_empty_fields(each, properties.get(name, {}), known) for name, each in value.items()}
+
+
+def _empty(schema: Mapping[str, Any]) -> JsonValue:
+    return schema["enum"][0] if "enum" in schema else _EMPTY.get(str(schema.get("type")))

@@ -1,0 +1,135 @@
+"""The activity that tells a channel of a wait, and the three kinds of channels: Slack, ntfy and e-mail."""
+
+import asyncio
+import json
+import smtplib
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from chargehand.contracts import WaitKind
+from chargehand.local_server import is_loopback
+from chargehand.wire import ActivityType, ErrorType
+from chargehand_plugins.webhooks.activity import WaitNotice, WebhookNotice, post
+from chargehand_plugins.webhooks.links import Links
+
+_SECONDS: Final = 10
+_SUBMISSION: Final = 587
+_KINDS: Final[Mapping[WaitKind, str]] = {
+    "plan": "A plan awaits approval",
+    "call": "A tool call awaits approval",
+    "question": "An agent asks",
+    "limits": "A session is paused at a limit",
+}
+
+
+@dataclass(frozen=True)
+class Mail:
+    """The server that takes e-mail; without TLS only on loopback."""
+
+    server: str = field(repr=False)
+    """`smtp://user:password@host:587`."""
+    sender: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """What people read."""
+
+    title: str
+    lines: tuple[str, ...]
+    link: str
+    """Where it is decided; empty if it cannot be by a link, or nothing is left to decide."""
+
+    @property
+    def plain(self) -> str:
+        return "\n".join((*self.lines, *([self.link] if self.link else [])))
+
+
+@dataclass(frozen=True)
+class NotificationActivities:
+    channels: Mapping[str, str] = field(repr=False)
+    """Addresses by name: `slack:https://…`, `ntfy:https://…`, `mailto:…`."""
+    links: Links
+    mail: Mail | None = None
+    internal: frozenset[str] = frozenset()
+    """Hosts, as `name:port`, whose addresses are not checked."""
+
+    @activity.defn(name=ActivityType.SEND_NOTICE)
+    async def send_notice(self, notice: WebhookNotice) -> None:
+        """Send one notice; Temporal repeats it until the channel takes it.
+
+        Raises:
+            ApplicationError: it did not, or there is no such channel.
+        """
+        address = self.channels.get(notice.channel, "")
+        if not address or not isinstance(notice.about, WaitNotice):
+            raise ApplicationError(
+                f"No channel '{notice.channel}' is set.", type=ErrorType.INVALID_INPUT, non_retryable=True
+            )
+        text = text_of(notice.about, notice.link(self.links))
+        kind, _, target = address.partition(":")
+        if kind == "mailto":
+            await asyncio.to_thread(self._mail, target, notice.id, text)
+        else:
+            headers, body = _slack(text) if kind == "slack" else _ntfy(text)
+            await post(target, body, {**headers, "User-Agent": "Chargehand/0.4", "Connection": "close"}, self.internal)
+
+    def _mail(self, to: str, id_: str, text: Text) -> None:
+        if self.mail is None:
+            raise ApplicationError("CHARGEHAND_SMTP is not set.", type=ErrorType.INVALID_INPUT, non_retryable=True)
+        server = urlsplit(self.mail.server)
+        host = server.hostname or ""
+        message = EmailMessage()
+        message["Subject"], message["From"], message["To"] = text.title, self.mail.sender, to
+        message["Message-ID"] = f"<{id_.encode().hex()}@chargehand>"
+        message.set_content(text.plain)
+        try:
+            with smtplib.SMTP(host, server.port or _SUBMISSION, timeout=_SECONDS) as smtp:
+                smtp.ehlo()
+                if smtp.has_extn("starttls") or not is_loopback(host):
+                    smtp.starttls(context=ssl.create_default_context())
+                if server.username:
+                    smtp.login(unquote(server.username), unquote(server.password or ""))
+                smtp.send_message(message)
+        except (smtplib.SMTPException, OSError) as error:
+            raise ApplicationError(
+                f"The mail server did not take it ({type(error).__name__}).", type=ErrorType.PROVIDER_UNAVAILABLE
+            ) from error
+
+
+def text_of(about: WaitNotice, link: str) -> Text:
+    """Write what people read of a wait, or of its end."""
+    wait, decision = about.wait, about.decision
+    if decision is not None:
+        by = f" by {decision.by}" if decision.by else ""
+        ended = "It ended without a decision" if decision.decision == "none" else f"It was {decision.decision}{by}"
+        return Text(f"Decided: {wait.kind} of {about.session}", (f"{ended} at {decision.at:%Y-%m-%d %H:%M} UTC.",), "")
+    title = f"{'Reminder: ' if about.times_before else ''}{_KINDS[wait.kind]}"
+    return Text(title, (wait.asks, f"Session {about.session}, until {wait.until:%Y-%m-%d %H:%M} UTC."), link)
+
+
+def _slack(text: Text) -> tuple[dict[str, str], bytes]:
+    """Write a message of an incoming webhook; what strangers wrote cannot mention people or hide links."""
+    shown = "\n".join(text.lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    blocks: list[object] = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": f"*{text.title}*\n{shown}", "verbatim": True}}
+    ]
+    if text.link:
+        button = {"type": "button", "text": {"type": "plain_text", "text": "Decide"}, "url": text.link}
+        blocks.append({"type": "actions", "elements": [button]})
+    body = json.dumps({"text": text.title, "blocks": blocks}).encode()
+    return {"Content-Type": "application/json"}, body
+
+
+def _ntfy(text: Text) -> tuple[dict[str, str], bytes]:
+    headers = {"Title": text.title, "Content-Type": "text/plain; charset=utf-8"}
+    if text.link:
+        headers |= {"Click": text.link, "Actions": f"view, Decide, {text.link}"}
+    return headers, "\n".join(text.lines).encode()

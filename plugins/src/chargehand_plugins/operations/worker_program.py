@@ -1,0 +1,88 @@
+"""Run the worker program's own checks: this package neither contains workflows nor opens documents."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from chargehand_cli.embedded.state import WorkerCommand
+from chargehand_cli.run_options import BadRequest
+from chargehand_cli.terminal import put_json
+
+Checked = dict[str, Any]
+"""The result for one item; `problem` is empty if the item passed."""
+_LONGEST_RESULT: Final = 16 << 20
+"""Bytes of a result, which is one line: a crew has all of its prompts in it."""
+
+
+async def check(
+    worker: WorkerCommand, option: str, file: Path, settings: dict[str, str], *, show: Callable[[Checked], None] | None
+) -> list[Checked]:
+    """Run `worker_main.py OPTION FILE` and show each result as it arrives; without `show`, write JSON at the end.
+
+    Raises:
+        BadRequest: the file or the worker's settings are invalid.
+    """
+    process = await _start(worker, option, str(file), settings=settings)
+    assert process.stdout, "it is a pipe"
+    assert process.stderr, "it is a pipe"
+    reading_errors = asyncio.create_task(process.stderr.read())
+    results: list[Checked] = []
+    try:
+        async for line in process.stdout:
+            results.append(cast("Checked", json.loads(line)))
+            if show:
+                show(results[-1])
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        await process.wait()
+    errors = (await reading_errors).decode(errors="replace").strip()
+    if process.returncode != (1 if any(each["problem"] for each in results) else 0):
+        raise BadRequest(f"{errors[-2_000:]} (the worker's {option} exited with code {process.returncode})".lstrip())
+    if show is None:
+        put_json(json.dumps(results, indent=1))
+    return results
+
+
+async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict[str, Any]:
+    """Run `worker_main.py --explain`, which describes the backends that the settings choose.
+
+    Raises:
+        ValueError: the settings are invalid.
+        TimeoutError: the program does not answer.
+        OSError: the program cannot be started.
+    """
+    process = await _start(worker, "--explain")
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise TimeoutError(f"{worker.command[0]} does not answer") from None
+    if process.returncode:
+        raise ValueError(errors.decode(errors="replace").strip()[-600:])
+    return cast("dict[str, Any]", json.loads(output))
+
+
+async def _start(
+    worker: WorkerCommand, *arguments: str, settings: dict[str, str] | None = None
+) -> asyncio.subprocess.Process:
+    command: Sequence[str] = (*worker.command, *arguments)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            cwd=worker.directory,
+            env=os.environ | worker.environment | (settings or {}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=_LONGEST_RESULT,
+        )
+    except OSError as error:
+        problem = f"The worker program {worker.command[0]} cannot be started: {error.strerror}. See CHARGEHAND_WORKER."
+        raise BadRequest(problem) from error

@@ -1,0 +1,37 @@
+"""Search the web by `ddgs` in a limited child process, since it parses the pages of strangers.
+
+Started by `chargehand_plugins.search_services.ddgs`.
+"""
+
+from typing import Any, Final
+
+from activities.processes import limits
+
+_MEMORY_BYTES: Final = 2 << 30
+"""Of address space, of which the library's HTTP client takes much and uses little."""
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    """Search once; the answer has `hits` or `problem`."""
+    from ddgs import DDGS  # pyright: ignore[reportUnknownVariableType]  # its own annotations leave type arguments out
+    from ddgs.engines import ENGINES
+    from ddgs.exceptions import DDGSException, RatelimitException, TimeoutException
+
+    for engine, url in question["addresses"].items():
+        ENGINES["text"][engine].search_url = url
+    try:
+        with DDGS(timeout=question["seconds"]) as search:
+            found = search.text(question["query"], max_results=question["limit"], backend=question["engines"])
+    except TimeoutException:
+        return {"problem": "late"}
+    except RatelimitException:
+        return {"problem": "rate"}
+    except DDGSException as error:
+        # The library has no other sign for an empty answer.
+        return {"hits": []} if str(error) == "No results found." else {"problem": "failed"}
+    return {"hits": [{"title": hit["title"], "url": hit["href"], "snippet": hit["body"]} for hit in found]}
+
+
+if __name__ == "__main__":
+    limits.confine(_MEMORY_BYTES, file_bytes=0)
+    limits.serve(answer)

@@ -1,0 +1,267 @@
+"""Tavily, by its real SDK, Brave and SearXNG over the wire, against a loopback server."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import cast
+
+import httpx2
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.tavily import TavilySearch
+from chargehand.wire import ErrorType
+from chargehand_plugins.search_services.brave import BraveSearch
+from chargehand_plugins.search_services.searxng import SearxngSearch
+from chargehand_plugins.search_services.tests.engine_server import EngineServer, serve_engine
+
+HttpSearch = BraveSearch | TavilySearch | SearxngSearch
+MADE: dict[str, Callable[[str, httpx2.AsyncClient | None], HttpSearch]] = {
+    "brave": lambda url, client: BraveSearch("brave-key", client, url),
+    "tavily": lambda url, client: TavilySearch("tvly-key", client, url),
+    "searxng": SearxngSearch,
+}
+BELOW = {"brave": "web"}
+SCORING, UNSCORED = ("searxng", "tavily"), [b'{"results": [{"url": "https://a.example", "score": "x"}]}']
+UNSHAPED = [b"not json", b"<html>", b"[]", b'{"results": "none"}', b'{"results": [{"url": 7}]}',
+            b'{"results": [{"url": "https://a.example", "title": 7}]}']  # fmt: skip
+
+
+@pytest.fixture
+def service(engine: str) -> Iterator[EngineServer]:
+    with serve_engine() as server:
+        server.below = BELOW.get(engine, "")
+        yield server
+
+
+@pytest.fixture(params=sorted(MADE))
+def engine(request: pytest.FixtureRequest) -> str:
+    return cast("str", request.param)
+
+
+@pytest.fixture
+async def search(service: EngineServer, engine: str) -> AsyncIterator[HttpSearch]:
+    made = MADE[engine](service.url, None)
+    yield made
+    await made.close()
+
+
+async def fault(search: HttpSearch) -> ApplicationError:
+    with pytest.raises(ApplicationError) as caught:
+        await search.search("q", 5, ())
+    return caught.value
+
+
+def kind(error: ApplicationError) -> tuple[str | None, bool]:
+    return error.type, error.non_retryable
+
+
+TRANSIENT = (ErrorType.TOOL_UNAVAILABLE, False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "date", "published", "scored"),
+    [
+        ("brave", {"page_age": "2026-01-02T10:20:30"}, "2026-01-02T10:20:30", (0.0, 50)),
+        ("tavily", {"published_date": "Fri, 02 Jan 2026 10:20:30 GMT"}, "2026-01-02T10:20:30Z", (0.876, 88)),
+        ("searxng", {"publishedDate": "2026-01-02T00:00:00"}, "2026-01-02", (9.0, 90)),
+    ],
+)
+async def test_results_come_back_whole(
+    service: EngineServer, engine: str, date: dict[str, str], published: str, scored: tuple[float, int]
+) -> None:
+    """Title, words, place and date of each result are kept; the best score is the confidence, on one scale."""
+    words = "description" if engine == "brave" else "content"
+    first = {"title": "Tides", "url": "https://a.example/1", words: "Twice a day.", "score": scored[0], "more": [1]}
+    second = {"title": "Moon", "url": "https://b.example/", words: None, "score": 0.5, **date}
+    service.results_for = lambda _: [first, second]
+    search = MADE[engine](service.url, None)
+
+    found = await search.search("tides moons", 5, ())
+    await search.close()
+
+    assert found == SearchResults(
+        query="tides moons",
+        results=(
+            SearchHit(title="Tides", snippet="Twice a day.", url="https://a.example/1"),
+            SearchHit(title="Moon", snippet="", url="https://b.example/", published=published),
+        ),
+        confidence=scored[1],
+    )
+    only_web = {"q": "tides moons", "count": "5", "result_filter": "web", "text_decorations": "false"}
+    asked = {
+        "brave": ("GET", "/res/v1/web/search", only_web),
+        "tavily": ("POST", "/search", {"query": "tides moons", "search_depth": "basic", "max_results": 5}),
+        "searxng": ("GET", "/search", {"q": "tides moons", "format": "json"}),
+    }
+    assert service.asked == [asked[engine]]
+    assert service.authorizations == [{"tavily": "Bearer tvly-key"}.get(engine)]
+    assert service.tokens == [{"brave": "brave-key"}.get(engine)]
+
+
+async def test_nothing_found_is_an_answer(search: HttpSearch) -> None:
+    """An empty list is no fault, and no confidence."""
+    assert await search.search("nothing", 5, ()) == SearchResults(query="nothing", results=(), confidence=0)
+
+
+async def test_a_long_query_is_cut_and_said_to_be(service: EngineServer, search: HttpSearch) -> None:
+    """What was really asked is what comes back as the query."""
+    found = await search.search("w" * 1_000, 5, ())
+
+    parameters = service.asked[0][2]
+    assert found.query == parameters.get("query", parameters.get("q")) == "w" * 400
+
+
+async def test_no_more_is_given_than_was_asked_for(service: EngineServer, search: HttpSearch) -> None:
+    """An engine that sends more results than were asked for is cut short."""
+    service.results_for = lambda _: [{"title": "t", "url": f"https://a.example/{n}"} for n in range(30)]
+
+    found = await search.search("q", 3, ())
+
+    assert [hit.url for hit in found.results] == [f"https://a.example/{n}" for n in range(3)]
+
+
+async def test_every_status_is_a_typed_error(service: EngineServer, search: HttpSearch) -> None:
+    """A transient status is retried after the wait that is asked for; redirects are not followed; no key leaks."""
+    service.headers = {"Retry-After": "7", "Location": service.url}
+    for status in (204, 302, 400, 401, 402, 403, 404, 408, 422, 429, 432, 433, 500, 502, 503):
+        service.status = status
+        service.body = b"" if status == 204 else b'{"detail": {"error": "no"}}'
+        service.asked.clear()
+        error = await fault(search)
+
+        is_transient = status in {408, 429} or status >= 500
+        expected = ErrorType.RATE_LIMITED if status == 429 else ErrorType.TOOL_UNAVAILABLE
+        assert kind(error) == (expected, not is_transient), status
+        assert error.next_retry_delay == (timedelta(seconds=7) if is_transient else None), status
+        assert (len(service.asked), "-key" in str(error)) == (1, False), status
+
+
+async def test_the_wait_that_an_engine_asks_for_is_kept(service: EngineServer, search: HttpSearch) -> None:
+    """The next attempt is delayed by it, within an hour; a header without sense is left to the retry policy."""
+    service.status = 429
+    delays = {"7": 7.0, "0.5": 0.5, "999999": 3_600.0, "-3": 0.0, **dict.fromkeys(("", "soon", "nan", "inf"))}
+    for retry_after, delay in delays.items():
+        service.headers = {"Retry-After": retry_after}
+        error = await fault(search)
+        wanted = None if delay is None else timedelta(seconds=delay)
+        assert (error.type, error.next_retry_delay) == (ErrorType.RATE_LIMITED, wanted), retry_after
+
+    service.headers = {"Retry-After": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}
+    delay = (await fault(search)).next_retry_delay
+    assert delay is not None
+    assert timedelta(seconds=60) < delay <= timedelta(seconds=90)
+
+
+@pytest.mark.parametrize("engine", ["tavily"])
+async def test_searches_side_by_side_keep_their_own_waits(service: EngineServer) -> None:
+    """One search's wait is not another's."""
+    service.status = 429
+    service.headers_by_query = {f"q{seconds}": {"Retry-After": str(seconds)} for seconds in range(1, 6)}
+    search = MADE["tavily"](service.url, None)
+
+    found = await asyncio.gather(
+        *(search.search(query, 5, ()) for query in service.headers_by_query), return_exceptions=True
+    )
+    await search.close()
+
+    waits = [one.next_retry_delay for one in found if isinstance(one, ApplicationError)]
+    assert waits == [timedelta(seconds=seconds) for seconds in range(1, 6)]
+
+
+async def test_an_answer_of_another_shape_is_a_typed_error(
+    service: EngineServer, engine: str, search: HttpSearch
+) -> None:
+    """Only results or a typed error come back."""
+    for body in (*UNSHAPED, *(UNSCORED if engine in SCORING else ()), *((b"{}",) if engine == "searxng" else ())):
+        service.body = b'{"%s": %s}' % (service.below.encode(), body) if service.below else body
+        assert kind(await fault(search)) == TRANSIENT, body
+
+
+async def test_an_instance_of_searxng_may_stand_below_a_path() -> None:
+    """The address is that of the instance, with or without a slash at its end."""
+    with serve_engine() as service:
+        for path in ("", "/", "/searx", "/searx/"):
+            search = SearxngSearch(f" {service.url}{path} ")
+            await search.search("q", 5, ())
+            await search.close()
+
+    assert [asked[1] for asked in service.asked] == ["/search", "/search", "/searx/search", "/searx/search"]
+
+
+async def test_an_engine_that_cannot_be_reached_is_tried_again(engine: str) -> None:
+    """A refused connection is transient."""
+    with serve_engine() as service:
+        gone = service.url
+    search = MADE[engine](gone, None)
+
+    error = await fault(search)
+    await search.close()
+
+    assert kind(error) == TRANSIENT
+    assert "could not be reached" in error.message
+
+
+async def test_an_engine_that_does_not_answer_is_tried_again(service: EngineServer, engine: str) -> None:
+    """Waiting has an end, and a client that was handed in is left open."""
+    service.hold = threading.Event()
+    async with httpx2.AsyncClient(timeout=0.1, trust_env=False) as http_client:
+        search = MADE[engine](service.url, http_client)
+        error = await fault(search)
+        await search.close()
+
+        assert not http_client.is_closed
+    assert kind(error) == TRANSIENT
+    assert "did not answer" in error.message
+
+
+@pytest.mark.parametrize("engine", ["searxng"])
+async def test_engines_that_did_not_answer_are_named(service: EngineServer, search: HttpSearch) -> None:
+    """The agent is told which of SearXNG's engines did not answer; what has no address is no result."""
+    engines = [["two", "timeout"], ["one", "CAPTCHA"]]
+    service.body = json.dumps({"results": [{"title": "2"}], "unresponsive_engines": engines, "answers": []}).encode()
+
+    found = await search.search("q", 5, ())
+
+    assert found == SearchResults(query="q", results=(), confidence=0, note="Engines that did not answer: one, two.")
+
+
+@pytest.mark.parametrize("engine", ["searxng"])
+async def test_a_wrong_setting_of_searxng_says_what_to_do(service: EngineServer, search: HttpSearch) -> None:
+    """JSON is off in a fresh SearXNG, and addresses are mistyped: the message names the setting."""
+    advice = {403: "add `json` to `search: formats:`", 302: "set CHARGEHAND_SEARXNG_URL to the address", 404: "/search"}
+    for status, says in advice.items():
+        service.status = status
+        assert says in (await fault(search)).message
+
+
+@pytest.mark.parametrize("engine", ["brave"])
+async def test_a_query_is_cut_to_the_words_that_brave_takes(service: EngineServer, search: HttpSearch) -> None:
+    """Brave refuses more than 50 words; what it escaped for HTML is read as text."""
+    service.results_for = lambda _: [
+        {"title": "Q&amp;A", "url": "https://a.example/?a=1&b=2", "description": "It&#x27;s"}
+    ]
+
+    found = await search.search(" ".join(f"w{number}" for number in range(60)), 5, ())
+
+    assert found.query == service.asked[0][2]["q"] == " ".join(f"w{number}" for number in range(50))
+    assert [(hit.title, hit.snippet, hit.url) for hit in found.results] == [
+        ("Q&A", "It's", "https://a.example/?a=1&b=2")
+    ]
+
+
+@pytest.mark.parametrize("engine", ["searxng"])
+async def test_searxng_is_not_asked_through_a_proxy(service: EngineServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An internal instance is asked directly, whatever proxy the worker's environment names."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    search = SearxngSearch(service.url)
+
+    await search.search("q", 5, ())
+    await search.close()
+
+    assert len(service.asked) == 1

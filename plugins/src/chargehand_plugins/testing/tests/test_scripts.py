@@ -1,0 +1,143 @@
+"""A script says every kind of reply, and an error says what to write where it does not fit."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from activities.documents.catalog import Catalog
+from activities.models.protocol import ModelCall
+from activities.turn.activity import interpret
+from activities.turn_kinds.registry import TASK_TYPES
+from chargehand.contracts import JsonSchema, SessionRequest
+from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, issue, run_session, subtask, use
+from chargehand_plugins.testing.scripted_model import ScriptedModel
+from tests.unit.activities.prompt_files import TASKS
+from tests.unit.strategies import contracts
+
+PRICE: JsonSchema = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
+CREW = """
+name = "shop"
+description = "Finds out what things cost."
+guidance = "The clerk looks prices up, the checker checks them."
+[[agents]]
+name = "clerk"
+description = "Looks prices up in the list of prices."
+prompt = "Look up what you are asked for."
+[agents.output]
+type = "object"
+required = ["price"]
+properties.price.type = "number"
+[[agents]]
+name = "checker"
+description = "Checks the prices that the clerk finds."
+prompt = "Check what you are given."
+reviews = true
+"""
+GOAL = "What does A-17 cost?"
+PLAN = Script().plan(
+    subtask("T1", "clerk", "Find the price of A-17 in the list."),
+    subtask("T2", "checker", "Check the price of A-17.", after=("T1",)),
+)
+PRICED = PLAN.work("Find", answer("It costs 40.", data={"price": 40}))
+
+
+@pytest.fixture
+def crews(tmp_path: Path) -> Path:
+    (tmp_path / "shop.toml").write_text(CREW)
+    return tmp_path
+
+
+async def ask(crews: Path, script: Script, output_schema: JsonSchema | None = None) -> ScriptedRun:
+    request = SessionRequest(goal=GOAL, crew="shop", review="never", output_schema=output_schema)
+    return await run_session(request, script, crews=crews)
+
+
+def call_of(kind: str) -> ModelCall:
+    agent, task = next(each for each in TASKS.values() if each[1].kind == kind)
+    return ModelCall(
+        model="m",
+        task=task,
+        agent=agent,
+        catalog=Catalog(),
+        system="",
+        messages=(),
+        answer_type=task.answer_type_for(None),
+        max_output_tokens=1,
+        timeout_seconds=1,
+        idempotency_key="k",
+    )
+
+
+@pytest.mark.parametrize("kind", TASK_TYPES)
+@settings(max_examples=settings().max_examples // 10)
+@given(data=st.data())
+async def test_every_kind_of_turn_is_scripted(kind: str, data: st.DataObject) -> None:
+    """Whatever a model may answer to a turn, a script says it; without it there is a reply that can be used, or the
+    error names what to write."""
+    call = call_of(kind)
+    fields = data.draw(contracts(call.answer_type)).model_dump(exclude={"kind", "data"})
+    told, silent = ScriptedModel(Script().on(kind, Reply(fields))), ScriptedModel(Script())
+
+    said = interpret(await told.complete(call), call.answer_type).answer
+    default = interpret(await silent.complete(call), call.answer_type).answer
+
+    assert said is not None
+    assert (said.model_dump(exclude={"kind", "data"}), told.problem) == (fields, "")
+    assert default is not None if not silent.problem else f"turn '{kind}'" in silent.problem
+    assert not silent.problem or "is missing; write: ." in silent.problem
+
+
+async def test_data_issues_and_output_are_scripted(crews: Path) -> None:
+    """An agent's data reaches the next agent, its issues and the request's output the report."""
+    wrong = issue("The price has no currency.", location="T1: 40", severity="minor")
+    script = PRICED.work("Check", answer("Checked.", issues=(wrong,))).output({"price": 40})
+
+    run = await ask(crews, script.report("It costs 40."), PRICE)
+
+    assert [each.message for each in run.report.issues] == ["The price has no currency."]
+    assert (run.report.output, run.unused) == ({"price": 40}, ())
+    assert Counter(turn.kind for turn in run.turns) == {"plan": 1, "work": 2, "synthesis": 1, "output": 1}
+    assert '{"price":40}' in next(turn.prompt for turn in run.turns if turn.agent == "checker")
+
+
+async def test_a_refused_reply_may_be_followed_by_a_better_one(crews: Path) -> None:
+    """A script plays a model that mends its data, and one that writes no JSON at all; unused lines are listed."""
+    mended = PLAN.work("Find", answer("It costs 40.", data={"cost": 40}), answer("It costs 40.", data={"price": 40}))
+    garbled = PLAN.work("Find", Reply(text="Forty."))
+
+    runs = [await ask(crews, script.work("Mend it", answer("Never."))) for script in (mended, garbled)]
+
+    assert [run.report.subtasks[0].state for run in runs] == ["success", "failure"]
+    assert [run.unused for run in runs] == [("work 'Mend it'",)] * 2
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (Script(), r"'plan' of 'supervisor' is missing; write: \.plan\(subtask\('T1', "),
+        (Script().plan(subtask("T1", "clark", "Find the price.")), r"'plan' .* is refused \(.*'clark'.*a further one"),
+        (PLAN.work("Find", answer("40.")), r"of 'clerk' is refused \(.*data=<valid by \{\"type\": \"object\""),
+        (PLAN.work("Find", answer("40.", data={"price": "x"})), r"is refused \(.*data\.price.*data=<valid by"),
+        (PRICED.work("Check", answer("Yes.", data=3)), r"has 'data' \(data is for agents with an `output` schema\)"),
+        (PLAN.work("Find", answer("40.", issues=({},))), r"has 'issues' \(issues are for agents with `reviews = true`"),
+        (PRICED.work("Check", Reply({"confidence": "high"})), r"is not valid \(confidence: .*; write: \.work\("),
+        (PRICED.work("Check", use("serch", query="A")), r"uses 'serch', and its tools are "),
+        (PRICED.output({"cost": 1}), r"'output' .* is refused \(.*price.*; .* \.output\(<data>\)"),
+        (PRICED.on("sinthesis", Reply()), r"there is no turn 'sinthesis'; a script replies to plan, "),
+    ],
+)
+async def test_a_script_that_does_not_fit_is_told_what_to_write(crews: Path, script: Script, message: str) -> None:
+    """The error names the turn, whose it is, what is wrong, and the line to write."""
+    with pytest.raises(ValueError, match=message):
+        await ask(crews, script, PRICE)
+
+
+async def test_a_session_knows_nothing_of_the_one_before(crews: Path) -> None:
+    """What a process keeps of a paid turn, in case its worker is lost, is no reply to the same subtask of the next."""
+    long = [issue("x" * 900, location="T1") for _ in range(90)]
+    runs = [await ask(crews, PRICED.work("Check", answer(text, issues=tuple(long)))) for text in ("A.", "B.")]
+
+    assert [[turn.agent for turn in run.turns if turn.kind == "work"] for run in runs] == [["clerk", "checker"]] * 2

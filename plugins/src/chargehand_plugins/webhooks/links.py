@@ -1,0 +1,60 @@
+"""Links by which one decision can be made without signing in: signed, bound to one wait of a session, and expiring."""
+
+import base64
+import hashlib
+import hmac
+from binascii import Error
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from chargehand.contracts import Contract, Wait
+
+
+class DecisionLink(Contract):
+    """What a link allows: to decide one wait until it ends."""
+
+    session: str
+    wait: str
+    since: datetime
+    """When the wait began: another wait gets its id if the session's id is used again."""
+    until: datetime
+    sent_to: str
+    """Whom the link was sent to, which the report names."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Makes links, and reads them back."""
+
+    url: str
+    """Of the console; empty if there are no links."""
+    key: bytes = field(default=b"", repr=False)
+
+    def make(self, session: str, wait: Wait, sent_to: str) -> str:
+        """Return the address of the page on which a wait can be decided; empty without console and key."""
+        if not self.url or not self.key:
+            return ""
+        link = DecisionLink(session=session, wait=wait.id, since=wait.since, until=wait.until, sent_to=sent_to)
+        body = base64.urlsafe_b64encode(link.model_dump_json().encode()).decode().rstrip("=")
+        return f"{self.url.rstrip('/')}/decide/{body}.{self._signature(body)}"
+
+    def read(self, token: str, now: datetime) -> DecisionLink | None:
+        """Return what the last part of a link allows; None if it is not ours, or has expired."""
+        body, _, signature = token.partition(".")
+        if not self.key or not hmac.compare_digest(self._signature(body).encode(), signature.encode()):
+            return None
+        try:
+            link = DecisionLink.model_validate_json(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        except (Error, ValidationError):
+            return None
+        return link if link.until > now else None
+
+    def _signature(self, body: str) -> str:
+        return hmac.new(self.key, f"decide {body}".encode(), hashlib.sha256).hexdigest()
+
+
+NO_LINKS: Final = Links("")
+"""Those of an installation without console."""

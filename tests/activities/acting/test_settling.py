@@ -1,0 +1,244 @@
+"""Calls that act at a service that is slow to apply them, whose worker is lost in mid-call."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+from pydantic import JsonValue
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+from activities import heartbeat
+from activities.contracts.tool import LookUpResult, ToolAnswer, ToolContext, ToolSpec
+from activities.turn.apply_once import SHORTEST_DOUBT, CallTimes, apply_once
+from chargehand.contracts import Capability
+from chargehand.tools import NOT_YET_KNOWN
+
+CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
+DONE = ToolAnswer(output={"done": True})
+LOST_AFTER = timedelta(seconds=5)
+"""So long after the last heartbeat another worker goes on."""
+
+
+@dataclass
+class Service:
+    """Applies each request some time after it came, by a clock of its own."""
+
+    lateness: timedelta = timedelta()
+    now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    requests: list[datetime] = field(default_factory=list[datetime])
+    lookups: list[datetime] = field(default_factory=list[datetime])
+    is_reached: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pause(self, seconds: float) -> None:
+        self.now += timedelta(seconds=max(0.0, seconds))
+
+    def is_applied(self) -> bool:
+        return any(self.now - request >= self.lateness for request in self.requests)
+
+
+@dataclass
+class Acting:
+    """A tool whose first call is lost before it reaches the service, after that, or by its time limit."""
+
+    service: Service
+    spec: ToolSpec
+    lost: str = "after"
+    capabilities: frozenset[Capability] = frozenset()
+    calls: int = 0
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        assert (arguments, context) == ({}, CONTEXT)
+        self.calls += 1
+        is_lost = self.calls == 1
+        if not (is_lost and self.lost == "before") and not (self.spec.idempotent and self.service.requests):
+            self.service.requests.append(self.service.now)
+        if is_lost and self.lost == "by its time limit":
+            raise TimeoutError
+        if is_lost:
+            self.service.is_reached.set()
+            await asyncio.Event().wait()
+        return DONE
+
+
+class LookingUp(Acting):
+    unknown: int | None = 0
+    """How many lookups do not know yet; None if none ever does."""
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+        assert (arguments, context) == ({}, CONTEXT)
+        self.service.lookups.append(self.service.now)
+        if self.unknown is None or len(self.service.lookups) <= self.unknown:
+            return NOT_YET_KNOWN
+        return DONE if self.service.is_applied() else None
+
+
+class Handles:
+    """A client whose server keeps the last heartbeat."""
+
+    def __init__(self) -> None:
+        self.details: Sequence[object] = ()
+
+    def get_async_activity_handle(self, **_: object) -> "Handles":
+        return self
+
+    async def heartbeat(self, *details: object) -> None:
+        self.details = details
+
+
+def spec(*, idempotent: bool = False, settles_within: float | None = None) -> ToolSpec:
+    return ToolSpec(
+        name="pay",
+        description="Pay.",
+        parameters={},
+        acts=True,
+        idempotent=idempotent,
+        settles_within_seconds=settles_within,
+    )
+
+
+def begin_attempt(server: Handles, tool: Acting, times: CallTimes) -> asyncio.Task[ToolAnswer | None]:
+    """Begin an attempt at the call, which knows what the server has of the one before."""
+
+    async def run() -> ToolAnswer | None:
+        heartbeat.begin()
+        return await apply_once(tool, {}, CONTEXT, lambda: tool.use({}, CONTEXT), times)
+
+    environment = ActivityEnvironment(cast("Client", server))
+    details = list(server.details)
+    environment.info = replace(environment.info, started_time=tool.service.now, heartbeat_details=details)
+    return asyncio.ensure_future(environment.run(run))
+
+
+async def lose_a_worker(tool: Acting) -> Handles:
+    """Have a worker make the call, and lose it in the middle."""
+    server = Handles()
+    lost = begin_attempt(server, tool, CallTimes(pause=tool.service.pause))
+    await asyncio.wait_for(tool.service.is_reached.wait(), 10)
+    lost.cancel()
+    with suppress(asyncio.CancelledError):
+        await lost
+    tool.service.now += LOST_AFTER
+    return server
+
+
+async def make_again(tool: Acting) -> ToolAnswer | None:
+    server = await lose_a_worker(tool)
+    return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+@pytest.mark.parametrize("lateness", [0, 3, 12, 30, 59])
+async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, lateness: int) -> None:
+    """However late it is applied, it is looked up once, when its time has passed since it began."""
+    service = Service(timedelta(seconds=lateness))
+    tool = LookingUp(service, spec(settles_within=60.0), lost)
+    began = service.now
+
+    answer = await make_again(tool)
+
+    assert (answer, len(service.requests)) == (DONE, 1)
+    [looked_up] = service.lookups
+    assert timedelta(seconds=59) < looked_up - began <= timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+@pytest.mark.parametrize("lateness", [0, 3, 12, 19])
+async def test_a_call_that_is_not_applied_is_looked_up_twice(lost: str, lateness: int) -> None:
+    """Without a stated time, “not applied” is doubted for 15 seconds at least; what is found is believed at once."""
+    service = Service(timedelta(seconds=lateness))
+    tool = LookingUp(service, spec(), lost)
+
+    answer = await make_again(tool)
+
+    assert (answer, len(service.requests)) == (DONE, 1)
+    is_found_at_once = lost == "after" and lateness < 5
+    pauses = [later - earlier for earlier, later in zip(service.lookups, service.lookups[1:], strict=False)]
+    assert pauses == ([] if is_found_at_once else [SHORTEST_DOUBT])
+
+
+@pytest.mark.parametrize(
+    ("settles_within", "unknown", "expected", "calls"),
+    [(None, 1, DONE, 2), (None, 2, None, 1), (60.0, 1, None, 1), (None, None, None, 1), (60.0, None, None, 1)],
+)
+async def test_what_is_not_yet_known_at_the_end_is_not_made_again(
+    settles_within: float | None, unknown: int | None, expected: ToolAnswer | None, calls: int
+) -> None:
+    """“Not yet known” is asked again like “not applied”, but a person decides after it."""
+    tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
+    tool.unknown = unknown
+
+    answer = await make_again(tool)
+
+    assert (answer, tool.calls) == (expected, calls)
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str) -> None:
+    """An idempotent one is called again with the same key, looked up or not; one without a lookup is not."""
+    cases: list[tuple[type[Acting], bool, ToolAnswer | None, int]] = [
+        (Acting, False, None, 0 if lost == "before" else 1),
+        (Acting, True, DONE, 1),
+        (LookingUp, True, DONE, 1),
+    ]
+    for kind, idempotent, expected, requests in cases:
+        service = Service(timedelta(seconds=30))
+        began = service.now
+
+        answer = await make_again(kind(service, spec(idempotent=idempotent), lost))
+
+        assert (answer, len(service.requests)) == (expected, requests)
+        assert service.now - began == LOST_AFTER
+
+
+@pytest.mark.parametrize("settles_within", [None, 60.0])
+async def test_a_wait_that_is_cancelled_does_not_act(settles_within: float | None) -> None:
+    """Neither looks it up again nor calls it; the next attempt still knows that the call began."""
+    tool = LookingUp(Service(), spec(settles_within=settles_within), "before")
+    waiting = asyncio.Event()
+
+    async def wait(_: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    server = await lose_a_worker(tool)
+    attempt = begin_attempt(server, tool, CallTimes(pause=wait))
+    await asyncio.wait_for(waiting.wait(), 10)
+    attempt.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attempt
+    looked_up = len(tool.service.lookups)
+    calls = tool.calls
+    again = await begin_attempt(server, tool, CallTimes(pause=tool.service.pause))
+
+    assert (calls, looked_up) == (1, 0 if settles_within else 1)
+    assert (again, tool.calls, len(tool.service.requests)) == (DONE, 2, 1)
+
+
+async def test_a_call_that_took_too_long_is_looked_up_when_it_has_settled() -> None:
+    """It may go on in its thread: it is found if it was applied, and never made again."""
+    for lateness, expected in ((30, DONE), (90, None)):
+        service = Service(timedelta(seconds=lateness))
+        tool = LookingUp(service, spec(settles_within=60.0), "by its time limit")
+
+        answer = await begin_attempt(Handles(), tool, CallTimes(pause=service.pause))
+
+        assert (answer, len(service.requests), len(service.lookups)) == (expected, 1, 1)
+
+
+def test_not_applied_is_doubted_for_twice_the_time_of_the_last_calls() -> None:
+    """Each tool has its own, the longest of its last twenty, and none is doubted for less than 15 seconds."""
+    times = CallTimes()
+    for seconds in (40, 1, 12, *(2,) * 18):
+        times.note("pay", timedelta(seconds=seconds))
+    times.note("ship", timedelta(seconds=7))
+
+    assert [times.doubt(name) for name in ("pay", "ship", "book")] == [
+        timedelta(seconds=24),
+        SHORTEST_DOUBT,
+        SHORTEST_DOUBT,
+    ]

@@ -1,0 +1,201 @@
+"""What holds for every prompt of every shipped crew: on each wire, in each profile, whatever a session has."""
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast, get_args
+
+import pytest
+
+from activities.contracts.crew import Crew
+from activities.contracts.setting import Setting
+from activities.contracts.tool import ToolSpec, object_schema
+from activities.crews.files import load_crews
+from activities.documents.catalog import Catalog, DocumentEntry
+from activities.documents.tool import ReadDocument, SearchDocuments
+from activities.models import anthropic_messages, openai_chat, openai_responses
+from activities.models.protocol import ModelCall
+from activities.tools.data.chart import DrawChart
+from activities.tools.data.query import QueryData
+from activities.tools.note import NOTE
+from activities.tools.pages.tool import ReadPage
+from activities.tools.search.protocol import SearchResults
+from activities.tools.search.tool import Search
+from activities.turn_kinds.registry import Task
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts.limits import Profile
+from tests.scripted_model import TODAY
+from tests.unit.activities.prompt_files import TASKS
+
+_ROOT: Final = Path(__file__).resolve().parents[3]
+_FOLDERS: Final = (_ROOT / "crews", _ROOT / "plugins/src/chargehand_plugins/code_review/crews")
+_OTHER_TOOLS: Final = ("run_code", "recall", "read_diff", "read_code", "code_history", "review_comments")
+_DOCUMENTS: Final = Catalog(documents=(DocumentEntry(name="lease.md", kind="md", units=40, headings=("Notice",)),))
+_WIRES: Final[Mapping[str, Any]] = {
+    "anthropic": anthropic_messages.request_body,
+    "responses": openai_responses.request_body,
+    "chat": openai_chat.request_body,
+}
+_NOT_TOGETHER: Final = (
+    ("with the [ref] of its source behind each statement", "no [ref] in it"),
+    ("You have no tools", "Use your tools"),
+    ("only of your own kind", "no findings of your own"),
+    ("at most 600 words", "at most 1500 words"),
+    ("Searches the web", "Searches the user's documents."),
+    ("Search the web", "Search the user's documents:"),
+    ("or, without a search service", ""),
+    ("{web:", ""),
+    ("{no web:", ""),
+    ("{documents:", ""),
+    ("{no documents:", ""),
+)
+"""Sentences of which a prompt may have one; those beside an empty one it may not have at all."""
+
+
+class _Engine:
+    name = "engine"
+
+    def __init__(self, *, reaches_out: bool) -> None:
+        self.reaches_out = reaches_out
+
+    async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
+        raise NotImplementedError(query, limit, documents)
+
+
+def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
+    shipped = (SearchDocuments.spec, ReadDocument.spec, QueryData.spec, DrawChart.spec)
+    others = (ToolSpec(name=name, description=f"Does {name}.", parameters=object_schema()) for name in _OTHER_TOOLS)
+    web = (Search(_Engine(reaches_out=has_web)).spec, *((ReadPage.spec,) if has_web else ()))
+    return {spec.name: spec for spec in (*shipped, *others, *web)}
+
+
+class _Prompt(NamedTuple):
+    wire: str
+    crew: Crew
+    setting: Setting
+    call: ModelCall
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", _WIRES[self.wire](self.call))
+
+    @property
+    def system(self) -> str:
+        body = self.body
+        if "system" in body:
+            return body["system"][0]["text"]
+        return body.get("instructions") or body["messages"][0]["content"]
+
+
+def _crews(*, has_web: bool) -> Mapping[str, Crew]:
+    names = _specs(has_web=True)
+    return load_crews(_FOLDERS, dict.fromkeys(names, frozenset()), () if has_web else ("read_page",))
+
+
+def _calls(crew: Crew, setting: Setting) -> Iterator[tuple[Task, str]]:
+    yield from ((task, agent) for task, agent in _supervisor_tasks())
+    usable = setting.usable_agents(crew)
+    yield from ((WorkTask(goal="G", instruction="Find it."), agent.name) for agent in usable)
+
+
+def _supervisor_tasks() -> Iterator[tuple[Task, str]]:
+    for agent, task in TASKS.values():
+        if agent == "supervisor":
+            yield task, agent
+
+
+def _prompts(name: str) -> Iterator[_Prompt]:
+    combinations = itertools.product(_WIRES, (True, False), (True, False), get_args(Profile))
+    for wire, has_web, has_documents, profile in combinations:
+        specs, crew = _specs(has_web=has_web), _crews(has_web=has_web)[name]
+        setting = Setting.of(specs, has_web=has_web, has_documents=has_documents, profile=profile)
+        for task, agent_name in _calls(crew, setting):
+            agent = crew.agent(agent_name)
+            offered = setting.usable_tools(agent) if agent else ()
+            call = ModelCall(
+                model="m",
+                task=task,
+                agent=agent_name,
+                crew_agents=tuple((each.name, each.description, each.tools) for each in setting.usable_agents(crew)),
+                catalog=_DOCUMENTS if has_documents else Catalog(),
+                system=task.system_text(crew, agent_name, setting),
+                messages=task.messages(_DOCUMENTS if has_documents else Catalog(), TODAY),
+                tools=(*(specs[tool] for tool in offered), *((NOTE,) if offered and setting.keeps_notes else ())),
+                answer_type=task.answer_type_for(agent),
+                max_output_tokens=100,
+                timeout_seconds=1,
+                idempotency_key="k",
+            )
+            yield _Prompt(wire, crew, setting, call)
+
+
+CREWS: Final = sorted(_crews(has_web=True))
+
+
+def test_eleven_crews_are_read() -> None:
+    """These rules are about all crews that are shipped."""
+    assert len(CREWS) == 11
+
+
+@pytest.mark.parametrize("name", CREWS)
+def test_no_prompt_contradicts_itself(name: str) -> None:
+    """Of two sentences that deny each other a prompt has one at most; no part of a crew's text is left open."""
+    for prompt in _prompts(name):
+        text = json.dumps(prompt.body, ensure_ascii=False)
+        assert [pair for pair in _NOT_TOGETHER if pair[0] in text and pair[1] in text] == []
+
+
+@pytest.mark.parametrize("name", CREWS)
+def test_no_sentence_stands_twice(name: str) -> None:
+    """What a system text says, and what describes a tool, it says once."""
+    for prompt in _prompts(name):
+        listed = re.sub(r" Tools: .*", "", prompt.call.system)
+        text = "\n".join([listed, *(tool.description for tool in prompt.call.tools)])
+        sentences = re.split(r"(?<=[.:;])\s+|\n\n|\n- ", text.replace("\n  ", " "))
+        counted = Counter(" ".join(sentence.split()) for sentence in sentences if len(sentence) > 30)
+        assert [sentence for sentence, count in counted.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("name", CREWS)
+def test_nothing_is_unexplained(name: str) -> None:
+    """Each field and each choice of an answer is named in the text; each tool and agent that is named is there."""
+    for prompt in _prompts(name):
+        call, text = prompt.call, prompt.call.system
+        properties, choices = _vocabulary(call.answer_schema)
+        taken = {*call.agent_names, ""}
+        assert [word for word in (*properties, *(choices - taken)) if not re.search(rf"\b{word}\b", text)] == []
+        tools = {tool for tool in _specs(has_web=True) if "_" in tool and re.search(rf"\b{tool}\b", text)}
+        if prompt.call.agent != "supervisor":
+            assert tools <= {tool.name for tool in call.tools}
+        elif len(usable := prompt.setting.usable_agents(prompt.crew)) < len(prompt.crew.agents):
+            absent = {agent.name for agent in prompt.crew.agents} - {agent.name for agent in usable}
+            assert [each for each in absent if re.search(rf"\b{each.replace('_', '[_ ]')}\b", _of_crew(prompt))] == []
+
+
+def _of_crew(prompt: _Prompt) -> str:
+    """Return what a system text says of its crew: the instructions of a turn may name agents as examples."""
+    return prompt.call.system.removeprefix(prompt.call.task.instructions)
+
+
+def _vocabulary(schema: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Collect the names of fields, and the words to choose from."""
+    fields, choices = set(schema.get("properties", {})), set(schema.get("enum", ()))
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    for part in inner:
+        more = _vocabulary(part)
+        fields |= more[0]
+        choices |= more[1]
+    return fields, choices
+
+
+@pytest.mark.parametrize("name", CREWS)
+def test_the_schema_stands_once(name: str) -> None:
+    """In the text only where the request has no other place for it."""
+    for prompt in _prompts(name):
+        schema = json.dumps(prompt.call.answer_schema, separators=(",", ":"))
+        body = prompt.body
+        formal = [part for part in ("response_format", "output_config", "text") if part in body]
+        assert len(formal) + prompt.system.count(schema) == 1

@@ -1,0 +1,194 @@
+"""Where subtasks disagree: two statements about the same thing that differ in a figure, a date or a name. Pure.
+
+Nothing here decides which is right, or whether both can be: a judge does.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Final
+
+from activities.contracts.drafts import ContradictionDraft
+from activities.contracts.rounds import InputOutcome
+from workflows.rules.claim_senses import content, shared
+from workflows.rules.claim_words import is_negated, language_of, languages, spoken_in
+from workflows.rules.graph import USABLE
+from workflows.rules.quantities import Quantity, quantities
+
+_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|\n")
+_CITATION: Final = re.compile(r"\[[^\]]*\]")
+_NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
+_YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
+_FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
+_BLANKS: Final = re.compile(r"…(?:\W*…)+")
+_SAME_SUBJECT: Final = 0.7
+"""Which part of the words of the shorter of two statements the other has, if both are about the same thing."""
+_LEAST_SHARED: Final = 2
+_NOUN: Final = 4
+"""Letters by which the nouns after two figures are compared."""
+_LABEL: Final = 4
+"""Digits at most of a number that is part of a name."""
+_MOST_STATEMENTS: Final = 200
+"""Statements of all subtasks that are compared; each subtask has an equal part of them."""
+_MOST_FOUND: Final = 10
+_CHARACTERS: Final = 300
+"""Of a statement."""
+
+
+@dataclass(frozen=True)
+class _Statement:
+    text: str
+    is_negated: bool
+    is_rule: bool
+    """Whether it says what must or may be, with which what is does not disagree."""
+    words: frozenset[str]
+    """Stems of what it says, without its figures and months."""
+    names: frozenset[str]
+    """Those of words that are written like names, and numbers that are part of a name: `Chapter 3`."""
+    has_nouns_in_capitals: bool
+    first: str
+    dates: tuple[frozenset[str], ...]
+    """Its years, months and days."""
+    amounts: tuple[Quantity, ...]
+
+
+def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
+    """List what different subtasks say differently about the same thing, each position with the id of its subtask."""
+    usable = [entry for entry in outcomes if entry.outcome.kind in USABLE]
+    most = _MOST_STATEMENTS // max(len(usable), 1)
+    statements = [(entry.id, _statement(text)) for entry in usable for text in _texts(entry)[:most]]
+    found: dict[str, dict[str, None]] = {}
+    for (one_id, one), (other_id, other) in combinations(statements, 2):
+        if one_id != other_id and _differ(one, other):
+            positions = found.setdefault(_subject(one.text, other.text), {})
+            positions |= dict.fromkeys((f"{one_id}: {one.text}", f"{other_id}: {other.text}"))
+    return [
+        ContradictionDraft(about=about, positions=list(positions), resolution="")
+        for about, positions in list(found.items())[:_MOST_FOUND]
+    ]
+
+
+def is_disagreement(one: str, other: str) -> bool:
+    """Whether two statements are about the same thing and differ in exactly one of figures, dates and names."""
+    return _differ(_statement(one), _statement(other))
+
+
+def _differ(one: _Statement, other: _Statement) -> bool:
+    """Say whether two statements disagree.
+
+    A difference in two respects is none: what was in another year or of another company can be different.
+    """
+    if one.is_negated != other.is_negated or one.is_rule != other.is_rule:
+        return False
+    names, others = one.names - other.words, other.names - one.words
+    mine, theirs = one.words - names, other.words - others
+    if len(mine & theirs) < _LEAST_SHARED or shared(mine, theirs) < _SAME_SUBJECT:
+        return False
+    has_other_name = bool(names and others)
+    has_other_date = any(a and b and not a & b for a, b in zip(one.dates, other.dates, strict=True))
+    has_other_amount = _has_other_amount(one.amounts, other.amounts)
+    if has_other_name + has_other_date + has_other_amount != 1:
+        return False
+    return not has_other_name or (mine == theirs and _is_about_names(one, names) and _is_about_names(other, others))
+
+
+def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
+    """Whether names are what a statement says, not what it speaks of."""
+    return not statement.has_nouns_in_capitals and statement.first not in names and all(map(str.isalpha, names))
+
+
+def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> bool:
+    alone = [each for each in mine if not _is_there(each, theirs)]
+    others = [each for each in theirs if not _is_there(each, mine)]
+    return any(_counts_the_same(one, other) for one in alone for other in others)
+
+
+def _is_there(amount: Quantity, amounts: Iterable[Quantity]) -> bool:
+    return any(amount.is_in((other,)) or other.is_in((amount,)) for other in amounts)
+
+
+def _counts_the_same(one: Quantity, other: Quantity) -> bool:
+    return one.unit == other.unit and one.noun[:_NOUN] == other.noun[:_NOUN]
+
+
+def _texts(entry: InputOutcome) -> list[str]:
+    """List what a subtask states: its findings, or the sentences of an answer without any."""
+    findings = [finding.claim for finding in entry.outcome.findings]
+    texts = findings or _SENTENCE.split(entry.outcome.content)
+    plain = (" ".join(_CITATION.sub("", text).split()) for text in texts)
+    return [text for text in dict.fromkeys(plain) if 0 < len(text) <= _CHARACTERS]
+
+
+@lru_cache(maxsize=1024)
+def _statement(text: str) -> _Statement:
+    codes = spoken_in(text)
+    dates = [[*match] for match in _NUMERIC_DATE.findall(text)]
+    months, undated = {str(int(date[1])) for date in dates}, _NUMERIC_DATE.sub(" ", text)
+    plain = undated
+    for code in codes:
+        for number, pattern in languages()[code].months.items():
+            plain, count = pattern.subn(" ", plain)
+            months |= {number} if count else set()
+    common = frozenset(word for code in codes for word in languages()[code].common)
+    tokens = _TOKEN.findall(plain)
+    said = " ".join(token for token in tokens if token.casefold() not in common)
+    words = frozenset(word for word in content(said) if not word[0].isdigit())
+    names = {_stem(token) for token in tokens if _is_name(token)} & words
+    years, labels, amounts = _figures(undated, tokens, common)
+    return _Statement(
+        text=text,
+        is_negated=is_negated(text),
+        is_rule=any(pattern.search(text) for code in codes for pattern in languages()[code].modality),
+        words=words,
+        names=frozenset(names | labels),
+        has_nouns_in_capitals=language_of(text) == "de",
+        first=_stem(tokens[0]) if tokens else "",
+        dates=(
+            frozenset({date[0] for date in dates} | years),
+            frozenset(months),
+            frozenset({date[2] for date in dates} - {""}),
+        ),
+        amounts=tuple(amounts),
+    )
+
+
+def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple[set[str], set[str], list[Quantity]]:
+    """Tell years, numbers that are part of a name, and amounts apart."""
+    years, labels, amounts = set[str](), set[str](), list[Quantity]()
+    for each in quantities(text):
+        before = text[: each.start].split(" ")[-2:]
+        after = text[each.start + len(each.written) :].lstrip()
+        noun = "" if each.noun in common or after[:1].isupper() else each.noun
+        is_bare = not each.unit and not noun
+        if is_bare and _YEAR.fullmatch(each.written):
+            years.add(each.written)
+        elif (
+            not each.unit and before[-1] == "" and _is_title(before[0], tokens, common) and len(each.written) <= _LABEL
+        ):
+            labels.add(f"{_stem(before[0])} {each.written}")
+        elif not text[: each.start][-1:].isalpha() and not (is_bare and each.is_word):
+            amounts.append(Quantity(each.written, each.values, each.unit, noun, is_about=each.is_about))
+    return years, labels, amounts
+
+
+def _is_title(word: str, tokens: Sequence[str], common: Collection[str]) -> bool:
+    """Whether a word before a figure makes it part of a name; a month is not among the words."""
+    return word.istitle() and word in tokens and word.casefold() not in common
+
+
+def _is_name(token: str) -> bool:
+    return token[0].isupper() or not (token.isalpha() or token.isdigit())
+
+
+def _stem(token: str) -> str:
+    return token.casefold()[:5]
+
+
+def _subject(one: str, other: str) -> str:
+    """Word what two statements are about: the first of them, with blanks for what the other does not say."""
+    known = {token.casefold() for token in _FIGURE_OR_TOKEN.findall(other)}
+    blanked = _FIGURE_OR_TOKEN.sub(lambda token: token[0] if token[0].casefold() in known else "…", one)
+    return _BLANKS.sub("…", blanked)

@@ -1,0 +1,44 @@
+"""What a session waits for people to decide, and what they have decided."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from chargehand.contracts import DecisionRecord, Wait
+
+Verdict = Literal["approved", "edited", "rejected", "answered", "raised", "none"]
+VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
+    "approve": "approved",
+    "edit": "edited",
+    "reject": "rejected",
+}
+
+
+class Waits:
+    def __init__(self, decisions: Iterable[DecisionRecord] = ()) -> None:
+        self.open: dict[str, Wait] = {}
+        """By id."""
+        self.decisions = [*decisions]
+        """How waits ended, in order."""
+        self._verdicts: dict[str, tuple[Verdict, str]] = {}
+        """What was decided about waits that have not ended yet, and by whom."""
+
+    def begin(self, wait: Wait) -> None:
+        self.open[wait.id] = wait
+
+    def decide(self, wait_id: str, verdict: Verdict, by: str) -> None:
+        """Note a decision that the session is about to act on."""
+        if wait_id in self.open:
+            self._verdicts[wait_id] = verdict, by
+
+    def end(self, wait: Wait, at: datetime) -> DecisionRecord:
+        """Close a wait, and record how it ended."""
+        del self.open[wait.id]
+        verdict, by = self._verdicts.pop(wait.id, ("none", ""))
+        self.decisions.append(DecisionRecord(wait=wait.id, kind=wait.kind, decision=verdict, by=by, at=at))
+        return self.decisions[-1]
+
+    @property
+    def limits_id(self) -> str:
+        """Id of the wait for higher limits: the one that is open, or the next."""
+        return f"limits-{1 + sum(each.kind == 'limits' for each in self.decisions)}"

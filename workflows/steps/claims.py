@@ -1,0 +1,113 @@
+"""Claims of a report: checked by code, judged once by a small model, and sent back to the writer if contradicted."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from activities.turn_kinds.judge_claims import ClaimToJudge, ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask
+from chargehand.contracts import Claim, Source, Tier
+from workflows.rules.citation_checks import CheckedClaim, claims_of, mark_uncited
+from workflows.rules.inputs import DECISION_TOKENS, beginning, tokens_of
+from workflows.rules.report_content import check_citations, evidence_of, keep_cited
+from workflows.state.session import Session
+from workflows.steps.turns import try_turn
+from workflows.steps.writer import Draft, Material
+
+_LONGEST_PROBLEM: Final = 300
+_EVIDENCE_TOKENS: Final = 1_000
+"""Of the words and results that one claim rests on."""
+_CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
+_NO_LANGUAGE_MODEL: Final = "extractive"
+_Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
+
+
+@dataclass(frozen=True)
+class CheckedText:
+    """The text of a report with its citations checked."""
+
+    answer: str
+    sources: tuple[Source, ...]
+    """Those that it cites, in the order of their numbers."""
+    claims: tuple[Claim, ...]
+
+
+async def check_claims(
+    session: Session,
+    draft: Draft,
+    material: Material,
+    gaps_for: Callable[[Draft], Sequence[str]],
+    *,
+    is_judged: bool,
+) -> tuple[Draft, CheckedText]:
+    """Check what a draft states; what its sources contradict goes back to its writer once.
+
+    Args:
+        session: whose report it is.
+        draft: as its writer and its critic left it.
+        material: all that it may rest on.
+        gaps_for: returns what is known to be missing of a draft: to say so is no claim.
+        is_judged: whether a model may be asked; without it nothing is better than cited.
+    """
+    judge = _judge if is_judged and _has_judge(session) else _leave
+    text = await _check(session, draft, material, gaps_for(draft), judge)
+    contradicted = _contradicted(text)
+    if not contradicted or session.clock.was_interrupted:
+        return draft, text
+    problems = [_CONTRADICTED.format(claim.text, claim.problem) for claim in contradicted]
+    before = session.spending.mark()
+    revised = await draft.rewrite(session, material, problems)
+    if revised is not None:
+        again = await _check(session, revised, material, gaps_for(revised), judge)
+        if len(_contradicted(again)) < len(contradicted):
+            return revised, again
+    session.spending.waste_since(before)
+    return draft, text
+
+
+async def _check(session: Session, draft: Draft, material: Material, gaps: Sequence[str], judge: _Judge) -> CheckedText:
+    evidence = evidence_of(material.known, material.sources, gaps)
+    text = check_citations(draft.text.answer, material.sources)
+    claims = await judge(session, claims_of(text, evidence))
+    is_marked = material.sources and draft.has_to_cite
+    return CheckedText(*keep_cited(mark_uncited(text, evidence) if is_marked else text, material.sources), claims)
+
+
+def _contradicted(text: CheckedText) -> list[Claim]:
+    return [claim for claim in text.claims if claim.verification == "contradicted"]
+
+
+def _has_judge(session: Session) -> bool:
+    """Whether there is a model to ask; a nested session leaves it to the one at the root."""
+    has_model = session.facts.models[Tier.SMALL].provider != _NO_LANGUAGE_MODEL
+    return has_model and session.request.review != "never" and session.request.delegation is None
+
+
+async def _leave(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:  # noqa: ARG001
+    return tuple(each.claim for each in claims)
+
+
+async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:
+    """Have the claims judged that rest on words or results, as many as one small turn can read."""
+    resting = [each for each in claims if each.rests_on]
+    verdicts = await _verdicts(session, resting) if resting else {}
+    by_claim = {id(each): verdicts[number] for number, each in enumerate(resting, start=1) if number in verdicts}
+    return tuple(
+        each.as_judged(verdict.verdict, verdict.reason[:_LONGEST_PROBLEM])
+        if (verdict := by_claim.get(id(each)))
+        else each.claim
+        for each in claims
+    )
+
+
+async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> dict[int, ClaimVerdict]:
+    shown: list[ClaimToJudge] = []
+    left = DECISION_TOKENS
+    for each in claims:
+        claim = ClaimToJudge(text=each.claim.text, evidence=beginning(each.rests_on, _EVIDENCE_TOKENS))
+        left -= tokens_of(claim.text) + tokens_of(claim.evidence)
+        if left < 0:
+            break
+        shown.append(claim)
+    task = JudgeClaimsTask(claims=tuple(shown))
+    answer = await try_turn(session, task, JudgeClaimsAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
+    return {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
