@@ -19,7 +19,7 @@ from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|\n")
-_CITATION: Final = re.compile(r"\[[^\]]*\]")
+_CITATION: Final = re.compile(r"\[[^][]*\]")
 _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
