@@ -33,7 +33,7 @@ BIN := $(ENVIRONMENT)/bin
 SYNCED := $(ENVIRONMENT)/.synced
 GROUP := $(ENVIRONMENT)/.group-
 # The tests that need nothing but the group `dev`; pyproject.toml leaves the slow ones out.
-ALL_TESTS := -m 'not local_llm and not browser and not typescript and not agentdojo and not container'
+ALL_TESTS := -m 'not nightly and not local_llm and not browser and not typescript and not agentdojo and not container'
 EXTRA := $(ENVIRONMENT)/.extra-
 
 # A virtual environment contains its own path in many files, so one that was copied or moved is recreated.
@@ -50,7 +50,7 @@ help: ## List the commands
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
 	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, otel, pdf, s3'
 	@echo '  make run MODEL=local         with a small language model on this machine'
-	@echo '  make test ALL=1              the slow tests too: killed processes, wide parameters; what .ci/run runs'
+	@echo '  make test ALL=1              the slow tests too: processes, killed ones, wide parameters; what .ci/run runs'
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
@@ -81,7 +81,7 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run the fast tests (ALL=1 runs all, ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
 	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
-	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m browser -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
+	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m 'browser and not nightly' -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
 check: $(GROUP)dev ## Check format, lint, types, import direction and sizes
 	@$(BIN)/ruff format --check .
@@ -114,7 +114,9 @@ replay: $(GROUP)dev ## Replay the recorded histories on the current workflows
 chaos: $(GROUP)dev ## Inject faults for a quarter of an hour; write docs/durability.md
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
-nightly: $(GROUP)dev $(GROUP)agentdojo ## Try far more random examples and hostile inputs; write docs/security-tests.md
+nightly: $(GROUP)dev $(GROUP)agentdojo $(GROUP)browser ## Run the longest tests, far more random examples and hostile inputs; write docs/security-tests.md
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist worksteal -m 'nightly and not browser' $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'nightly and browser' tests/browser $(ARGS)
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly $(ALL_TESTS) \
 		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md

@@ -40,6 +40,8 @@ settings.register_profile(
     "every run", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
 )
 settings.load_profile("every run")
+# For tests that .ci/run repeats: without plug-ins, and on another Python.
+settings.register_profile("quick", settings.get_profile("every run"), max_examples=10)
 # Chosen by `--hypothesis-profile nightly`; tests/simulation/budget.py says what it means there.
 settings.register_profile(
     "nightly", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow], max_examples=2_000

@@ -7,7 +7,7 @@ import pytest
 
 from chaos.catalogue import EXPERIMENTS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SEED = 20_261_121
 

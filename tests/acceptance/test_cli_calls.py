@@ -25,7 +25,7 @@ from tests.scripted_provider import (
 )
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 CALLS = 10
 CREW = """

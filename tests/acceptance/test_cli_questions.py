@@ -112,6 +112,7 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
     assert any(MEANT in task.instruction for task in opened.model.tasks(WorkTask))
 
 
+@pytest.mark.slow
 async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tmp_path: Path) -> None:
     """The plan is put to whoever waits; Ctrl-C asks, and `f` ends the run with the report of what there is."""
     ours, theirs = pty.openpty()
@@ -138,7 +139,7 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tm
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path: Path) -> None:
     """In a pipe nobody is asked: the question and the command are written, and the work goes on after its time."""
     async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:

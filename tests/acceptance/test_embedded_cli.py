@@ -140,7 +140,7 @@ def test_a_run_without_a_terminal_leaves_its_session_running(
     assert [session["state"] for session in listed if session["id"] == "left"] == ["running"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Path, chargehand: Commands) -> None:
     """Started and left, watched, everything killed with kill -9, approved on the next server: it answers."""
     where = ("--state-dir", state)
@@ -178,22 +178,6 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
 
 
 # Commands: what they put out, and how they end.
-
-
-@pytest.mark.slow
-def test_wrong_settings_are_told_before_anything_is_started(state: Path) -> None:
-    """Every wrong value in one message, and every unknown name in a warning; no server, no session."""
-    wrong = {"CHARGEHAND_LOG_LEVEL": "loud", "CHARGEHAND_MAX_ACTIVITIES": "0", "CHARGEHAND_PROVIDR": "openai"}
-
-    ran = run_command(("run", "--state-dir", state, _QUESTION), command_environment(**wrong))
-    doctor = run_command(("doctor", "--state-dir", state), command_environment(CHARGEHAND_PROVIDR="openai"))
-
-    assert (ran.code, ran.out) == (2, "")
-    assert "CHARGEHAND_LOG_LEVEL: " in ran.said
-    assert "CHARGEHAND_MAX_ACTIVITIES: " in ran.said
-    assert "Warning: CHARGEHAND_PROVIDR is not a setting; did you mean CHARGEHAND_PROVIDER?" in ran.said
-    assert doctor.code == 1
-    assert "✘ CHARGEHAND_PROVIDR is not a setting; did you mean CHARGEHAND_PROVIDER?" in doctor.out
 
 
 def test_json_is_alone_on_standard_output(served: Path, documents: Path, chargehand: Commands) -> None:
@@ -311,7 +295,7 @@ def test_a_tape_needs_a_worker_of_its_own(served: Path, tmp_path: Path, chargeha
     assert not tape.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Commands) -> None:
     """Without a key, a goal or documents: the report of the tape, which says that it is a replay."""
     ran = chargehand("tape", "replay", "--state-dir", state, _TAPE, "--json")
@@ -323,7 +307,7 @@ def test_a_shipped_tape_is_replayed_by_one_command(state: Path, chargehand: Comm
     assert report.brain == "hand-written (replayed)"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Path) -> None:
     """With a server named, no embedded one is started; documents need a shared directory; doctor misses a worker."""
     server = EmbeddedServer(state, None)
@@ -345,6 +329,7 @@ def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Pa
     assert not own.exists()
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_active_and_why(served: Path, chargehand: Commands) -> None:
     """Everything that a session needs is named, with the reason for its choice."""
     doctor = chargehand("doctor", "--state-dir", served)

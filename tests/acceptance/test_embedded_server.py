@@ -94,7 +94,7 @@ def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_pat
     assert not (state / "server.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> None:
     """A second user is given the same server, and it stays until that one has left too."""
     first, note = start(state)
@@ -109,7 +109,7 @@ def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> No
     assert all_gone(note)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path) -> None:
     """Who reads starts none; who needs one gets it from a new keeper; it ends with that user, and the server stays."""
     reader, reading = start(state)
@@ -128,7 +128,7 @@ def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path)
     assert all_gone(working)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_may_outlive_its_last_user_for_a_while(state: Path, tmp_path: Path) -> None:
     """It lingers without a worker, a handed over lock keeps both, and in the end nothing is left."""
     server, note = start(state, worker_command(tmp_path))
@@ -168,7 +168,7 @@ def test_users_that_start_at_the_same_moment_get_one_server(state: Path) -> None
     assert all_gone(notes[0])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_user_has_left(state: Path) -> None:
     """kill -9 of the only user ends the server: a lock that ends with its process is the only register of users."""
     with subprocess.Popen(
@@ -184,7 +184,7 @@ def test_a_killed_user_has_left(state: Path) -> None:
     assert not (state / "server.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
 async def test_a_killed_keeper_leaves_nothing_and_the_next_one_goes_on(state: Path, tmp_path: Path) -> None:
     """kill -9 of the keeper ends server and worker; the next server has the same sessions, at the same address."""
@@ -236,7 +236,7 @@ def test_a_killed_worker_is_started_again_and_counted(state: Path, tmp_path: Pat
     assert all_gone(again)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp_path: Path) -> None:
     """Whoever joins during the shutdown waits for its end and starts anew, on the same database."""
     first, note = start(state, worker_command(tmp_path, end_seconds=1))
@@ -254,7 +254,7 @@ def test_a_user_that_comes_while_the_server_ends_gets_a_new_one(state: Path, tmp
     assert again.keeper_pid != note.keeper_pid
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ports_that_others_have_are_left_to_them(state: Path) -> None:
     """With 7233 and 8233 taken, the server serves elsewhere and is not mixed up with the stranger."""
     strangers = [socket.socket(), socket.socket()]
@@ -323,7 +323,7 @@ def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
     assert b"namespaceInfo" in own
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_note_without_a_keeper_is_not_believed(state: Path) -> None:
     """A note left by a power cut names an address that may be a stranger's by now; it is never connected to."""
     with socket.socket() as stranger:

@@ -20,7 +20,7 @@ from tests.scripted_provider import ScriptedProvider, canned_session
 from tests.waiting import until
 from tests.workflows.test_following import by_workflow, events_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.", review="never")
 

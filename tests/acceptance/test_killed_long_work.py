@@ -24,7 +24,7 @@ from tests.scripted_provider import (
 )
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ROUNDS = 9
 SUBTASKS = 4

@@ -111,7 +111,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", first_fast(CASES, 4))
+@pytest.mark.parametrize("name", first_fast(CASES, 1, pytest.mark.nightly))
 async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
     """Every fact is in the answer with its source; nothing is cut off, answered early or left out."""
     task, words, pages, agents = CASES[name]
@@ -126,7 +126,7 @@ async def test_a_task_is_done_whole(stage: Stage, name: str) -> None:
     assert_sources_whole(played)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     """A survey takes its sixty turns, a report its 3,000 words; a contradiction is listed with both sides."""
     survey, long, contradiction = [await stage.play(task) for task in (SURVEY, LONG_REPORT, CONTRADICTION)]
@@ -140,7 +140,7 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_reports_rest_on_what_was_read(stage: Stage) -> None:
     """A contract's answer cites the lease and its amendment; a comparison reads fifteen pages and misses nothing."""
     contract, comparison = [await stage.play(task) for task in (CONTRACT, COMPARISON)]

@@ -88,7 +88,7 @@ async def test_a_report_is_written_with_its_pictures(client: Client, drawn: tupl
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_report_that_is_not_there_is_not_waited_for(client: Client, tmp_path: Path) -> None:
     """Of a session that no worker carries on, and of one that ended without a report, a page says so."""
     started = Chargehand(client, task_queue="nobody-works-here")

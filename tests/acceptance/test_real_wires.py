@@ -49,7 +49,7 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
 async def test_a_session_runs_on_every_kind_of_provider(client: Client, tmp_path: Path, provider: str) -> None:
     """Through each vendor's SDK a whole session completes, and its books equal what the provider charged."""
@@ -72,6 +72,7 @@ async def _succeeded(session: Session, count: int) -> bool:
     return sum(record.state == "success" for record in (await session.status()).subtasks) == count
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(client: Client, tmp_path: Path) -> None:
     """Killed while the provider answers one turn, the session completes on another worker; only that one call is made
     again, and it is charged and named."""
@@ -109,7 +110,7 @@ async def test_a_killed_worker_loses_nothing_and_pays_no_completed_turn_again(cl
     assert result.usage.cost_usd < GOAL.limits.budget_usd
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_wrong_key_fails_the_session_at_once(client: Client, tmp_path: Path) -> None:
     """A provider that refuses the key is asked once, and the session says so instead of trying on."""
     async with ScriptedProvider(lambda _: error(401)) as server:

@@ -12,7 +12,7 @@ from tests.acceptance.commands import command_environment, run_command
 from tests.acceptance.test_embedded_cli import process, read_until
 from tests.unit.deployment.test_code_blocks import BLOCKS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 _PAGES: Final = (
     "docs/tutorial/first-answer.md",

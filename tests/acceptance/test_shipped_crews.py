@@ -61,7 +61,7 @@ def test_a_patients_record_leaves_in_no_way() -> None:
     assert tools <= {"search_documents", "read_document", "query_data", "draw_chart"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: Path) -> None:
     """On the code paths of a real session: the plan is valid, the golden answer whole, every citation stands."""
     scores = list[Scores]()
@@ -73,7 +73,7 @@ async def test_every_tape_of_a_crew_gives_its_answer(client: Client, tmp_path: P
         assert score.citations in {1, None}, score  # a review, or an answer to be sent, has none
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_customers_case_ends_the_same_four_times(client: Client, tmp_path: Path) -> None:
     """Run four times on the code paths of a real session, the case of the support crew passes every time."""
     crews = read_datasets(["crews"])["crews"]

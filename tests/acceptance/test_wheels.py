@@ -12,7 +12,7 @@ import pytest
 
 from chargehand.contracts import Report
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 UV = Path(sys.executable).parent / "uv"

@@ -103,7 +103,7 @@ async def _worker(client: Client) -> AsyncGenerator[str]:
         yield queue
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "result"), [("tool", [1]), ("turn", [2, 7])], ids=["one attempt", "the journal is kept"]
 )
@@ -125,7 +125,7 @@ async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: s
     assert not any(event.last_failure.HasField("timeout_failure_info") for event in started)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_no_more_is_accepted_than_can_be_begun(client: Client) -> None:
     """Activities that together occupy the loop for twice the timeout are each carried out at the first attempt."""
     count = int(2 * HEARTBEAT_TIMEOUT.total_seconds() / BUSY_SECONDS)

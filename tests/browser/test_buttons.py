@@ -18,7 +18,7 @@ from tests.browser.web_ui import SessionPage
 from tests.scripted_provider import Exchange, ScriptedReply, ScriptedRequest
 from tests.waiting import runs_of, until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 
 @pytest.fixture(scope="module")

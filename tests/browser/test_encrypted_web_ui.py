@@ -15,7 +15,7 @@ from tests.acceptance.test_embedded_cli import process
 from tests.browser.chromium import Tab
 from tests.browser.web_ui import QUESTION, SessionPage, Shown, open_shown
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.nightly]
 
 ENCRYPTED: Final = {
     "CHARGEHAND_ENCRYPTION_KEYS": json.dumps({"one": base64.b64encode(bytes(range(32))).decode()}),

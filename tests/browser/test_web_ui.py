@@ -35,6 +35,7 @@ async def test_a_session_that_waits_reads_well(tab: Tab, shown: Shown) -> None:
     assert {urlsplit(address).netloc for address in tab.requests} == {urlsplit(shown.url).netloc}
 
 
+@pytest.mark.nightly
 async def test_a_session_that_has_ended_reads_well(tab: Tab, shown: Shown) -> None:
     """Each step of it says in the time line who did what, and the report is there to be read."""
     where = ("--state-dir", shown.state)

@@ -36,6 +36,7 @@ from chargehand.history.steps import Draft, Scope, Written
 from chargehand.history.tree import trace_of
 from chargehand_cli.live_tree import session_tree
 from chargehand_plugins.opentelemetry.otlp import otlp
+from tests.parameters import first_fast
 from tests.replay.record import HISTORIES
 
 RECORDED: Final = sorted(HISTORIES.glob("*/*.json.gz"))
@@ -198,7 +199,9 @@ def check(session: Recorded) -> None:
         assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
 
 
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}")
+@pytest.mark.parametrize(
+    "file", first_fast(RECORDED, 8), ids=lambda file: f"{file.parent.name}-{file.name.split('.')[0]}"
+)
 async def test_views_agree_after_every_event(file: Path) -> None:
     """Events, trace, status and live tree list the same turns, tools, subtasks and requests in the same states, and add
     up to the same spend; in the end that is what the report says, and each outcome, and what the spans add up to."""

@@ -15,7 +15,7 @@ from tests.security.carriers import CARRIERS, PARTS, Outside, Scene, scenes
 from tests.security.environment import Engine, Stand, Used, open_stand, open_stranger, open_web
 from tests.security.obedient import Asked, Obedient
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 SECRETS = ("CANARY1f3k9q2m5x8w1z4v", "CANARY9p6c0t7b3n2h8j5d")
 _AT_ONCE = 5

@@ -21,7 +21,7 @@ from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling, err
 from tests.scripted_provider.drafts import answer, plan, report, subtask
 from tests.scripted_provider.exchange import ToolUse
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 CANARY: Final = "canary-7f3a"
 """Begins every secret: what a user, a model, a document, a provider or an operator's key says."""

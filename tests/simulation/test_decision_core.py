@@ -191,27 +191,28 @@ class Poor(DecisionCore):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestDecisionCore(DecisionCore.TestCase):
     """I01-I10, I13, I15, I20, I21 hold whatever happens."""
 
-    settings = budget.settings_for(80)
+    settings = budget.settings_for(60)
 
 
 class TestSimpleSessions(Simple.TestCase):
     """The same for sessions whose models mostly do what they are asked."""
 
-    settings = budget.settings_for(60)
+    settings = budget.settings_for(30)
 
 
+@pytest.mark.slow
 class TestNestedSessions(Nested.TestCase):
     """The same for sessions below sessions."""
 
-    settings = budget.settings_for(60)
+    settings = budget.settings_for(30)
 
 
 @pytest.mark.slow
 class TestPoorSessions(Poor.TestCase):
     """The same for sessions that can hardly pay for what they do."""
 
-    settings = budget.settings_for(60)
+    settings = budget.settings_for(30)

@@ -16,7 +16,7 @@ from tests.simulation.sample import respond_as, sample
 from tests.simulation.traces import outcome_of, simulate, without_times
 from tests.simulation.world import CEILINGS, Scenario, relative
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 _CACHED = 3
 """With none, the SDK leaves first tasks unanswered: docs/decisions/0010."""

@@ -20,7 +20,7 @@ def _deeds(*deeds: Deed) -> st.SearchStrategy[list[Event]]:
 
 
 @given(scenario=_ANY, moments=st.sets(_MOMENTS, min_size=1, max_size=5), told=_deeds("finish now", "cancel"))
-@budget.settings_for(40)
+@budget.settings_for(15)
 def test_i12_a_session_ends_alike_with_and_without_crashes(
     scenario: Scenario, moments: set[int], told: list[Event]
 ) -> None:
@@ -32,7 +32,7 @@ def test_i12_a_session_ends_alike_with_and_without_crashes(
     assert outcome_of(crashed) == outcome_of(calm)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(scenario=scenarios(scripted=scripts(("reader", "analyst", "supervisor"))), told=_deeds("finish now", "cancel"))
 @budget.settings_for(15)
 def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario, told: list[Event]) -> None:
@@ -46,7 +46,7 @@ def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario
 
 @pytest.mark.slow
 @given(scenario=_ROOMY, repeated=_deeds("duplicate", "query"))
-@budget.settings_for(40)
+@budget.settings_for(15)
 def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: list[Event]) -> None:
     """I14: messages that arrive twice, and late, change nothing, and neither does looking."""
     with unanswered_handlers_are_no_error():

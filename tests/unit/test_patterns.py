@@ -13,6 +13,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 # The standard library's own parser, which has no public name and no types.
 codes: Any = import_module("re._constants")
 parser: Any = import_module("re._parser")
@@ -149,6 +151,7 @@ def _seconds(use: Use, text: Any, tries: int = 5) -> float:
     return min(took)
 
 
+@pytest.mark.slow
 def test_every_pattern_is_linear() -> None:
     """No pattern takes more than 5 ms of processor time for 3,000 characters that it was made for."""
     uses = list(_uses())
@@ -164,6 +167,7 @@ def test_every_pattern_is_linear() -> None:
     assert slow == {}
 
 
+@pytest.mark.slow
 def test_a_quadratic_pattern_is_found() -> None:
     """The texts expose a pattern whose time grows with the square of their length, or faster, on a fast machine too."""
     for pattern in (r"\w{3,}ed", r"\s+$", r"(?:\. ?){5,}\d$", r"://[^/]+:[^/]+@", r"(?:\w+,?)x"):

@@ -39,7 +39,7 @@ REQUEST = SessionRequest(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("share", [0.1, 0.3])
 async def test_sessions_complete_through_a_failing_provider(client: Client, tmp_path: Path, share: float) -> None:
     """Some at once, on a worker whose waits are a twentieth of the real ones: each ends in the report that it has

@@ -12,7 +12,7 @@ from tests.workflows.conftest import RunSession
 from tests.workflows.test_main_path import GOAL
 from workflows.state.progress import Progress
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_server]
+pytestmark = [pytest.mark.nightly, pytest.mark.real_server]
 
 _SDK = logging.getLogger("temporalio.worker._workflow")
 _GIVES_UP = "running eviction job"

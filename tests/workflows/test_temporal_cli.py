@@ -30,6 +30,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line) for line in blocks.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.real_server
 async def test_updates_can_be_sent_by_the_temporal_cli(
     environment: OpenEnvironment, client: Client, tmp_path: Path

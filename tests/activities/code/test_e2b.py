@@ -136,7 +136,7 @@ async def test_a_refused_sandbox_is_a_typed_error(service: E2BServer) -> None:
         assert (len(service.created), "e2b_key" in str(error)) == (1, False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_sandbox_that_is_gone_is_tried_again(service: E2BServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sandbox lost while the code ran is a fault of the service, as is no connection: it passes."""
     # The SDK tries a connection that was refused thrice more, seconds apart.

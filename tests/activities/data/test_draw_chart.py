@@ -41,6 +41,7 @@ async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> 
     assert (made.bytes, Image.open(io.BytesIO(content)).size) == (len(content), (960, 540))
 
 
+@pytest.mark.slow
 async def test_bars_are_as_high_as_their_numbers(harness: Harness) -> None:
     """The picture shows the numbers: 300 is three times as much colour as 100."""
     answer = await harness.draw(sql="SELECT 'a' AS n, 300 AS v UNION ALL SELECT 'b', 100 ORDER BY n", x="n", y=["v"])
@@ -74,6 +75,7 @@ async def test_every_kind_draws(harness: Harness) -> None:
     assert max(len(answer.model_dump_json()) for answer in answers) <= OUTPUT_CAP_CHARACTERS
 
 
+@pytest.mark.slow
 async def test_letters_without_a_form_are_owned_up_to(harness: Harness) -> None:
     """Boxes in place of letters are no surprise to the user, if the agent says so."""
     answer = await harness.draw(title="売上")

@@ -13,6 +13,7 @@ from sales_harness import Harness
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Source
 from tests.child_processes import children
+from tests.parameters import first_fast
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,8 @@ FORBIDDEN = [
 ]  # fmt: skip
 
 
-async def test_only_one_select_over_the_tables_runs(harness: Harness) -> None:
+@pytest.mark.parametrize("statements", first_fast([FORBIDDEN[::6], FORBIDDEN]), ids=["some", "all"])
+async def test_only_one_select_over_the_tables_runs(harness: Harness, statements: list[str]) -> None:
     """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
     before = _files(harness.folder)
     places = {"secret": harness.folder / "secret.txt", "folder": harness.folder, "name": harness.folder.name}
@@ -107,13 +109,13 @@ async def test_only_one_select_over_the_tables_runs(harness: Harness) -> None:
         async with pool:
             return await harness.ask(sql.format(**places))
 
-    answers = await asyncio.gather(*map(ask, FORBIDDEN))
+    answers = await asyncio.gather(*map(ask, statements))
 
     tables = "The tables are: sales(day DATE, region VARCHAR, units BIGINT, revenue DOUBLE)"
     told = [
         (each.ok, "canary" in each.model_dump_json(), str(each.output["error"]).endswith(tables)) for each in answers
     ]
-    assert [sql for sql, each in zip(FORBIDDEN, told, strict=True) if each != (False, False, True)] == []
+    assert [sql for sql, each in zip(statements, told, strict=True) if each != (False, False, True)] == []
     assert _files(harness.folder) == before
 
 

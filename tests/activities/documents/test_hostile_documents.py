@@ -48,6 +48,7 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_hostile_document_is_answered_in_words(tmp_path: Path) -> None:
     """Refused or read, but in seconds, in a child of at most 512 MB; the worker does not grow and reads the next."""
     files = {name: make() for name, (make, _) in _HOSTILE.items()}
@@ -66,7 +67,7 @@ async def test_a_hostile_document_is_answered_in_words(tmp_path: Path) -> None:
     assert (await opened.search("hotels")).passages[0].ref == "z.md#L12"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_large_document_has_time_only_for_what_it_brings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +126,7 @@ async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
     assert opened.catalog.documents[0].problem.startswith("It is too large")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_ordinary_large_documents_are_still_read(tmp_path: Path) -> None:
     """A workbook of 20,000 rows, a table of 50,000 lines, a book of 500 pages in 20 MB: nothing hostile."""
     lines = "n,word\n" + "".join(f"{number},word {number % 97}\n" for number in range(50_000))

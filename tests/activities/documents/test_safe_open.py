@@ -44,7 +44,7 @@ def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return grounds
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
 @given(
     steps=st.lists(_STEPS, max_size=7),
     start=st.sampled_from(["{inside}/", "{inside}/../", "/", "", "//", "//localhost{inside}/"]),

@@ -35,7 +35,7 @@ async def test_the_example_question_is_answered(ferries: Harness) -> None:
     assert any("renew the raw-water impeller every 500" in " ".join(quote.split()) for quote in answered.passages)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_labelled_questions_are_never_answered_wrong() -> None:
     """No wrong figure and nothing else in bold; the right passage is among the first three for nine in ten."""
     given = await ask_all(read_questions())

@@ -149,7 +149,7 @@ CLIENTS: Mapping[str, Callable[[str, Path], Awaitable[None]]] = {
 _EXPECTED = (ProviderError, ApplicationError, FetchError, ChargehandError, Unusable)
 
 
-@pytest.mark.parametrize("client", first_fast(CLIENTS, len(CLIENTS) - 2))
+@pytest.mark.parametrize("client", first_fast(CLIENTS, 4, pytest.mark.nightly))
 async def test_an_answer_without_end_costs_the_limit(
     client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
 ) -> None:
@@ -190,7 +190,9 @@ def _check_classification(error: ProviderError, status: int) -> None:
             assert told == (ErrorType.PROVIDER_UNAVAILABLE, False, False)
 
 
-@pytest.mark.parametrize("client", ["model anthropic", "model responses", "model chat", "search engine", "page"])
+@pytest.mark.parametrize(
+    "client", first_fast(["model anthropic", "model responses", "model chat", "search engine", "page"], 2)
+)
 async def test_what_is_decompressed_is_bounded_too(
     client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
 ) -> None:

@@ -121,7 +121,7 @@ async def read_in_a_process(seconds_by_path: dict[str, float], pages: dict[str, 
     return ended
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_no_bomb_goes_off() -> None:
     """Each ends in words, in time, without much memory or holding up other work; the page after them all is read.
 

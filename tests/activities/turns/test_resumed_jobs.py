@@ -22,7 +22,7 @@ from tests.activities.turns.one_turn import Asked, Harness, a_turn, harness_work
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: Client, tmp_path: Path) -> None:
     """Killed while OpenAI works, a worker leaves the id behind; the next fetches that response, asks for no other, and
     the workflow has nothing to book twice."""
@@ -115,7 +115,7 @@ async def test_a_cancelled_session_cancels_its_batch(client: Client, tmp_path: P
     assert len(server.jobs.all) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_batch_that_takes_too_long_is_called_off_in_time(client: Client, tmp_path: Path) -> None:
     """A batch is cancelled before the server gives the turn up, so that the workflow learns that it cost nothing."""
     async with open_hanging_batch(client, tmp_path) as (server, front, asked):

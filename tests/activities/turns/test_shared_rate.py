@@ -17,7 +17,7 @@ from worker.composition import activity_slots, turns_queue
 from worker.settings import Settings
 from worker.workers import build_workers
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 ALLOWED = 10
 """Requests that the provider takes in any second."""

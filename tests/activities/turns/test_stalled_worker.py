@@ -14,7 +14,7 @@ from tests.activities.turns.one_turn import a_turn, has_failed, open_front
 from tests.scripted_provider import ScriptedProvider, answer
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from activities.contracts.model import ModelCard, PriceStep
 from activities.models.failures import ProviderError, ProviderFault
 from activities.turn.breaker import Breaker
 from chargehand.wire import ErrorType
+from tests.parameters import first_fast
 
 CARD = ModelCard(
     provider="scripted",
@@ -222,7 +223,7 @@ def _simulate(provider: Provider, sessions: int, until: float, *, with_breaker: 
     return answered, refused
 
 
-@pytest.mark.parametrize("seconds", [0.2, 5.0, 20.0])
+@pytest.mark.parametrize("seconds", first_fast([5.0, 0.2, 20.0]))
 @pytest.mark.parametrize(
     ("takes", "most"),
     [

@@ -168,7 +168,7 @@ def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
             read_fanoutqa(file)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
     """Within 20 turns a plan that fits is executed, and one that does not is sent back, which this oracle cannot mend;
     within 300 all of its subtasks are executed."""

@@ -34,6 +34,7 @@ def golden_answers() -> list[tuple[str, GoldenAnswer]]:
     return [*GOLDEN, *((case.goal, case.answer) for case in cases if case.answer is not None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_whole_golden_answer_passes(seed: int) -> None:
     """Behind preambles, in other orders, lists, tables, sentences and formats of numbers."""
@@ -47,6 +48,7 @@ def test_a_whole_golden_answer_passes(seed: int) -> None:
     assert refused == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_wrong_answer_does_not_pass(seed: int) -> None:
     """With one thing changed: a near figure, another name, two swapped, one less or more, a denial, a choice."""

@@ -55,7 +55,7 @@ def _back(value: object, type_hint: Any) -> object:
         ),
     ],
 )
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 5)
 @given(data=st.data())
 def test_what_is_sent_is_what_arrives(values: st.SearchStrategy[object], type_hint: Any, data: st.DataObject) -> None:
     """Every contract comes back equal and of the same type, to the last nanodollar and character."""

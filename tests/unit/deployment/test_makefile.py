@@ -128,7 +128,7 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     assert given(result) == [*launcher, *command]
 
 
-BROWSER = ["-m", "browser", "-n", "2", "--dist", "loadfile", "tests/browser"]
+BROWSER = ["-m", "browser and not nightly", "-n", "2", "--dist", "loadfile", "tests/browser"]
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,10 @@ def _takeover(card: AgentCard, planned: AgentCard) -> Iterator[str]:
     yield from {each.key for each in planned.policy if each.tool in shared} - {each.key for each in card.policy}
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.integers(0, 2**64))
 def test_nobody_in_a_tree_of_sessions_may_do_more_than_those_above(seed: int) -> None:
-    """Nested sessions, planned or in place of an agent, of any crew, and any fallback: no escalation in 1,000 trees."""
+    """Nested sessions, planned or in place of an agent, of any crew, and any fallback: no tree escalates."""
     random = Random(seed)
     crew, above, replaced = _crew(random, "crew0"), list[Authority](), list[AgentCard]()
     authority = authority_of(crew, None)

@@ -76,14 +76,14 @@ def _bound(task: Task, catalog: Catalog | None = None) -> int:
     return input_bound(task, fixed_bytes(WITHOUT_TOOLS if catalog is None else CARD, documents))
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(task=TASKS, catalog=st.none() | contracts(Catalog, TEXT))
 def test_no_prompt_is_longer_than_its_bound(task: Task, catalog: Catalog | None) -> None:
     """I01: whatever the texts, the rendered prompt has no more bytes than were reserved tokens."""
     assert _rendered(task, catalog) <= _bound(task, catalog)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(
     task=contracts(WorkTask, TEXT),
     kinds=st.lists(contracts(Round, TEXT) | st.builds(Round, correction=TEXT.filter(bool)), min_size=1, max_size=2),
@@ -101,7 +101,7 @@ def test_no_long_conversation_is_longer_than_its_bound(
     assert most_input_tokens(_call(whole, catalog), counted) <= conversation_bound(counted, whole.rounds)
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(task=contracts(WorkTask, TEXT), more=st.lists(contracts(Round, TEXT), min_size=1, max_size=3), data=st.data())
 def test_no_conversation_is_longer_than_what_was_counted_and_its_new_bytes(
     task: WorkTask, more: list[Round], data: st.DataObject

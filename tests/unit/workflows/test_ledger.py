@@ -79,7 +79,7 @@ def _nano(amount: Amount) -> int:
 class TestLedger(LedgerMachine.TestCase):
     """I01: after every operation, in any order, spent + reserved + unspent = granted + overdrawn, none negative."""
 
-    settings = budget.settings_for(500)
+    settings = budget.settings_for(100)
 
 
 def test_no_amount_is_negative_or_no_number() -> None:

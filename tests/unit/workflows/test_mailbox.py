@@ -174,7 +174,7 @@ class TwoWorkflows(RuleBasedStateMachine):
 class TestTwoWorkflows(TwoWorkflows.TestCase):
     """Once, in order, none lost; each request has one reply."""
 
-    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+    settings = settings(stateful_step_count=40, deadline=None)
 
 
 def test_a_reply_of_another_kind_or_of_a_kind_that_is_never_honest_is_ignored() -> None:

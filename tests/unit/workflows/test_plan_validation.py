@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
@@ -244,7 +244,6 @@ SUBTASKS = st.builds(
 )
 
 
-@settings(max_examples=300)
 @given(
     draft=st.builds(
         PlanAnswer,

@@ -160,7 +160,7 @@ MEANS = st.builds(
 )
 
 
-@settings(max_examples=5 * settings().max_examples)
+@settings(max_examples=2 * settings().max_examples)
 @given(outcome=OUTCOMES, attempts=ATTEMPTS, means=MEANS)
 def test_no_action_goes_beyond_its_means(outcome: Outcome, attempts: Attempts, means: Means) -> None:
     """From any state, what is done is allowed, payable, within the breaker, and not what was done before."""
@@ -189,7 +189,6 @@ def test_no_action_goes_beyond_its_means(outcome: Outcome, attempts: Attempts, m
             assert allowed[action]
 
 
-@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data(), attempts=ATTEMPTS, max_attempts=st.integers(1, 10))
 def test_every_subtask_comes_to_an_end(data: st.DataObject, attempts: Attempts, max_attempts: int) -> None:
     """I20: from any state, whatever attempts come to and means become, it ends within the attempts and two steps."""

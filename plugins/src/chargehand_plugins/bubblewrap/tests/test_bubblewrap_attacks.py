@@ -74,6 +74,7 @@ async def test_there_is_no_network() -> None:
         assert (result.stdout, result.value) == ("", "")
 
 
+@pytest.mark.slow
 @inside
 async def test_what_does_not_end_is_ended() -> None:
     """When its time is up, a second later at the latest, whatever it does about it (S15)."""
@@ -95,6 +96,7 @@ async def test_what_does_not_end_is_ended() -> None:
         assert children("bwrap") == set()
 
 
+@pytest.mark.slow
 @inside
 async def test_exhaustion_is_stopped() -> None:
     """Whatever a program uses up, it is ended and told why, and nothing of it stays (S15)."""
@@ -138,6 +140,7 @@ async def test_exhaustion_is_stopped() -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before <= 64 << 10
 
 
+@pytest.mark.slow
 @inside
 async def test_the_next_program_is_not_affected() -> None:
     """A bomb in one sandbox, and the one beside it answers as ever."""

@@ -111,14 +111,12 @@ def repository(folder: Path, after: str = AFTER) -> Path:
     return folder
 
 
-async def reviewed(
-    client: Client, root: Path, *documents: Path, crew: Path | None = None, criteria: tuple[str, ...] = ()
-) -> Report:
+async def reviewed(root: Path, *documents: Path, crew: Path | None = None, criteria: tuple[str, ...] = ()) -> Report:
     uris = tuple(f"file:{path}" for path in documents)
     request = SessionRequest(goal=GOAL, crew="code-review", documents=uris, criteria=criteria)
     own = (CREWS, crew) if crew else (CREWS,)
     async with open_environment(
-        client, root, honest, document_roots=(root,), own_crews=own, parts=[add_parts], more_tools=TOOLS
+        None, root, honest, document_roots=(root,), own_crews=own, parts=[add_parts], more_tools=TOOLS
     ) as opened:
         return await opened.run(request)
 
@@ -131,11 +129,11 @@ def sarif(report: Report, store: Path, folder: Path) -> dict[str, Any]:
     return log
 
 
-async def test_a_repository_is_reviewed_without_running_anything_of_it(client: Client, tmp_path: Path) -> None:
+async def test_a_repository_is_reviewed_without_running_anything_of_it(tmp_path: Path) -> None:
     """A finding of two reviewers is reported once, at its file and line; refuted ones are not; no turn plans."""
     repo = repository(tmp_path / "repo")
 
-    report = await reviewed(client, tmp_path, repo)
+    report = await reviewed(tmp_path, repo)
 
     assert [(issue.file, issue.line, issue.severity, issue.confidence) for issue in report.issues] == [
         ("load.py", 2, "critical", 95)
@@ -151,15 +149,15 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(client: C
     assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 2
 
 
-async def test_what_was_dismissed_is_not_reported_again(client: Client, tmp_path: Path) -> None:
+async def test_what_was_dismissed_is_not_reported_again(tmp_path: Path) -> None:
     """A suppression in the SARIF of one review holds in the next, also after the line has moved, and is handed on."""
     repo = repository(tmp_path / "repo")
-    log = sarif(await reviewed(client, tmp_path, repo), tmp_path, tmp_path / "out")
+    log = sarif(await reviewed(tmp_path, repo), tmp_path, tmp_path / "out")
     log["runs"][0]["results"][0]["suppressions"] = [{"kind": "external", "justification": "It is our own text."}]
     (tmp_path / "dismissed.sarif").write_text(json.dumps(log))
     moved = repository(tmp_path / "moved", f"import sys\n\n\n{AFTER}")
 
-    report = await reviewed(client, tmp_path, moved, tmp_path / "dismissed.sarif")
+    report = await reviewed(tmp_path, moved, tmp_path / "dismissed.sarif")
 
     assert report.issues == ()
     assert "Nothing found." in report.answer
@@ -168,19 +166,19 @@ async def test_what_was_dismissed_is_not_reported_again(client: Client, tmp_path
     assert handed_on["suppressions"] == [{"kind": "external", "status": "accepted"}]
 
 
-async def test_nothing_found_is_a_good_answer(client: Client, tmp_path: Path) -> None:
+async def test_nothing_found_is_a_good_answer(tmp_path: Path) -> None:
     """A clean diff of 2 MB is read as a document, and its review says what was reviewed and that nothing was found."""
     lines = "".join(f"+value_{number} = {number}  # {'x' * 60}\n" for number in range(23_000))
     (tmp_path / "big.patch").write_text(f"--- a/big.py\n+++ b/big.py\n@@ -0,0 +1,23000 @@\n{lines}")
 
-    report = await reviewed(client, tmp_path, tmp_path / "big.patch")
+    report = await reviewed(tmp_path, tmp_path / "big.patch")
 
     assert report.answer.startswith("Reviewed: 1 changed file, 23000 added lines.\n\nNothing found.")
     assert report.stop_reason == "completed"
     assert report.gaps == ()
 
 
-async def test_clean_changes_give_no_false_alarms(client: Client, tmp_path: Path) -> None:
+async def test_clean_changes_give_no_false_alarms(tmp_path: Path) -> None:
     """Of 8 clean files that look suspicious in removed lines and in context, none is reported."""
     files = "".join(
         f"--- a/f{number}.py\n+++ b/f{number}.py\n@@ -1,3 +1,3 @@\n def f(rows):\n-    return eval(rows)\n"
@@ -189,30 +187,30 @@ async def test_clean_changes_give_no_false_alarms(client: Client, tmp_path: Path
     )
     (tmp_path / "clean.patch").write_text(files)
 
-    report = await reviewed(client, tmp_path, tmp_path / "clean.patch")
+    report = await reviewed(tmp_path, tmp_path / "clean.patch")
 
     assert report.issues == ()
     assert "8 changed files" in report.answer
 
 
-async def test_the_threshold_is_the_crews(client: Client, tmp_path: Path) -> None:
+async def test_the_threshold_is_the_crews(tmp_path: Path) -> None:
     """A finding that is less sure than the crew's threshold is not reported."""
     crew = CREWS / "code-review.toml"
     (tmp_path / "crews").mkdir()
     stricter = crew.read_text(encoding="utf-8").replace("threshold = 80", "threshold = 96")
     (tmp_path / "crews/code-review.toml").write_text(stricter, encoding="utf-8")
 
-    report = await reviewed(client, tmp_path, repository(tmp_path / "repo"), crew=tmp_path / "crews")
+    report = await reviewed(tmp_path, repository(tmp_path / "repo"), crew=tmp_path / "crews")
 
     assert report.issues == ()
     assert "2 less sure than 96 (logic 1, security 1)" in report.answer
 
 
-async def test_a_review_is_graded_by_the_criteria_of_its_request(client: Client, tmp_path: Path) -> None:
+async def test_a_review_is_graded_by_the_criteria_of_its_request(tmp_path: Path) -> None:
     """A review that misses a criterion names that as a gap, and stays as code wrote it."""
     repo = repository(tmp_path / "repo")
 
-    report = await reviewed(client, tmp_path, repo, criteria=("Names the test that is missing",))
+    report = await reviewed(tmp_path, repo, criteria=("Names the test that is missing",))
 
     assert [(each.criterion, each.met) for each in report.grades] == [("Names the test that is missing", False)]
     assert report.gaps == ("A criterion is not met: Names the test that is missing",)

@@ -91,7 +91,7 @@ def test_a_commit_of_any_time_has_a_date(tmp_path: Path) -> None:
     assert datetime.fromtimestamp(late.seconds, UTC).year == 9999
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_an_object_that_unpacks_without_end_breaks_no_worker(tmp_path: Path) -> None:
     """It is refused by the process that reads it, and the next repository is read."""
     hostile, honest = repository(tmp_path / "hostile", "a = 1\n"), repository(tmp_path / "honest", "a = 1\n")

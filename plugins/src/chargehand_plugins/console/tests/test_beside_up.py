@@ -11,6 +11,7 @@ from chargehand_cli.terminal import Exit
 from tests.acceptance.test_embedded_cli import process
 
 
+@pytest.mark.slow
 def test_up_serves_the_console_and_its_api(tmp_path: Path) -> None:
     """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
     token = "a-token-of-this-test"

@@ -138,7 +138,7 @@ async def desk(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Asyn
     await holding
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_session_belongs_to_the_trace_of_the_assistant(desk: Desk) -> None:
     """What an assistant's library sends as its trace with a call is handed on to the session that the call starts."""
     caller = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))

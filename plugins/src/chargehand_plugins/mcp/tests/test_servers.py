@@ -169,7 +169,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
     assert "there is no program 'no-such-server'" in (await fault(server, "echo")).message
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve) -> None:
     """It is given up for now; until it has described its tools, room for their descriptions is reserved."""
     server = serve("echo", wait=600, start_seconds=1)
@@ -236,6 +236,7 @@ async def test_a_call_that_is_cancelled_while_its_server_starts_leaves_no_proces
     await until(partial(has_ended, int(noted(starts)[-1])))
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
     """The kernel tells nobody of SIGKILL; the server and what it started end all the same."""
     program = f"""

@@ -172,7 +172,7 @@ async def traced(client: Client, tmp_path_factory: pytest.TempPathFactory) -> As
         yield Traced(received, result, steps, [request.headers for request in server.requests])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_session_is_one_tree_in_the_trace_of_its_caller(traced: Traced) -> None:
     """Retries, another worker, replays, continued runs and a nested session leave one tree, which hangs at the caller's
     span: no span comes twice, and none lacks its parent. A caller that is not sampled gets none."""
@@ -270,7 +270,7 @@ async def test_an_exported_trace_has_the_words_of_the_workers_spans(traced: Trac
         assert {key: str(facts[key]) for key in shared} == {key: str(others[key]) for key in shared}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_content_is_exported_where_an_operator_wants_it_without_keys(client: Client, tmp_path: Path) -> None:
     """Prompts, replies, and what tools are asked and answer are then in the spans of those who said them, in the
     convention's form; the worker's keys and what looks like one are not."""

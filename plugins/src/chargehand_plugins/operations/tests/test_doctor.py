@@ -251,7 +251,7 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, [models, other])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, queue: str, tmp_path: Path) -> None:
     """With bubblewrap asked for, doctor says what a worker would find at its start: on this host, and without it."""
     try:
@@ -272,7 +272,7 @@ async def test_the_sandbox_is_tried_before_it_is_called_fine(server: Client, que
     assert without.code == Exit.UNREACHABLE
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(server: Client, tmp_path: Path) -> None:
     """The server names a worker for minutes after its end; a session that gets no answer tells the truth."""
     address = server.service_client.config.target_host

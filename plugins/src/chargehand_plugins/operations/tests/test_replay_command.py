@@ -47,6 +47,7 @@ def _changed_worker(folder: Path) -> str:
     return shlex.join([sys.executable, str(folder / "worker_main.py")])
 
 
+@pytest.mark.slow
 async def test_a_session_and_everything_below_it_replay(client: Client, session: str, tmp_path: Path) -> None:
     """A session's workflow and its subtasks' are each replayed, and again from the file that only its owner reads."""
     kept = tmp_path / "kept.json.gz"
@@ -91,7 +92,7 @@ async def test_what_temporal_puts_out_replays(client: Client, session: str, tmp_
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tmp_path: Path) -> None:
     """Histories are read with the settings of the workers; without the keys nothing is said to be fine."""
     protected = data_converter(Encryption.from_text(_KEYS, "k1"))
