@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import from_json
@@ -38,6 +38,8 @@ _BLOCK_TYPES: Final = frozenset({"text", "tool_use", "thinking", "redacted_think
 @dataclass(kw_only=True, eq=False, repr=False)
 class AnthropicModel(ProviderModel["anthropic.AsyncAnthropic"]):
     provider = PROVIDER
+    least_cached_tokens: ClassVar[int] = 1_024
+    """Some models keep no beginning below 4,096."""
     poll_seconds: float = POLL_SECONDS
 
     def _make_client(self) -> "anthropic.AsyncAnthropic":
@@ -226,6 +228,10 @@ class MessageFold:
 
     def is_complete(self) -> bool:
         return False  # only `message_stop` ends a message
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._blocks)
 
     @property
     def body(self) -> JsonValue:

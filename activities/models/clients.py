@@ -169,7 +169,8 @@ class ProviderModel(ABC, Generic[ClientType]):
     ) -> JsonValue:
         patience = self.patience.for_output(call.max_output_tokens)
         request = _posted(client, path, body, call)
-        return await receive(request, fold, patience=patience, whole_seconds=call.timeout_seconds, live=call.live)
+        seconds, follow = call.timeout_seconds, _follower(call)
+        return await receive(request, fold, patience=patience, whole_seconds=seconds, on_event=follow)
 
     async def warm_up(self) -> ClientType:
         """Return the client; make it the first time. The SDK and the prices take seconds to load, hence threads."""
@@ -210,6 +211,21 @@ async def _posted(client: Client, path: str, body: Mapping[str, Any], call: Mode
         yield response.http_response
     finally:
         await response.close()
+
+
+def _follower(call: ModelCall) -> Callable[[Fold], None]:
+    """Tell what follows a call of its first token and of its text."""
+    on_first_token = call.on_first_token
+
+    def follow(fold: Fold) -> None:
+        nonlocal on_first_token
+        if on_first_token is not None and fold.has_begun:
+            on_first_token()
+            on_first_token = None
+        if call.live is not None and call.live.is_due:
+            call.live.show(fold.text)
+
+    return follow
 
 
 def _without_effort(call: ModelCall) -> ModelCall:

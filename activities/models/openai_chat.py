@@ -168,7 +168,7 @@ class ChatFold:
         self._model: JsonValue = None
         self._usage: JsonValue = None
         self._finish: JsonValue = None
-        self._began = False
+        self.has_begun = False
         self._message: dict[str, JsonValue] = {}
         self._pieces: dict[str, list[str]] = {}
         self._calls: list[_CallPieces] = []
@@ -178,14 +178,14 @@ class ChatFold:
         if error := event.get("error"):
             code = str(within(error, "code") or within(error, "type") or "")
             text = str(within(error, "message") or "the stream broke off")
-            raise ReportedError(code, text, possibly_billed=self._began)
+            raise ReportedError(code, text, possibly_billed=self.has_begun)
         self._model = event.get("model") or self._model
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices")
         if not isinstance(choices, list):
             raise UnreadableReply("unexpected form of: choices")
         if choices:
-            self._began = True
+            self.has_begun = True
             delta: JsonValue = within(choices[0], "delta")
             if isinstance(delta, dict):
                 self._grow(delta)

@@ -6,7 +6,7 @@ Each request carries its whole conversation. Only background responses are store
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from pydantic import BaseModel, JsonValue
 
@@ -46,6 +46,7 @@ class OpenAIResponsesModel(ProviderModel["openai.AsyncOpenAI"]):
     """OpenAI's models; in the `background` it stores a reply, so that the next attempt can fetch a lost worker's."""
 
     provider = PROVIDER
+    least_cached_tokens: ClassVar[int] = 1_024
     background: bool = False
     poll_seconds: float = POLL_SECONDS
 
@@ -176,7 +177,7 @@ class ResponseFold:
     """Waits for the event that holds the whole response."""
 
     def __init__(self) -> None:
-        self._began = False
+        self.has_begun = False
         self._pieces: list[str] = []
         self.body: JsonValue = None
 
@@ -187,8 +188,8 @@ class ResponseFold:
             code = str(within(reported, "code") or "")
             text = str(within(reported, "message") or "the stream broke off")
             is_final = bool(code) and code not in RETRYABLE_CODES
-            raise ReportedError(code, text, is_final=is_final, possibly_billed=self._began)
-        self._began = self._began or kind == "response.output_item.added"
+            raise ReportedError(code, text, is_final=is_final, possibly_billed=self.has_begun)
+        self.has_begun = self.has_begun or kind == "response.output_item.added"
         if kind == "response.output_text.delta":
             self._pieces.append(str(event.get("delta") or ""))
         if kind not in _LAST_EVENTS:

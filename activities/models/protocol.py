@@ -87,6 +87,8 @@ class ModelCall(BaseModel):
     """Follows the reply while it is streamed; None if it is not followed."""
     job: ProviderJob | None = None
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
+    on_first_token: Callable[[], None] | None = None
+    """Called when the provider begins to answer, at least once if it streams; None if that is of no interest."""
 
     @property
     def agent_names(self) -> tuple[str, ...]:
@@ -124,8 +126,18 @@ class ModelCall(BaseModel):
     @property
     def cache_key(self) -> str:
         """Names the stable beginning of the prompt, so that a provider routes equal ones to the same machine."""
-        stable = [self.model, self.system, [tool.model_dump(mode="json") for tool in self.tools]]
-        return hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:32]
+        return hashlib.sha256(self._stable.encode()).hexdigest()[:32]
+
+    @property
+    def shared_prefix(self) -> str:
+        """All that stands before the last breakpoint up to which other calls are the same; empty if none is."""
+        first = self.messages[0]
+        shared = first.text[: first.shared]
+        return f"{self._stable}{json.dumps(self.answer_schema)}{shared}" if shared else ""
+
+    @property
+    def _stable(self) -> str:
+        return json.dumps([self.model, self.system, [tool.model_dump(mode="json") for tool in self.tools]])
 
 
 class Content(Contract):
@@ -154,6 +166,16 @@ class Model(Protocol):
     """A provider's models; a failure of the provider is raised as `activities.models.failures.ProviderError`."""
 
     async def complete(self, call: ModelCall) -> ModelReply: ...
+
+
+@runtime_checkable
+class CachesPrompts(Protocol):
+    """A model whose provider reads for less what an earlier prompt began with."""
+
+    @property
+    def least_cached_tokens(self) -> int:
+        """The shortest beginning that it keeps."""
+        ...
 
 
 @runtime_checkable

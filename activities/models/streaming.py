@@ -13,7 +13,6 @@ from pydantic import JsonValue
 
 from activities.http.response_limits import BodyRefused
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.protocol import FollowsText
 from activities.models.replies import parse
 from activities.processes.stalls import stall_limit
 
@@ -64,6 +63,11 @@ class Fold(Protocol):
         ...
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the model has written something, thoughts and tool calls included."""
+        ...
+
+    @property
     def body(self) -> JsonValue:
         """The reply; complete only at the end."""
         ...
@@ -80,7 +84,7 @@ async def receive(
     *,
     patience: Patience,
     whole_seconds: float,
-    live: FollowsText | None = None,
+    on_event: Callable[[Fold], None],
 ) -> JsonValue:
     """Send a request, and return the body of the reply, assembled from its events if the provider streams.
 
@@ -93,14 +97,19 @@ async def receive(
         silence = stall_limit(patience.first_seconds, patience.gap_seconds)
         async with whole, silence as on_line, request as response:
             on_line()
-            return await _body(response, fold, on_line, live)
+            return await _body(response, fold, on_line, on_event)
     except TimeoutError:
         if not whole.expired():
             raise
         raise TimeoutError(f"it was not done after {whole_seconds:g} seconds.") from None
 
 
-async def _body(response: Response, fold: Fold, on_line: Callable[[], None], live: FollowsText | None) -> JsonValue:
+async def _body(
+    response: Response,
+    fold: Fold,
+    on_line: Callable[[], None],
+    on_event: Callable[[Fold], None],
+) -> JsonValue:
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):
             whole = bytearray()
@@ -120,8 +129,7 @@ async def _body(response: Response, fold: Fold, on_line: Callable[[], None], liv
             if is_last:
                 await _drain(lines)
                 break
-            if live is not None and live.is_due:
-                live.show(fold.text)
+            on_event(fold)
         else:
             if not problem and not fold.is_complete():
                 raise UnreadableReply("it ended too early")

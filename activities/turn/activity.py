@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -22,7 +23,7 @@ from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
 from activities.models.abilities import abilities_of
 from activities.models.failures import ProviderError
-from activities.models.protocol import LONGEST_TEXT, CountsInput, ModelCall, ModelReply, ProviderJob
+from activities.models.protocol import LONGEST_TEXT, CachesPrompts, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
 from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.tools.note import NOTE
@@ -44,6 +45,7 @@ from activities.turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
+from activities.turn.shared_prefixes import SharedPrefixes
 from activities.turn.tool_use import ToolActivities, choose_at_once, use_at_once
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
@@ -74,6 +76,7 @@ class TurnActivities:
     _freshness: Freshness = field(default_factory=Freshness, init=False)
     _discarded: DiscardedTurns = field(default_factory=DiscardedTurns, init=False)
     _breakers: Breakers = field(default_factory=Breakers, init=False)
+    _prefixes: SharedPrefixes = field(default_factory=SharedPrefixes, init=False)
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -214,23 +217,28 @@ class TurnActivities:
 
     async def _complete(self, call: ModelCall, record: Journal, request: TurnRequest) -> tuple[ModelCall, ModelReply]:
         """Make a call; returns it as it was made, and the reply."""
-        await refuse_if_stale(self._freshness, record)
-        try:
-            return await self._call_available(call, record.job(), request)
-        except ApplicationError:
-            raise
-        except ProviderError as failure:
-            raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
-        except Exception as error:
-            raise fault_while_paying(error) from error
+        job, adapter = record.job(), self.models.adapter
+        if isinstance(adapter, CachesPrompts) and not _is_queued(call, job):
+            calling = self._prefixes.take_turn(call, adapter.least_cached_tokens)
+        else:
+            calling = nullcontext(call)
+        async with calling as own:
+            await refuse_if_stale(self._freshness, record)
+            try:
+                return await self._call_available(own, job, request)
+            except ApplicationError:
+                raise
+            except ProviderError as failure:
+                raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
+            except Exception as error:
+                raise fault_while_paying(error) from error
 
     async def _call_available(
         self, call: ModelCall, job: ProviderJob, request: TurnRequest
     ) -> tuple[ModelCall, ModelReply]:
         """Call the model, or its fallback while that model's breaker allows no call."""
         own = call.model_copy(update={"job": job})
-        if job.id or call.urgency == "batch":
-            # The provider queues such calls itself.
+        if _is_queued(call, job):
             return call, await self.models.adapter.complete(own)
         card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
@@ -252,6 +260,11 @@ class TurnActivities:
         with other.call():
             reply = await fallback.adapter.complete(call)
         return call, reply.model_copy(update={"provider_items": ()})
+
+
+def _is_queued(call: ModelCall, job: ProviderJob) -> bool:
+    """Whether the provider itself decides when a call is made."""
+    return bool(job.id) or call.urgency == "batch"
 
 
 def _own_temperature(crew: Crew, task: Task, model: str) -> float | None:

@@ -27,6 +27,7 @@ from tests.acceptance.played.tasks import (
     NO_ANSWER,
     PDF,
     SURVEY,
+    Provider,
     Task,
 )
 from tests.parameters import first_fast
@@ -138,6 +139,18 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
     (found,) = contradiction.report.contradictions
     assert len(found.positions) == 2
     assert {year for year in ("1968", "1971") if year in " ".join(found.positions)} == {"1968", "1971"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+async def test_siblings_begin_with_what_is_cached(stage: Stage, provider: Provider) -> None:
+    """Of the first turns of five researchers, at least four fifths is read from the cache, but for the very first."""
+    played = await stage.play(replace(COMPARISON, provider=provider), seconds=0.3)
+
+    _, *siblings = sorted((tokens for _, tokens in played.first_turns), key=lambda each: each.cached)
+    assert len(siblings) == 4
+    shown = sum(each.input + each.cached + each.cache_write for each in siblings)
+    assert sum(each.cached for each in siblings) / shown >= 0.8
 
 
 @pytest.mark.nightly

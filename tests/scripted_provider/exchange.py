@@ -98,6 +98,8 @@ class ScriptedReply:
     """The signature of the thinking before the answer, on Anthropic's wire; empty if there was none."""
     pieces: Literal["whole", "bytes", "endless"] = "whole"
     """For `raw`: how the body is handed to the network; `endless` never ends it."""
+    on_first_token: Callable[[], None] | None = None
+    """Called when the provider begins to answer."""
 
     @property
     def charged(self) -> bool:
@@ -127,6 +129,10 @@ class ScriptedReply:
     def thinking(self, signature: str) -> "ScriptedReply":
         """Think, and sign what was thought."""
         return replace(self, thought=signature)
+
+    def beginning(self, on_first_token: Callable[[], None]) -> "ScriptedReply":
+        """Tell when the first token is sent."""
+        return replace(self, on_first_token=on_first_token)
 
     def by(self, model: str) -> "ScriptedReply":
         """Name another model than the one asked for."""

@@ -118,6 +118,11 @@ class ScriptedProvider:
 _DRIP_SECONDS = 0.02
 
 
+def _begin(reply: ScriptedReply) -> None:
+    if reply.on_first_token:
+        reply.on_first_token()
+
+
 class _Connection(asyncio.Protocol):
     """One connection: a request at a time."""
 
@@ -257,6 +262,7 @@ class _Connection(asyncio.Protocol):
             case _ if is_streamed:
                 await self._stream(request, reply)
             case _:
+                _begin(reply)
                 self._write(reply.status, reply.headers, wires.write(request, reply), request)
         exchange.answered_at = time.time()
         self._provider.changed()
@@ -266,9 +272,12 @@ class _Connection(asyncio.Protocol):
         written = streams.events(request, reply)
         if reply.gap:
             for event in written:
+                if streams.has_token(event):
+                    _begin(reply)
                 self._write_events([event])
                 await asyncio.sleep(reply.gap)
         else:
+            _begin(reply)
             self._write_events(written)
         self._end_stream()
 

@@ -8,6 +8,7 @@ from tests.scripted_provider.exchange import ScriptedReply, ScriptedRequest, Too
 from tests.scripted_provider.wires import Body, arguments_of, write
 
 _PIECE_CHARACTERS = 40
+_WITH_TOKENS = (b'"content_block_', b'"response.output_', b'"response.content_', b'"chat.completion.chunk"')
 _EMPTY: dict[str, Body] = {"text": {"text": ""}, "tool_use": {"input": {}}, "thinking": {"signature": ""}}
 
 
@@ -24,6 +25,11 @@ def events(request: ScriptedRequest, reply: ScriptedReply) -> Sequence[bytes]:
             options: Body = request.body.get("stream_options") or {}
             usage_wanted = bool(options.get("include_usage"))
             return [*(_data(event) for event in _chat(body, usage_wanted=usage_wanted)), b"data: [DONE]\n\n"]
+
+
+def has_token(event: bytes) -> bool:
+    """Whether an event holds something that the model has written, or says that this follows."""
+    return any(kind in event for kind in _WITH_TOKENS)
 
 
 def _named(event: Body) -> bytes:

@@ -34,7 +34,7 @@ def thinking_tokens(body: dict[str, Any], answer: str) -> int:
 
 @dataclass
 class Meter:
-    """Bills replies; what was in an earlier prompt at a breakpoint is read from the cache."""
+    """Bills replies; what an earlier prompt had at a breakpoint is read from the cache once that one is answered."""
 
     cached: set[str] = field(default_factory=set[str])
     """Beginnings of prompts."""
@@ -50,15 +50,15 @@ class Meter:
         most: int = body.get("max_tokens") or body.get("max_output_tokens") or body.get("max_completion_tokens") or 0
         if output > most:
             reply, output = truncated(), most
-        return reply.using(self._tokens(_blocks(body), output))
-
-    def _tokens(self, blocks: list[str], output: int) -> Tokens:
+        blocks = _blocks(body)
         beginnings = ["".join(blocks[:end]) for end in range(1, len(blocks) + 1)]
+        return reply.using(self._tokens(beginnings, output)).beginning(lambda: self.cached.update(beginnings))
+
+    def _tokens(self, beginnings: list[str], output: int) -> Tokens:
         known = max((len(text) for text in beginnings if text in self.cached), default=0)
         whole = beginnings[-1]
         cached = tokens_of(whole[:known])
         rest = tokens_of(whole[known:])
-        self.cached.update(beginnings)
         if cached + rest < _LEAST_CACHED:
             return Tokens(input=cached + rest, output=output)
         return Tokens(input=0, cached=cached, cache_write=rest, output=output)

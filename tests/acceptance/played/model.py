@@ -23,6 +23,8 @@ class CompetentModel:
     """Answers any turn, and notes where it was not let do what it wanted."""
 
     meter: Meter = field(default_factory=Meter)
+    seconds: float = 0.0
+    """Until the first token of each reply."""
     forced: list[str] = field(default_factory=list[str])
     """The tools that it wanted when it had to answer."""
     replies: list[ScriptedReply] = field(default_factory=list[ScriptedReply])
@@ -30,7 +32,7 @@ class CompetentModel:
     def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         sight = Sight(request)
         self._expect_thoughts(request)
-        reply = self.meter.bill(request, self._turn(sight))
+        reply = self.meter.bill(request, self._turn(sight)).after(self.seconds)
         self.replies.append(reply)
         return reply
 

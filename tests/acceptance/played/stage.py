@@ -22,7 +22,7 @@ from tests.acceptance.played.billing import prompt_tokens
 from tests.acceptance.played.model import CompetentModel
 from tests.acceptance.played.tasks import TASKS, Provider, Task
 from tests.acceptance.played.web import Web, serve_web
-from tests.scripted_provider import ScriptedProvider, ScriptedRequest
+from tests.scripted_provider import ScriptedProvider, ScriptedRequest, Tokens
 from worker.composition import compose
 from worker.settings import Settings
 from worker.workers import build_worker
@@ -61,6 +61,14 @@ class Played:
     reads: tuple[str, ...]
     searches: tuple[str, ...]
 
+    @property
+    def first_turns(self) -> list[tuple[str, Tokens]]:
+        """The system text and the bill of each subtask's first turn."""
+        billed = zip(self.requests, self.model.replies, strict=True)
+        return [
+            (each.system, reply.tokens) for each, reply in billed if each.answer.startswith("Work") and not each.rounds
+        ]
+
     @cached_property
     def pages(self) -> tuple[str, ...]:
         """The URLs that were read, each once, in the order of reading."""
@@ -84,15 +92,14 @@ class Stage:
     queues: dict[Provider, str]
     _played: dict[str, Played] = field(default_factory=dict[str, Played])
 
-    async def play(self, task: Task) -> Played:
-        """Play a task to its report, once."""
-        key = f"{task.goal} {task.limits}"
+    async def play(self, task: Task, seconds: float = 0.0) -> Played:
+        """Play a task to its report, once; the model takes so long for each first token."""
+        key = f"{task.goal} {task.limits} {task.provider} {seconds}"
         if key not in self._played:
-            self._played[key] = await self._play(task)
+            self._played[key] = await self._play(task, CompetentModel(seconds=seconds))
         return self._played[key]
 
-    async def _play(self, task: Task) -> Played:
-        model = CompetentModel()
+    async def _play(self, task: Task, model: CompetentModel) -> Played:
         self.provider.respond, self.provider.count = model, prompt_tokens
         begun, searched, read = len(self.provider.exchanges), len(self.web.searches), len(self.web.reads)
         chargehand = Chargehand(self.client, self.queues[task.provider])

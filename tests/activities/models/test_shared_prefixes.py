@@ -49,7 +49,10 @@ def _billed(meter: Meter, wire: Wire, task: WorkTask) -> Tokens:
         timeout_seconds=1,
         idempotency_key="k",
     )
-    return meter.bill(read(wire, _WIRES[wire](call), {}, 1, 0.0), saying("{}")).tokens
+    reply = meter.bill(read(wire, _WIRES[wire](call), {}, 1, 0.0), saying("{}"))
+    assert reply.on_first_token
+    reply.on_first_token()
+    return reply.tokens
 
 
 def _share(billed: list[Tokens]) -> float:
