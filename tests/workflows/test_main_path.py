@@ -29,8 +29,9 @@ def well_behaved(*subtasks: SubtaskDraft) -> Script:
 
 async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None:
     """A plan of two subtasks becomes one report with the sources that agents really read, and the sum of all costs."""
-    result, _ = await run(well_behaved(subtask("T1"), subtask("T2", agent="analyst")), GOAL)
+    result, opened = await run(well_behaved(subtask("T1"), subtask("T2", agent="analyst")), GOAL)
 
+    assert not any(call.tools for call in opened.model.calls if call.agent == "supervisor")
     assert result.answer == "All topics are known [S1] [S2]."
     assert [source.ref for source in result.sources] == ["search_documents.md#L1", "query_data.md#L1"]
     assert [source.quote for source in result.sources] == ["what search_documents read", "what query_data read"]

@@ -1,0 +1,419 @@
+"""The list of what Chargehand must do, by row: the tests that show it, and those that no other test shows."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pydantic import BaseModel
+from temporalio.client import Client
+
+from activities.contracts.cards import AgentDraft
+from activities.contracts.tool import tool_capabilities
+from activities.crews.files import load_crews
+from activities.models.failures import ProviderError, ProviderFault
+from activities.models.protocol import ModelCall
+from activities.turn.retry_policy import pause_after
+from activities.turn_kinds.compress_outcomes import CompressTask
+from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.judge_outcomes import JudgeTask
+from activities.turn_kinds.refine_instruction import RefineTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.work import WorkTask
+from chargehand.contracts import Contradiction, Limits, SessionRequest
+from chargehand.tools import tool
+from chargehand.wire import ErrorType
+from chargehand_plugins import testing
+from tests.environment import PRICES, TOOLS, Backends, open_environment, scripted_cards
+from tests.scripted_model import (
+    Held,
+    Script,
+    ScriptedModel,
+    ScriptedTool,
+    answer,
+    compressed,
+    disagreement,
+    found,
+    judged,
+    keep_using,
+    refined,
+    report,
+    reviewed,
+    subtask,
+    topics,
+    use,
+    work_task,
+)
+from tests.workflows.conftest import OpenEnvironment, RunSession
+from worker.composition import turns_queue
+from worker.settings import Settings
+from worker.workers import build_workers
+from workflows.rules.inputs import rendered_tokens
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
+
+
+def limited(**limits: object) -> SessionRequest:
+    return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
+
+
+@pytest.mark.parametrize("limit", [5, 3])
+async def test_row_7_dispatcher(run: RunSession, limit: int) -> None:
+    """Of six subtasks, 5 are under way together, or as many as `max_parallel`, and never more; all are carried out."""
+    at_work, peaks, gate = 0, list[int](), asyncio.Event()
+
+    def start(_: ModelCall) -> Held:
+        nonlocal at_work
+        at_work += 1
+        peaks.append(at_work)
+        if at_work == limit:
+            gate.set()
+        return Held(use("search_documents"), gate)
+
+    def finish(_: ModelCall) -> BaseModel:
+        nonlocal at_work
+        at_work -= 1
+        return answer("Done.")
+
+    request = GOAL if limit == 5 else limited(max_parallel=limit)
+    result, _ = await run(Script().plan(*topics(6)).work("", start, finish), request)
+
+    assert [record.state for record in result.subtasks] == ["success"] * 6
+    assert max(peaks) == limit
+
+
+@pytest.mark.parametrize(("minutes", "is_kept"), [(50, True), (61, False)])
+async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) -> None:  # noqa: FBT001  # a column
+    """A later agent reads the outcome of an earlier one in full, for 1 hour after that has ended."""
+
+    @tool(capabilities=[], approval=True)
+    def stamp(letter: str) -> str:
+        """Return a stamp for a letter."""
+        return letter
+
+    (tmp_path / "desk.toml").write_text(
+        'name = "desk"\ndescription = "Reads and writes."\nguidance = "First read, then write."\n'
+        '[[agents]]\nname = "reader"\ndescription = "Reads the papers."\nprompt = "Read the papers."\n'
+        '[[agents]]\nname = "writer"\ndescription = "Writes the letters."\nprompt = "Write the letters."\n'
+        'tools = ["recall", "stamp"]\n'
+    )
+    limits = Limits(deadline=timedelta(hours=3))
+    waiting = timedelta(minutes=minutes)
+    request = SessionRequest(goal="Write to the tenants.", crew="desk", limits=limits, answer_within=waiting)
+    script = testing.Script().plan(
+        testing.subtask("T1", "reader", "Read the papers of the tenants."),
+        testing.subtask("T2", "writer", "Write them a letter about it.", after=("T1",)),
+    )
+    # A call that waits for a person lets the time pass.
+    wait, recall = testing.use("stamp", letter="A"), testing.use("recall", id="T1", page=1)
+    script = script.work("Read", testing.answer("Three months.")).work(
+        "letter", wait, recall, testing.answer("Dear tenants.")
+    )
+    result = await testing.run_session(request, script, crews=tmp_path, tools=[stamp])
+
+    last = [turn.prompt for turn in result.turns if turn.agent == "writer"][-1]
+    assert ("reader: success, confidence 80" in last) is is_kept
+    assert ("it is no longer kept" in last) is not is_kept
+
+
+async def test_row_16_result_compression(run: RunSession) -> None:
+    """Beyond 50,000 tokens, outcomes of more than 2,000 are summarised by the small tier, shorter ones never; that is
+    all that the writer reads of them."""
+    sentence = "It is so in all of the harbours. "
+    script = Script().plan(*topics(6)).work("", answer(sentence * 1_500)).work("T6", answer(sentence * 150))
+    _, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=40)}))
+
+    shortened = opened.model.tasks(CompressTask)
+    assert shortened
+    assert {call.model for call in opened.model.of_kind("compress")} == {"scripted-small"}
+    assert not any("T6" in task.instruction for task in shortened)
+    [written] = opened.model.tasks(SynthesisTask)
+    assert rendered_tokens(written) <= 52_000
+    assert written.outcomes[-1].outcome.content == sentence * 150
+
+
+ROOMY = GOAL.model_copy(update={"limits": Limits(max_turns=60)})
+ALWAYS = GOAL.model_copy(update={"review": "always"})
+BETTER = "Look in the second chapter of the handbook, and nowhere else."
+
+
+async def test_row_18_retries(run: RunSession) -> None:
+    """A provider errs: it is asked again after 1, 2 and 4 seconds. A subtask whose 3 attempts fail is given up, and
+    the session goes on to a report of the rest that names it."""
+    busy = ProviderError("busy", ProviderFault(provider="scripted"), ErrorType.RATE_LIMITED)
+    fails = [busy]
+
+    def hesitate(_: ModelCall) -> BaseModel | Exception:
+        return fails.pop() if fails else answer("Known.")
+
+    script = Script().plan(*topics(2)).refine(refined(BETTER)).work("", answer("", status="no_answer"))
+    result, opened = await run(script.work("T2", hesitate), ROOMY)
+
+    assert Limits().max_attempts == 3
+    ended = [(record.state, record.attempts, record.reason) for record in result.subtasks]
+    assert ended == [("failure", 3, "no_answer"), ("success", 1, "")]
+    assert not fails
+    waits = [round(pause_after(count) / timedelta(seconds=1)) for count in (1, 2, 3)]
+    assert waits == [1, 2, 4]
+    assert (result.stop_reason, result.answer) == ("partial", "All of it.")
+    assert len(opened.model.of_kind("synthesis")) == 1
+
+
+async def test_row_19_retry_with_refinement(run: RunSession) -> None:
+    """After the first failure the supervisor rewrites the instruction in view of the error, and the new one is carried
+    out."""
+    script = Script().plan(subtask("T1")).refine(refined(BETTER))
+    script = script.work("", answer("", status="no_answer")).work(BETTER, answer("Found."))
+    result, opened = await run(script, ROOMY)
+
+    [asked] = opened.model.tasks(RefineTask)
+    assert asked.problem == "because of no_answer"
+    assert asked.instruction == "Find out everything about topic T1 in the documents."
+    assert result.answer == "Found."
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
+    assert result.usage.turns == len(opened.model.calls)
+
+
+async def test_row_21_tool_loop(run: RunSession) -> None:
+    """At most 10 rounds an attempt: then the agent has to answer with what it has, without any more tools."""
+    assert Limits().max_rounds == 10
+    script = Script().plan(subtask("T1")).work("", keep_using("search_documents"), forced=answer("Known so far."))
+    result, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=100)}))
+
+    tasks = [work_task(call) for call in opened.model.of_kind("work")]
+    assert len(tasks) == 10
+    assert [task.must_answer for task in tasks] == [False] * 9 + [True]
+    assert len(opened.tools["search_documents"].calls) == 9
+    assert result.answer == "Known so far."
+
+
+async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """5 subtasks at a time, and 60 requests a minute if the operator says one a second: of all workers together, since
+    the server holds the rate of the queue that they share."""
+    assert Limits().max_parallel == 5
+    rates = dict[str, float | None]()
+
+    def note(
+        _: Client, *, task_queue: str, max_task_queue_activities_per_second: float | None, **_rest: object
+    ) -> None:
+        rates[task_queue] = max_task_queue_activities_per_second
+
+    monkeypatch.setattr("worker.workers.Worker", note)
+    settings = Settings(state_dir=tmp_path, requests_per_second=1)
+    tools = {name: ScriptedTool(name, found("a", "b")) for name in TOOLS}
+    activities = Backends(ScriptedModel(Script()), {**tools}).activities(tmp_path, Limits())
+    build_workers(await Client.connect("localhost:1", lazy=True), settings, activities)
+
+    assert rates == {settings.task_queue: None, turns_queue(settings): 1}
+
+
+async def test_row_25_synthesis(tmp_path: Path) -> None:
+    """The report is written from all outcomes, names what is missing and what contradicts, and states a confidence; the
+    model, if it takes a temperature, plans at 0.2, writes at 0.3 and refines at 0.4."""
+    cards = {
+        tier: card.model_copy(update={"name": "gpt-4.1", "prices": PRICES}) for tier, card in scripted_cards().items()
+    }
+    script = Script().plan(*topics(3)).refine(refined()).work("T3", answer("", status="no_answer"))
+    written_text = report("1987 or 1990.").model_copy(
+        update={"contradictions": [disagreement("the year", "T1 says 1987", "T2 says 1990")], "gaps": ["the month"]}
+    )
+    async with open_environment(None, tmp_path, script.synthesis(written_text), cards=cards) as opened:
+        result = await opened.run(ROOMY)
+
+    temperatures = {call.task.kind: call.temperature for call in opened.model.calls}
+    assert (temperatures["plan"], temperatures["synthesis"], temperatures["refine"]) == (0.2, 0.3, 0.4)
+    assert temperatures["work"] is None
+    [written, *_] = opened.model.tasks(SynthesisTask)
+    assert [given.id for given in written.outcomes] == ["T1", "T2", "T3"]
+    assert "the month" in result.gaps
+    assert any("T3" in gap for gap in result.gaps)
+    assert [each.about for each in result.contradictions] == ["the year"]
+    assert 0 < result.confidence < 90
+
+
+@pytest.mark.parametrize(
+    ("verdict", "resolution", "confidence"),
+    [
+        pytest.param(
+            judged("T2", "the charter itself says so", 90),
+            "T2 is followed: the charter itself says so",
+            90,
+            id="decided",
+        ),
+        pytest.param(judged(""), "", 0, id="open"),
+    ],
+)
+async def test_row_26_conflict_judge(run: RunSession, verdict: BaseModel, resolution: str, confidence: int) -> None:
+    """It sees the outcomes that disagree, and decides or leaves it open; the report states both sides, the decision and
+    why."""
+    looked = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
+    script = Script().plan(*topics(2)).on("review", looked).on("judge", verdict)
+    result, opened = await run(script, ALWAYS)
+
+    [asked] = opened.model.tasks(JudgeTask)
+    [written] = opened.model.tasks(SynthesisTask)
+    expected = Contradiction(
+        about="the year",
+        positions=("T1 says 1987 (confidence T1: 80)", "T2 says 1990 (confidence T2: 80)"),
+        resolution=resolution,
+        confidence=confidence,
+    )
+    assert [given.id for given in asked.candidates] == ["T1", "T2"]
+    assert result.contradictions == written.contradictions == (expected,)
+
+
+@pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
+async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...], third: str) -> None:
+    """T1, T3, T5 and T2, T4, T5: without T1 its siblings go on; T3 runs with the gap stated, or is skipped if it
+    requires T1; T5, which depends on T3, still runs."""
+    script = Script().plan(
+        subtask("T1"),
+        subtask("T2", agent="analyst"),
+        subtask("T3", after=["T1"], required=required),
+        subtask("T4", agent="analyst", after=["T2"]),
+        subtask("T5", agent="writer", after=["T3", "T4"]),
+    )
+    script = script.work("T1", answer("", status="out_of_scope"))
+    result, _ = await run(script, ROOMY)
+
+    assert [record.state for record in result.subtasks] == ["escalation", "success", third, "success", "success"]
+
+
+async def test_row_29_fallback_agents(run: RunSession) -> None:
+    """After the refined instruction fails too, the agent that the crew names as fallback gets its try."""
+    script = Script().plan(subtask("T1")).refine(refined(BETTER))
+    script = script.work("", answer("", status="no_answer")).work("", answer("Found."), agent="researcher")
+    result, opened = await run(script, ROOMY)
+
+    assert [call.agent for call in opened.model.of_kind("work")] == ["reader", "reader", "researcher"]
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 3)]
+
+
+ROOT = Path(__file__).resolve().parents[3]
+TOOL_KINDS = tool_capabilities({name: ScriptedTool(name, found("a", "b")) for name in TOOLS})
+DOMAINS = (
+    "competitive-intelligence",
+    "contract-review",
+    "curriculum",
+    "patient-summary",
+    "portfolio",
+    "product-launch",
+)
+
+
+async def test_row_33_bounded_context(run: RunSession) -> None:
+    """An agent is told its prompt, its task and the outcomes that it depends on, never another's conversation; agents
+    of the six domain crews that read, compute or search are not told the request either."""
+    asked = SessionRequest(goal="May our tenant Zibulski leave in May?", crew="contract-review", review="never")
+    script = Script().plan(subtask("T1", "clause_reader"), subtask("T2", "risk_reviewer", ["T1"]))
+    words = "The notice is three months."
+    script = script.work("T1", use("search_documents"), answer(words)).work("T2", answer("Not in May."))
+    _, opened = await run(script, asked)
+
+    texts = {
+        call.agent: "\n".join([call.system, *(message.text for message in call.messages)])
+        for call in opened.model.of_kind("work")
+    }
+    assert "Zibulski" not in texts["clause_reader"]
+    assert "Zibulski" in texts["risk_reviewer"]
+    assert words in texts["risk_reviewer"]
+    assert "what search_documents read" not in texts["risk_reviewer"]
+    tasks = {task.instruction: [each.id for each in task.inputs] for task in opened.model.tasks(WorkTask)}
+    assert tasks == {subtask("T1").instruction: [], subtask("T2").instruction: ["T1"]}
+    crews = load_crews([ROOT / "crews"], TOOL_KINDS)
+    assert all(any(not agent.sees_goal for agent in crews[name].agents) for name in DOMAINS)
+
+
+async def test_row_38_dynamic_agent_factory(environment: OpenEnvironment) -> None:
+    """A model describes an agent for the request: it is planned for, told its own prompt, and has its own tools only;
+    one more turn is all that it costs. (The ten tasks by which it is compared with a fixed crew are not here.)"""
+    prompt = "Look at the layers first, then at the maps. Say how sure you are of each age."
+    draft = AgentDraft(
+        name="geologist",
+        description="Knows rocks and their ages.",
+        prompt=prompt,
+        tools=["read_document"],
+        tier="large",
+    )
+    script = Script().on("design", DesignAnswer(agents=[draft]))
+    script = script.plan(subtask("T1", "geologist"), subtask("T2", "reader", after=["T1"]))
+    async with environment(script.work("T1", use("read_document"), answer("Old."), agent="geologist")) as opened:
+        result = await opened.run(SessionRequest(goal="How old are the rocks?", crew="custom", review="never"))
+        own = [call for call in opened.model.of_kind("work") if call.agent == "geologist"]
+
+    assert [(record.agent, record.state) for record in result.subtasks] == [
+        ("geologist", "success"),
+        ("reader", "success"),
+    ]
+    assert all(prompt in call.system for call in own)
+    assert [[tool.name for tool in call.tools if tool.name != "note"] for call in own] == [["read_document"]] * 2
+    assert opened.model.of_kind("plan")[0].agent_names[:2] == ("reader", "geologist")
+    assert len(opened.model.of_kind("design")) == 1
+
+
+async def test_row_39_model_tiers(run: RunSession) -> None:
+    """3 tiers: the supervisor plans and writes on the middle one, a reader and the summariser work on the small one, a
+    reviewer on the large one, and an unsure answer is tried again one tier up."""
+    unsure = answer("Perhaps.", status="confidence_too_low")
+    script = Script().plan(subtask("T1"), subtask("T2", "reviewer", ["T1"]), subtask("T3"))
+    script = script.on("judge", judged("A1")).on("compress", compressed("Short.")).work("T3", unsure)
+    _, opened = await run(script, ROOMY)
+
+    models = {(call.task.kind, call.agent, call.model.removeprefix("scripted-")) for call in opened.model.calls}
+    assert {("plan", "supervisor", "medium"), ("synthesis", "supervisor", "medium")} <= models
+    assert {("work", "reader", "small"), ("work", "reader", "medium"), ("work", "reviewer", "large")} <= models
+
+
+ROWS: Final = {
+    1: ("client request", "workflows/test_bad_requests.py::test_nothing_but_a_goal_is_needed"),
+    2: ("supervisor", "workflows/test_main_path.py::test_two_agents_work_and_one_report_comes_out"),
+    3: ("structured plan", "workflows/test_stopping.py::test_a_plan_waits_for_approval_and_can_be_edited"),
+    4: ("plan is a graph", "workflows/test_main_path.py::test_a_subtask_starts_the_moment_its_own_inputs_are_there"),
+    5: ("plan validation", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
+    6: ("fixed agents", "workflows/test_failures_catalogue.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
+    8: ("search agent", "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources"),
+    9: ("code agent", "activities/code/test_run_code.py::test_what_was_computed_is_a_source"),
+    10: ("document agent", "activities/documents/test_document_library.py::test_every_format_is_found_and_cited"),
+    11: ("specialised agents", "unit/activities/test_crews.py::test_the_shipped_crew_loads"),
+    12: ("critic", "workflows/test_writing.py::test_a_report_is_checked_alike_whoever_wrote_it"),
+    14: (
+        "loop guard",
+        "workflows/test_failures_catalogue.py::test_a_session_that_comes_back_to_its_own_work_is_refused",
+    ),
+    15: ("budget", "workflows/test_limits.py::test_the_whole_tree_keeps_its_limits"),
+    17: ("typed result", "unit/workflows/test_evidence.py::test_every_status_is_one_outcome"),
+    20: ("circuit breaker", "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end"),
+    22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
+    24: ("aggregation", "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses"),
+    28: ("escalation", "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn"),
+    31: ("task contract", "workflows/test_typed_handover.py::test_a_subtask_has_limits_of_its_own_within_the_sessions"),
+    32: ("result contract", "unit/workflows/test_evidence.py::test_a_sourced_answer_keeps_its_sources"),
+    34: (
+        "stateless agents",
+        "workflows/test_conversations.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
+    ),
+    35: ("routing", "workflows/test_routes.py::test_an_unusable_route_costs_one_turn"),
+    36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),
+    37: ("agents a crew", "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused"),
+    40: ("trace", "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back"),
+    41: ("speed-up", "unit/workflows/test_report_content.py::test_the_speed_up_is_against_one_after_another"),
+    42: ("progress", "workflows/test_following.py::test_followers_agree_and_go_on_after_any_event"),
+    43: ("evaluation", "unit/benchmarks/test_evaluation.py::test_every_edition_of_the_questions_is_read"),
+    44: ("batches", "activities/models/test_jobs.py::test_a_job_brings_the_same_reply"),
+    45: ("six domains", "acceptance/test_shipped_crews.py::test_every_crew_has_what_a_newcomer_needs"),
+    46: ("when not to use it", "workflows/test_main_path.py::test_one_subtask_needs_no_synthesis"),
+}
+"""What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
+
+
+def test_every_row_is_shown() -> None:
+    """Each of the 46 rows has a test here, or elsewhere under the name that stands in the table."""
+    here = {int(name.split("_")[2]) for name in globals() if name.startswith("test_row_")}
+    findings = "plugins/src/chargehand_plugins/code_review/tests/test_findings.py"
+    named = {30: f"../{findings}::test_a_finding_is_reported_only_if_it_was_confirmed_itself"}
+    named |= {row: test for row, (_, test) in ROWS.items()}
+
+    assert {*here, *named} == set(range(1, 47))
+    for file, _, name in (test.partition("::") for test in named.values()):
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
