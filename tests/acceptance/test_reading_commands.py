@@ -21,7 +21,6 @@ from tests.environment import open_environment
 from tests.scripted_model import Script, answer, subtask, use
 
 _PNG = b"\x89PNG\r\n\x1a\nrest"
-_KEYS = json.dumps({"one": base64.b64encode(bytes(range(32))).decode()})
 _RULES = "# Boilers\n\nThe valve of a boiler is tested every six months.\nIt is oiled in between.\n"
 
 
@@ -104,41 +103,6 @@ async def test_a_report_that_is_not_there_is_not_waited_for(client: Client, tmp_
     assert f"Session '{session.id}' has no report: " in refused.said
 
 
-async def test_a_file_of_the_users_own_is_replaced_only_by_force(
-    client: Client, drawn: tuple[str, Path], tmp_path: Path
-) -> None:
-    """What is in the way is named, exit code 1, and the rest is brought; --force replaces it."""
-    (session, kept), to = drawn, tmp_path / "to"
-    chargehand = Commands(client, "--artifacts", kept)
-    to.mkdir()
-    (to / "sales.png").write_text("my own")
-
-    refused = await chargehand("artifacts", session, "--to", to)
-    left = (to / "sales.png").read_text()
-    forced = await chargehand("artifacts", session, "--to", to, "--force")
-
-    assert (refused.code, left) == (1, "my own")
-    assert f"✘ {to / 'sales.png'}: Another file of this name exists already" in refused.said
-    assert "1 of 2 files could not be downloaded" in refused.said
-    assert (to / "sales (2).png").read_bytes() == b"2"
-    assert (forced.code, (to / "sales.png").read_bytes()) == (0, _PNG)
-
-
-async def test_sealed_files_are_brought_in_clear_to_who_has_the_key(client: Client, tmp_path: Path) -> None:
-    """The settings of the workers open what they sealed; without them each file is named with what to set."""
-    session = await _drawn(client, tmp_path, Encryption.from_text(_KEYS, "one"))
-    where = ("--to", tmp_path / "to", "--artifacts", tmp_path / "artifacts")
-    keys = {"CHARGEHAND_ENCRYPTION_KEYS": _KEYS, "CHARGEHAND_ENCRYPTION_KEY_ID": "one"}
-
-    without = await Commands(client)("artifacts", session, *where)
-    brought = await Commands(client, CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN="true", **keys)("artifacts", session, *where)
-
-    assert without.code == 1
-    assert without.said.count("set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too") == 2
-    assert brought.code == 0, brought.said
-    assert (tmp_path / "to" / "sales.png").read_bytes() == _PNG
-
-
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -176,18 +140,6 @@ async def _told(client: Client, folder: Path, *sources: Source) -> AsyncGenerato
 
 _TRUE = Source(ref="boilers.md#L3", quote="The valve of a boiler is tested every six months.")
 _FALSE = Source(ref="boilers.md#L4", quote="It is never oiled.")
-_WEB = Source(ref="https://example.org/b", url="https://example.org/b", quote="Boilers.")
-
-
-async def test_quotations_that_stand_are_found_where_they_stand(client: Client, tmp_path: Path) -> None:
-    """All of them stand: exit code 0, each named by its number; what is no document is counted and left out."""
-    async with _told(client, tmp_path, _TRUE, _WEB) as (session, chargehand):
-        verified = await chargehand("verify", session)
-
-    assert verified.code == 0, verified.said
-    assert verified.out.startswith("✔ S1   boilers.md#L3\n")
-    assert "Not checked: 1 sources that are not documents (web pages, queries, computations)." in verified.said
-    assert "Verified quotations: 1 of 1." in verified.said
 
 
 async def test_a_quotation_that_does_not_stand_is_named(client: Client, tmp_path: Path) -> None:

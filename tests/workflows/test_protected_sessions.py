@@ -18,7 +18,6 @@ from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
 from chargehand.interface import Supervisor
 from chargehand.payloads.encryption import Encryption
-from chargehand.payloads.errors import KeyMissing
 from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.session import Session
 from chargehand.wire import ErrorType, SignalName
@@ -184,20 +183,6 @@ async def test_a_session_waits_for_a_worker_with_the_key(client: Client, encrypt
         result = await session.result()
 
     assert result.stop_reason == "completed"
-
-
-async def test_rotation_keeps_what_is_old_readable(client: Client, encrypted: Client, tmp_path: Path) -> None:
-    """After a rotation, reports of before are read by whoever has both keys; without the old key it is asked for."""
-    async with open_environment(encrypted, tmp_path, SINGING) as opened:
-        session = await opened.chargehand.start(SessionRequest(goal="What is it?"))
-        before = await session.result()
-
-    both = await _connect(client, Encryption({**OLD, **NEW}, "new"))
-    only_new = await _connect(client, Encryption(NEW, "new"))
-
-    assert await Chargehand(both).session(session.id).result() == before
-    with pytest.raises(KeyMissing, match="key 'old'"):
-        await Chargehand(only_new).session(session.id).result()
 
 
 async def test_a_reply_that_is_too_large_is_paid_once_and_refused(client: Client, tmp_path: Path) -> None:

@@ -131,12 +131,3 @@ async def test_reasoning_that_is_not_sealed_is_not_sent_back() -> None:
     )
 
     assert reply.provider_items == (use,)
-
-
-async def test_more_cached_than_sent_is_not_believed() -> None:
-    """Parts larger than their whole are no usage, lest plain tokens are counted as less than nothing."""
-    details = {"cached_tokens": 6, "cache_write_tokens": 5}
-    usage = {"input_tokens": 10, "input_tokens_details": details, "output_tokens": 1}
-    scripted = raw({"model": "gpt-6-luna", "status": "completed", "output": [], "usage": usage})
-
-    assert (await reply_to("responses", scripted)).usage is None

@@ -285,13 +285,3 @@ async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
         took = time.monotonic() - began
 
     assert (reply.stop, took < 5) == ("answer", True)
-
-
-@every_wire
-async def test_streams_leave_their_connection_usable(wire: Wire) -> None:
-    """Calls one after another share a connection."""
-    async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
-        for _ in range(5):
-            await model.complete(a_call(wire))
-
-        assert len(server.connections) == 1

@@ -175,22 +175,6 @@ def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
         assert time.process_time() - began < 1.5
 
 
-def test_what_is_no_text_is_told(tmp_path: Path) -> None:
-    """A file that is not UTF-8 is refused by name."""
-    (tmp_path / "crew.toml").write_bytes(b'name = "\xff"')
-
-    with pytest.raises(CrewError, match=r"crew\.toml: is not TOML: 'utf-8' codec can't decode"):
-        load_crews([tmp_path], TOOLS)
-
-
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """A folder called like a crew, or a link to nowhere, is refused by name."""
-    (tmp_path / "dangling.toml").symlink_to(tmp_path / "gone")
-
-    with pytest.raises(CrewError, match=r"dangling\.toml: cannot be read: No such file or directory"):
-        load_crews([tmp_path], TOOLS)
-
-
 def test_a_tool_that_is_absent_here_is_taken_from_its_agent() -> None:
     """Where the search reads the user's documents, the shipped researcher opens no pages."""
     local = TOOLS | {"search": READS_DOCUMENTS}

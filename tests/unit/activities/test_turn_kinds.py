@@ -8,14 +8,11 @@ from pydantic_core import to_json
 
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import PASSAGE_GAP, Round, ToolCall, ToolResult
-from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
+from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.schemas import answer_schema
-from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.protocol import Message, ToolText
-from activities.turn_kinds.refine_instruction import RefineTask
-from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES, TASK_TYPES
-from activities.turn_kinds.rendering import catalog_text, document_sections
-from activities.turn_kinds.review_outcomes import ReviewTask
+from activities.turn_kinds.registry import TASK_TYPES
+from activities.turn_kinds.rendering import catalog_text
 from activities.turn_kinds.work import ShownText, WorkTask, WorkWithIssuesAnswer
 from chargehand.contracts import Source
 from tests.scripted_model import TODAY
@@ -31,22 +28,6 @@ CREW = Crew(
     agents=(READER, CHECKER),
 )
 NOTHING = Catalog()
-
-
-def test_a_model_that_writes_instructions_knows_the_crew() -> None:
-    """The system text holds the crew's guidance, and what each agent does with which tools."""
-    for task_type in (PlanTask, RefineTask, ReviewTask):
-        assert task_type.system_text(CREW, "supervisor").startswith(
-            f"{task_type.instructions}\n\nPlan little, and plan it well.\n\nAgents:\n"
-            "- reader: Reads the documents. Tools: read_document.\n- checker: Checks what it is given. Tools: none.\n\n"
-        )
-
-
-def test_every_field_of_an_answer_is_explained() -> None:
-    """The instructions of a supervisor's turn say what each field of its answer means."""
-    for task_type in SUPERVISOR_TASK_TYPES:
-        fields = task_type.answer_type.model_json_schema()["properties"]
-        assert [name for name in fields if not re.search(rf"\b{name}[:,] ", task_type.instructions)] == []
 
 
 def test_an_agent_knows_only_itself() -> None:
@@ -109,34 +90,6 @@ def test_a_conversation_is_rendered_in_order() -> None:
             role="user", text="This turn is for your answer: no more tools can be used. Answer from what you have."
         ),
     ]
-
-
-def test_a_catalogue_names_documents_and_tables() -> None:
-    """Each document with its kind, size, headings or trouble; each table with its columns and examples."""
-    catalog = Catalog(
-        documents=(
-            DocumentEntry(name="a.pdf", kind="pdf", units=9, headings=("One", "Two")),
-            DocumentEntry(name="b.docx", kind="docx", problem="it is encrypted"),
-        ),
-        tables=(
-            Table(
-                name="costs",
-                document="c.csv",
-                rows=12,
-                columns=(
-                    Column(name="month", type="DATE"),
-                    Column(name="item", type="VARCHAR", examples=("fuel", "crew")),
-                ),
-            ),
-        ),
-    )
-
-    assert catalog_text(catalog) == (
-        "- a.pdf (pdf, 9 pages) — One / Two\n"
-        "- b.docx (docx, 0 lines) — cannot be read: it is encrypted\n"
-        '- table "costs" (c.csv, 12 rows): month DATE, item VARCHAR e.g. fuel, crew'
-    )
-    assert document_sections(NOTHING) == document_sections(None) == []
 
 
 @given(count=st.integers(0, 3_000), length=st.integers(1, 50))

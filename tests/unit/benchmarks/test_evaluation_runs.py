@@ -12,13 +12,11 @@ import pytest
 from activities.backends import SettingsError
 from activities.contracts.model import ModelCard, PriceStep
 from activities.models.protocol import ModelCall, ModelReply
-from benchmarks.evaluation.dataset import Case, Dataset, NoDataset, read_datasets
-from benchmarks.evaluation.estimate import estimate
-from benchmarks.evaluation.judge import Judge, agreement, calibrate, open_judge, read_calibration
+from benchmarks.evaluation.dataset import Case, NoDataset, read_datasets
+from benchmarks.evaluation.judge import Judge, calibrate, open_judge, read_calibration
 from benchmarks.evaluation.results import ResultsFile, RunLine, ScoreLine, SettingDiffers, read_results
-from benchmarks.evaluation.review_comments import MissingDiffs, read_review_comments
 from benchmarks.evaluation.scores import Scores, score
-from benchmarks.evaluation.sessions import Job, Runner, Traces, Variant
+from benchmarks.evaluation.sessions import Runner, Traces, Variant
 from benchmarks.evaluation.spending import NotAffordable, Spending
 from chargehand.client import Chargehand
 from chargehand.contracts import Usage
@@ -67,14 +65,6 @@ def test_results_of_another_setting_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(SettingDiffers, match="cannot be resumed with other models"):
         ResultsFile(file).begin(other, resume=True)
     ResultsFile(file).begin(other, resume=False)
-
-
-def test_a_job_leaves_out_what_is_done() -> None:
-    """Each repetition by itself."""
-    dataset = Dataset(name="d", about="", offline="configured", cases=(Case(id="a", goal="A"), Case(id="b", goal="B")))
-    job = Job(dataset, "configured", repetitions=2, done=frozenset({("a", 1), ("b", 2)}))
-
-    assert [(case.id, number) for case, number in job.runs] == [("a", 2), ("b", 1)]
 
 
 async def test_no_case_starts_that_could_pass_the_sum() -> None:
@@ -198,15 +188,6 @@ class _Person(Examiner):
         return await super().complete(call)
 
 
-def test_agreement_is_corrected_for_chance() -> None:
-    """A grader that always says yes agrees by chance only: kappa is 0."""
-    always = agreement([(True, True), (False, True), (True, True), (False, True)])
-    same = agreement([(True, True), (False, False)])
-
-    assert (always["agreement"], always["kappa"], always["wrong ones passed"]) == (0.5, 0.0, 2)
-    assert (same["agreement"], same["kappa"]) == (1.0, 1.0)
-
-
 def test_a_folder_of_ones_own_is_a_dataset(tmp_path: Path) -> None:
     """Files and folders are found beside it; a name that is nothing is refused with the names that are."""
     (tmp_path / "papers").mkdir()
@@ -224,30 +205,3 @@ def test_a_folder_of_ones_own_is_a_dataset(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("name: mine\nanswers: 3\n")
     with pytest.raises(NoDataset, match=r"(?s)mine\.yaml: .*answers"):
         read_datasets([str(tmp_path)])
-
-
-def test_review_comments_are_read_with_the_diffs_that_are_there(tmp_path: Path) -> None:
-    """Without any, the message says where the first is to be had."""
-    change = {
-        "pr_title": "Add a cache",
-        "url": "https://github.com/acme/shop/pull/7",
-        "comments": [{"comment": "The key lacks the tenant.", "severity": "High"}],
-    }
-    (tmp_path / "shop.json").write_text(json.dumps([change]))
-    with pytest.raises(MissingDiffs, match=r"curl -L https://github.com/acme/shop/pull/7.diff -o .*acme-shop-7.diff"):
-        read_review_comments(tmp_path)
-    (tmp_path / "acme-shop-7.diff").write_text("diff")
-
-    (case,) = read_review_comments(tmp_path).cases
-    assert (case.id, case.crew, case.answer) == ("acme-shop-7", "code-review", ("The key lacks the tenant.",))
-
-
-def test_an_estimate_is_by_model_and_within_the_limits() -> None:
-    """A dearer model costs more for the same turns; more repetitions cost more; no case is above its budget."""
-    dataset = read_datasets(["ferries"])["ferries"]
-    once, twice = (estimate([Job(dataset, "configured", repetitions=count)]) for count in (1, 2))
-    costs = {str(row[""]): cast("float", row["ferries, $"]) for row in once}
-
-    assert costs["anthropic:claude-opus-5-5"] == pytest.approx(2 * costs["anthropic:claude-sonnet-5-5"])
-    assert [row["ferries, $"] for row in twice] == pytest.approx([2 * usd for usd in costs.values()])
-    assert {row["never above, $"] for row in once} == {4.0}

@@ -74,15 +74,6 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
     )
 
 
-def test_hostile_text_cannot_leave_its_branch() -> None:
-    """Escape sequences, markup and line feeds in what a model wrote are shown, not obeyed."""
-    hostile = _WAITING.model_copy(update={"instruction": "\x1b[2J[red]all\nclear[/red]\x07", "agent": "a\x1b[1mb"})
-
-    assert drawn(status(hostile)) == (
-        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n└── · T1 a␛[1mb waiting  ␛[2J[red]all clear[/red]␇\n"
-    )
-
-
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:
     """A plan to approve and limits to raise come with their commands; no other state asks for anything."""
     actions = {state: user_action(status(state=state)) for state in get_args(SessionState)}
@@ -103,17 +94,3 @@ def test_open_questions_come_with_the_command_that_answers_them() -> None:
     )
     assert "`chargehand answer s --subtask T1 TEXT`" in user_action(status(questions=(question, other)))
     assert "chargehand raise" in user_action(status(state="paused", questions=(question,)))
-
-
-def test_a_question_is_a_branch_and_a_line_said_once() -> None:
-    """Whoever watches sees who asks what."""
-    asked = Question(subtask="T1", agent="reader", text="Which\x1b[2J year?", open_until=at(300))
-    found = status(_RUNNING, state="awaiting_answer", questions=(asked,))
-    lines: list[str] = []
-    shown = Lines("s", write=lines.append, clock=lambda: at(0))
-
-    shown.update(found)
-    shown.update(found)
-
-    assert lines[2:] == ["[   0.0 s] ? T1 asks: Which␛[2J year?"]
-    assert "└── ? T1 reader asks Which␛[2J year?  until " in drawn(found)

@@ -3,15 +3,13 @@
 import re
 from decimal import Decimal
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
-from chargehand import Artifact, Contradiction, Grade, SubtaskRecord, Usage
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
+from chargehand import Artifact, Contradiction, Grade, Usage
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.rendering.svg import plan_graph, timeline
-from chargehand_cli.rendering.text import report_markdown, wasted_words
+from chargehand_cli.rendering.text import report_markdown
 from tests.unit.cli.reports import report, trace
 
 _VOID = {"meta", "br", "hr", "img"}
@@ -145,17 +143,6 @@ def test_what_is_still_set_aside_is_said() -> None:
     assert "$0.5000 was still reserved when the report was written." in words
 
 
-def test_waste_is_money() -> None:
-    """Turns that cost nothing are no loss."""
-    cases = [
-        (Usage(), ""),
-        (Usage(turns=2), ""),
-        (_WASTED, "$0.0040 of it wasted"),
-    ]
-    for wasted, written in cases:
-        assert wasted_words(wasted) == written
-
-
 def test_a_disclaimer_stands_below_the_answer() -> None:
     """What a crew says of the limits of its work is in the text and on the page, and nothing where it says nothing."""
     made = report(disclaimer="No <legal> advice.")
@@ -177,15 +164,6 @@ def test_an_answer_is_shown_as_it_begins(notice: str) -> None:
     assert report_markdown(made).count(notice or "26 knots") == 1
 
 
-def test_citations_of_unknown_sources_are_not_links() -> None:
-    """A number that no source has leads nowhere and is left as it is."""
-    text = report_page(report(answer="Known [S1, S2], unknown [S3], [S1, S9] and [S0].", claims=(), contradictions=()))
-
-    cited = [found["href"] for _, found in Page(text).elements if found.get("class") == "cite"]
-    assert cited == ["#S1", "#S2"]
-    assert "[S3], [S1, S9] and [S0]" in text
-
-
 def test_a_plan_is_drawn_in_the_order_of_its_dependencies() -> None:
     """A subtask stands right of everything it waits for, and an edge leads to it from each."""
     drawing = plan_graph(report().subtasks)
@@ -193,14 +171,6 @@ def test_a_plan_is_drawn_in_the_order_of_its_dependencies() -> None:
     left = {name: float(x) for x, name in re.findall(r'<text x="(\d+)" [^>]*>(T\d) · ', drawing)}
     assert left["T1"] == left["T2"] < left["T3"]
     assert drawing.count("<path ") == 2
-
-
-@pytest.mark.parametrize("depends_on", [("T1",), ("nobody",)])
-def test_an_impossible_plan_is_drawn_all_the_same(depends_on: tuple[str, ...]) -> None:
-    """Records that wait for themselves or for nobody, as only a defect makes them, do not hang the drawing."""
-    record = SubtaskRecord(id="T1", agent="reader", instruction="Read.", depends_on=depends_on)
-
-    assert plan_graph((record,)).count("<text") == 3
 
 
 def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
@@ -217,23 +187,3 @@ def test_the_time_line_has_a_lane_for_each_agent_at_work() -> None:
     assert float(running[0]) + float(running[1]) == pytest.approx(892, abs=0.2)
     assert failed[2:] == ("failure", "search: boilers · 2.0 s · failed · attempt 3 · ToolUnavailable")
     assert "never taken up" not in drawing
-
-
-@pytest.mark.parametrize("changes", [{"subtasks": ()}, {"sources": ()}, {"spend": (), "limits": ()}])
-def test_a_report_without_parts_is_a_page_without_them(changes: dict[str, Any]) -> None:
-    """Nothing is promised that is not there; an empty session still makes a page."""
-    assert Page(report_page(report(**changes))).elements
-
-
-def test_terminals_are_not_moved() -> None:
-    """Escape sequences, carriage returns, backspaces and direction marks are shown, line feeds and tabs kept."""
-    assert safe_text("a\tb\nc\r\nd") == "a\tb\nc\nd"
-    assert safe_text("\x1b[2J\x07\x08\r\x7f\x9b") == "␛[2J␇␈␍␡<U+009B>"
-    assert safe_text("\u202egnp.exe\u2066\u2028") == "<U+202E>gnp.exe<U+2066><U+2028>"
-    assert safe_text("naïve 日本 👩‍👩‍👧 العربية") == "naïve 日本 👩‍👩‍👧 العربية"
-
-
-def test_a_line_stays_a_line() -> None:
-    """Text that is put into a line cannot begin another one, nor grow without end."""
-    assert one_safe_line(" two\nlines\x0b \r\n here ") == "two lines␋ here"
-    assert one_safe_line("x" * 300, 10) == "xxxxxxxxx…"

@@ -4,7 +4,6 @@ import base64
 import re
 from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +22,7 @@ from chargehand_cli.attachments import (
     attach_passages,
     attach_pictures,
 )
-from chargehand_cli.rendering.figures import cost, period, title
-from chargehand_cli.rendering.markdown import marked, safe_html, text_fragment
+from chargehand_cli.rendering.markdown import safe_html, text_fragment
 from chargehand_cli.rendering.page import report_page, report_style, unfinished_page
 from chargehand_cli.rendering.svg import plan_graph
 from tests.unit.cli.reports import at, report, trace
@@ -121,15 +119,6 @@ def test_a_source_shows_its_words_within_its_document(tmp_path: Path) -> None:
     assert "words that are not there" in page
 
 
-@pytest.mark.parametrize("piece", ["- ", "a ", "* a - ", "-a"])
-@pytest.mark.timeout(10)
-def test_marks_of_hostile_quotations_take_no_time(piece: str) -> None:
-    """A quotation that matches in very many ways, and then does not, is given up at once."""
-    text = piece * 2_000
-
-    assert "<mark>" not in marked(text, [piece * 500 + "x", *["y"] * 500])
-
-
 def test_passages_come_from_uploaded_documents_alone() -> None:
     """No file of this machine, nothing from the web, nothing that is missing or is no list of files is read."""
     cases: list[tuple[str, ...]] = [
@@ -220,30 +209,6 @@ def test_subtasks_are_named_by_what_they_are_about() -> None:
     assert '<span dir="auto">Compare the ferries&#39; tide tables with the log</span>' in page
     assert "Then list every gap" in page
     assert ">Compare the ferries&#x27; tide</text>" in plan_graph(records)
-
-
-def test_titles_are_short() -> None:
-    """A title ends with its sentence, or between words."""
-    cases = [
-        ("Read.", "Read"),
-        ("Sum v1.2 of costs. Then stop", "Sum v1.2 of costs"),
-        ("The first line\nand another", "The first line"),
-        ("word " * 40, "word word word word word word word word word word word word word word…"),
-        ("x" * 200, "x" * 71 + "…"),
-        ("", ""),
-    ]
-    for instruction, named in cases:
-        assert title(instruction) == named
-
-
-def test_small_amounts_are_said_in_words() -> None:
-    """Nobody reads $0.0042 as money, nor 10 min 0 s as a time."""
-    assert [period(timedelta(seconds=each)) for each in (0, 0.04, 1.23, 95, 600, 7_200, 7_260)] == [
-        "0.0 s", "less than 0.1 s", "1.2 s", "1 min 35 s", "10 min", "2 h", "2 h 1 min"
-    ]  # fmt: skip
-    assert [cost(Decimal(each)) for each in ("0", "0.0042", "0.01", "1.239", "12345")] == [
-        "$0.00", "less than 1 cent", "$0.01", "$1.24", "$12,345.00"
-    ]  # fmt: skip
 
 
 def test_a_session_without_a_report_says_why() -> None:

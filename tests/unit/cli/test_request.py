@@ -147,9 +147,3 @@ def test_only_the_limits_that_are_typed_are_raised() -> None:
         max_turns=30, budget_usd=Decimal("0.3"), deadline=timedelta(minutes=20)
     )
     assert build_raised_limits(30, None, None) == RaisedLimits(max_turns=30)
-
-
-def test_an_invalid_limit_is_named() -> None:
-    """The problem names its limit before any session is asked."""
-    with pytest.raises(BadRequest, match="The limits are invalid: --budget: "):
-        build_raised_limits(None, float("nan"), None)

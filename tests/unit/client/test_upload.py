@@ -13,7 +13,6 @@ from chargehand import upload
 from chargehand.contracts.request import DocumentUri
 from chargehand.errors import UploadRefused
 from chargehand.upload import store_documents
-from tests.s3_server import BUCKET, serve_s3
 
 
 def sha(content: bytes) -> str:
@@ -152,25 +151,3 @@ def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(upload, "MOST_BYTES", 20)
     with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
         store_documents([tmp_path], tmp_path / "artifacts")
-
-
-def test_a_folder_goes_into_a_bucket_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The manifest and each file lie under their digests; uploading again sends nothing; a refusal names its place."""
-    caplog.set_level("INFO", "werkzeug")
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "a.md").write_text("words")
-    (folder / "b.md").write_text("more words")
-
-    with serve_s3() as s3:
-        (uri,) = store_documents([folder], f"s3://{BUCKET}/team")
-        again = store_documents([folder], f"s3://{BUCKET}/team")
-        stored = [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
-        with pytest.raises(UploadRefused, match=r"a\.md cannot be uploaded: s3://nowhere/"):
-            store_documents([folder / "a.md"], "s3://nowhere")
-
-    digest = uri.removeprefix("artifact:").partition("/")[0]
-    digests = {sha(b"words"), sha(b"more words"), digest}
-    assert again == (uri,)
-    assert sorted(stored) == sorted(f"team/{one[:2]}/{one}" for one in digests)
-    assert sum('"PUT /documents/team/' in message for message in caplog.messages) == len(digests)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from chargehand import SessionRequest
-from chargehand.errors import MissingExtra, SessionFailed, UnusableSettings
+from chargehand.errors import SessionFailed, UnusableSettings
 from chargehand.tools import ToolAnswer
-from chargehand_plugins.testing import Reply, Script, answer, run_session, subtask, use
+from chargehand_plugins.testing import Reply, Script, run_session
 from tests.unit.deployment.test_documents import ROOT
 
 _FILE = re.compile(r"^```\w+\n# (\S+\.\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -65,28 +65,3 @@ async def test_what_is_wrong_with_a_session_is_said(folder: Path) -> None:
         await run_session(SessionRequest(goal="Refund order A-17."), Script().on("plan", Reply({"tasks": []})))
     with pytest.raises(ValueError, match=r"answers: there is no tool 'serch'; there are .*search"):
         await run_session(SessionRequest(goal="Refund order A-17."), Script(), answers={"serch": ToolAnswer()})
-
-
-async def test_a_tool_can_be_answered_for() -> None:
-    """The agent is given that answer, as if the tool had returned it."""
-    script = (
-        Script()
-        .plan(subtask("T1", "researcher", "Look up the tide."))
-        .work("tide", use("search", query="tide"), answer("High at nine."))
-    )
-
-    run = await run_session(
-        SessionRequest(goal="When is high tide?"), script, answers={"search": ToolAnswer(output={"high": "09:04"})}
-    )
-
-    assert [call.tool for call in run.tool_calls] == ["search"]
-    assert "09:04" in run.turns[-1].prompt
-
-
-async def test_a_missing_worker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session needs the worker's package; the message is the command that installs it."""
-    monkeypatch.setitem(sys.modules, "chargehand_worker", None)
-    monkeypatch.delitem(sys.modules, "chargehand_plugins.testing.session_in_memory", raising=False)
-
-    with pytest.raises(MissingExtra, match=r"pip install 'chargehand\[worker\]'"):
-        await run_session(SessionRequest(goal="Refund order A-17."), Script())

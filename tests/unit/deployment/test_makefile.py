@@ -174,35 +174,6 @@ def test_a_python_that_does_not_run_is_named(project: Path) -> None:
     assert "PYTHON=python3.99 does not run" in make(project, "test", "PYTHON=python3.99").stderr
 
 
-def test_help_lists_every_command(project: Path) -> None:
-    """Plain `make` lists all commands, each with its description."""
-    result = make(project)
-
-    listed = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("  make ")]
-    assert listed == [
-        *(
-            "help",
-            "run",
-            "test",
-            "check",
-            "docs",
-            "docs-images",
-            "bench",
-            "load",
-            "eval",
-            "replay",
-            "chaos",
-            "nightly",
-            "sbom",
-            "audit",
-            "up",
-            "down",
-            "clean",
-        ),
-        *("run", "run", "run", "test", "test", "test", "test", "test", "test", "run"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("python3", "remedies"),
     [

@@ -70,15 +70,6 @@ def test_the_published_quotations_are_in_the_manual() -> None:
     assert shorter[1] in page
 
 
-def test_the_default_question_is_the_one_with_the_published_answer() -> None:
-    """The question that `make run` asks is the one that the README answers."""
-    readme = " ".join((EXAMPLES / "README.md").read_text(encoding="utf-8").replace("\n> ", " ").split())
-
-    question = (EXAMPLES / "question.txt").read_text(encoding="utf-8").strip()
-
-    assert question in readme
-
-
 _SUM = "SELECT sum(minutes_lost)::BIGINT FROM outages WHERE"
 _TURNSTONE = "vessel = 'Turnstone' AND cause = 'engine fault'"
 
@@ -129,49 +120,3 @@ def test_documents_quote_the_tables(tables: duckdb.DuckDBPyConnection) -> None:
         figures = tables.execute(sql).fetchone()
         assert figures is not None
         assert quoted.format(*figures) in text_of(document)
-
-
-def test_refunds_follow_the_fares_of_the_handbook(tables: duckdb.DuckDBPyConnection) -> None:
-    """Every refund is claims times the adult single fare printed in the handbook."""
-    handbook = (FOLDER / "operations-handbook.md").read_text(encoding="utf-8")
-    fares = re.findall(
-        r"^\| (.+?) \| Town Quay.*€(\d+\.\d\d) \|$|^\| (Cross Bay) \| Ballin.*€(\d+\.\d\d) \|$", handbook, re.M
-    )
-    fare_by_route = {a or c: float(b or d) for a, b, c, d in fares}
-
-    rows = tables.execute("SELECT route, claims, refunds_paid_eur FROM refunds").fetchall()
-
-    assert len(rows) == 48
-    assert len(fare_by_route) == 4
-    assert [(route, claims, round(claims * fare_by_route[route], 2)) for route, claims, _ in rows] == rows
-
-
-def test_outages_stay_within_what_the_fleet_can_do(tables: duckdb.DuckDBPyConnection) -> None:
-    """No outage names an unknown vessel, carries more passengers than fit, or is on Cross Bay out of season."""
-    impossible = tables.execute(
-        "SELECT o.* FROM outages o LEFT JOIN vessels v USING (vessel)"
-        " WHERE v.vessel IS NULL OR passengers_affected > passengers_max * (sailings_cancelled + 1)"
-        " OR (route = 'Cross Bay' AND month(date) NOT BETWEEN 4 AND 10) OR year(date) <> 2025 OR minutes_lost < 20"
-    ).fetchall()
-
-    assert impossible == []
-
-
-def test_one_contradiction_is_meant() -> None:
-    """The handbook's wind limit for the Island route is superseded by the bulletin, and by nothing else."""
-    assert "| Island | 30 knots |" in text_of("operations-handbook.md")
-    assert "**26 knots**" in text_of("safety-bulletin-2025-04.md")
-
-
-def test_some_facts_are_in_one_place_only() -> None:
-    """A question about one of these can only be answered from that document."""
-    cases = [
-        ("HV-4471", "engine-maintenance-manual.pdf"),
-        ("Carrow, Carrow, Carrow", "operations-handbook.md"),
-        ("730 hours", "safety-bulletin-2025-04.md"),
-        ("Teague against", "minutes-board-2025-09.md"),
-        ("07:35", "timetable-changes.md"),
-    ]
-    for fact, document in cases:
-        names = [path.name for path in sorted(FOLDER.iterdir()) if path.suffix in {".md", ".pdf", ".csv"}]
-        assert [name for name in names if fact in text_of(name)] == [document]

@@ -4,10 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from chargehand.contracts import Failure, Plan, SpendLine, Status, Subtask, SubtaskRecord, Success, Usage
-from workflows.budget.ledger import Amount, Ledger
+from chargehand.contracts import Plan, Status, Subtask, SubtaskRecord, Usage
 from workflows.rules.web_ui import details
-from workflows.state.clock import Clock
 from workflows.state.progress import Progress
 
 START = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
@@ -33,28 +31,6 @@ def test_a_session_can_be_asked_before_anything_is_known() -> None:
     assert Progress("s").status() == Status(session="s", goal="", state="planning")
 
 
-def test_a_subtask_runs_and_ends() -> None:
-    """A record follows its subtask: when it first started and ended, how, its attempts and its cost; a skipped subtask
-    has a reason but no times."""
-    progress = _planned()
-    usage = Usage(turns=2, cost_usd=Decimal("0.01"))
-    spend = (SpendLine(agent="reader", model="m", purpose="work", usage=usage),)
-
-    progress.start("T1", "s/reader/1", _at(1))
-    progress.start("T1", "s/reader/2", _at(2))
-    running = progress.records[0]
-    progress.end("T1", Success(confidence=80, spend=spend), _at(3))
-    progress.end("T2", Failure(reason="skipped", message="It requires T1."), _at(9))
-
-    assert running == WAITING_1.model_copy(
-        update={"state": "running", "workflow_id": "s/reader/2", "attempts": 2, "started_at": _at(1)}
-    )
-    assert progress.records == (
-        running.model_copy(update={"state": "success", "ended_at": _at(3), "confidence": 80, "usage": usage}),
-        WAITING_2.model_copy(update={"state": "skipped", "reason": "skipped"}),
-    )
-
-
 def test_a_changed_plan_keeps_what_has_happened() -> None:
     """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
     progress = _planned()
@@ -64,34 +40,6 @@ def test_a_changed_plan_keeps_what_has_happened() -> None:
     progress.adopt(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
 
     assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
-
-
-def test_a_status_tells_the_ledger() -> None:
-    """Turns and dollars of a status are those of the ledger at that moment."""
-    progress = _planned()
-    ledger = Ledger(Amount(20, Decimal(2)))
-    progress.set_goal("a goal")
-    progress.enter("executing")
-    progress.open(ledger, Clock(_at(0), _at(600)))
-    spent, held = ledger.reserve(Amount(3, Decimal("0.5"))), ledger.reserve(Amount(1, Decimal("0.25")))
-    assert spent is not None
-    assert held is not None
-    ledger.settle(spent, Amount(2, Decimal("0.125")))
-
-    assert progress.status() == Status(
-        session="s",
-        goal="a goal",
-        state="executing",
-        plan=PLAN,
-        subtasks=(WAITING_1, WAITING_2),
-        turns=2,
-        max_turns=20,
-        spent_usd=Decimal("0.125"),
-        reserved_usd=Decimal("0.25"),
-        budget_usd=Decimal(2),
-        started_at=_at(0),
-        deadline_at=_at(600),
-    )
 
 
 def test_details_draw_the_plan() -> None:

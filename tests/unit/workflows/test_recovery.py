@@ -122,13 +122,6 @@ def test_a_session_below_has_had_its_own_tries() -> None:
     assert next_action(NO_ANSWER, attempts, ALL) is Action.GIVE_UP
 
 
-def test_one_stronger_answer_is_accepted_without_a_judge() -> None:
-    """When the stronger tier is sure of its answer, there is nothing left to decide."""
-    attempts = again(Attempts(agents=("reader",)), Action.STRONGER, ALL)
-
-    assert next_action(Success(content="Three."), attempts, ALL) is Action.ACCEPT
-
-
 def test_the_breaker_loses_no_answer() -> None:
     """Answers that are there are judged and accepted even when nothing can be tried any more."""
     upgraded = frozenset({Action.STRONGER})
@@ -262,12 +255,6 @@ def test_a_lost_subtask_hands_on_the_surest_answer_that_it_had() -> None:
     assert best_of([first, NO_ANSWER]) == accept(first)
     assert best_of([first, second, NO_ANSWER]) == accept(second)
     assert best_of([UNSURE, Partial(content="Four.", confidence=10)]) == Partial(content="Four.", confidence=10)
-
-
-def test_without_an_answer_the_last_end_is_handed_on() -> None:
-    """A question back and a failure hold no answer; the last word stands."""
-    assert best_of([NO_ANSWER, AMBIGUOUS]) == AMBIGUOUS
-    assert best_of([AMBIGUOUS, NO_ANSWER]) == NO_ANSWER
 
 
 def node(name: str, after: tuple[str, ...] = (), required: tuple[str, ...] = ()) -> Subtask:

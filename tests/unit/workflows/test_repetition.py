@@ -78,11 +78,6 @@ def test_what_may_get_another_answer_is_another_call() -> None:
         assert refuse_repetition(call(now), [asked(call(earlier))], READS) is None
 
 
-def test_another_tool_is_another_call() -> None:
-    """The same arguments for another tool are no repetition."""
-    assert refuse_repetition(call({"query": "costs"}, tool="search_documents"), [asked(query("costs"))], READS) is None
-
-
 def test_after_an_error_a_change_of_case_is_worth_a_try() -> None:
     """A call that failed may be mended in any letter; unchanged it would only fail again."""
     failed = [asked(call({"name": "grant.pdf", "page": 2}), ok=False)]
@@ -123,11 +118,6 @@ def test_the_third_repetition_is_one_too_many() -> None:
     for script, goes_round in cases:
         rounds = [asked(*(query(letter) for letter in letters if letter != "-")) for letters in script.split()]
         assert is_repetitive(rounds, READS) == goes_round
-
-
-def test_broken_calls_go_round_too() -> None:
-    """The same unreadable call again and again is a circle."""
-    assert is_repetitive([asked(call(malformed="not JSON"), ok=False)] * 4, READS)
 
 
 def test_calls_left_for_later_make_no_circle() -> None:
