@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -25,15 +25,18 @@ from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
+from activities.opening.begun import record_session
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities
+from activities.turn.apply_once import ActingCalls
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.retry_policy import Pause, pause_after
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
+from chargehand.record import Record
 from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.parts import WorkerParts
@@ -104,6 +107,7 @@ class Backends:
         tools = {**self.tools, **parts.tools}
         conversations = Conversations(ArtifactStore(folder / "conversations"))
         crews = CrewVersions(self.crews, tools, self.cards, ArtifactStore(folder / "crews"))
+        acting = ActingCalls(Record(folder))
         sessions = SessionActivities(
             crews,
             tools,
@@ -114,14 +118,14 @@ class Backends:
             document_checks=parts.document_checks,
             listing=Listing(),
             tool_queues=self.tool_queues,
-            opening_steps=parts.opening_steps,
+            opening_steps=[*parts.opening_steps, partial(record_session, acting.record)],
         )
         return [
             sessions.open_session,
             sessions.add_agents,
-            TurnActivities(crews, models, tools, library, conversations, self.pause).take_turn,
-            ToolActivities(crews, tools, library).use_tool,
-            ToolActivities(crews, tools, library).check_call,
+            TurnActivities(crews, models, tools, library, conversations, acting, self.pause).take_turn,
+            ToolActivities(crews, tools, acting, library).use_tool,
+            ToolActivities(crews, tools, acting, library).check_call,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             VerificationActivities(DocumentSources(store, self.document_roots)).verify_report,

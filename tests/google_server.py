@@ -2,11 +2,15 @@
 
 import os
 import socket
+import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 from unittest.mock import patch
 
+from gcp_storage_emulator.exceptions import NotFound  # pyright: ignore[reportMissingTypeStubs]
+from gcp_storage_emulator.handlers import objects  # pyright: ignore[reportMissingTypeStubs]
 from gcp_storage_emulator.server import create_server  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 from google.cloud import storage
 
@@ -18,10 +22,26 @@ def serve_google() -> Generator[Any]:
     """Serve one empty bucket, and have Google's settings lead to it."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
+    upload: Any = objects._multipart_upload  # pyright: ignore # as below
+    changes = threading.Lock()
+
+    def upload_if_absent(request: Any, response: Any, storage: Any) -> None:
+        """Keep to `ifGenerationMatch=0`, which the emulator ignores."""
+        with changes:
+            with suppress(NotFound):
+                if request.query.get("ifGenerationMatch") == ["0"]:
+                    storage.get_file_obj(request.params["bucket_name"], request.data["meta"]["name"])
+                    response.status = HTTPStatus.PRECONDITION_FAILED
+                    return
+            upload(request, response, storage)
+
     server: Any = create_server("127.0.0.1", port, in_memory=True, default_bucket=BUCKET)
     server.start()
     try:
-        with patch.dict(os.environ, {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}"}):
+        with (
+            patch.dict(os.environ, {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}"}),
+            patch.object(objects, "_multipart_upload", upload_if_absent),
+        ):
             client: Any = storage.Client(project=None)
             yield client.bucket(BUCKET)
             client.close()

@@ -22,12 +22,14 @@ from activities.documents.registry import (
     conversation_store,
     crew_store,
     document_library,
+    effect_record,
     require_writable,
 )
 from activities.documents.verify_report import VerificationActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
+from activities.opening.begun import record_session
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tools.code.registry import code_backend
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
@@ -35,6 +37,7 @@ from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, cho
 from activities.tools.search.protocol import WarmsUp
 from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
+from activities.turn.apply_once import ActingCalls
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
@@ -128,13 +131,15 @@ async def compose(
     )
     if takes_turns:
         await models.until_connected()
+    acting = ActingCalls(effect_record(settings, keys))
+    parts.opening_steps.append(partial(record_session, acting.record))
     sessions = _session_activities(settings, crews, tools, library, parts)
     return [
         sessions.open_session,
         sessions.add_agents,
-        TurnActivities(crews, models, tools, library, conversations).take_turn,
-        ToolActivities(crews, tools, library).use_tool,
-        ToolActivities(crews, tools, library).check_call,
+        TurnActivities(crews, models, tools, library, conversations, acting).take_turn,
+        ToolActivities(crews, tools, acting, library).use_tool,
+        ToolActivities(crews, tools, acting, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
         VerificationActivities(library.sources).verify_report,

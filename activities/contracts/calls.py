@@ -1,5 +1,7 @@
 """One tool call, as the workflow asks for it, and its check."""
 
+from datetime import datetime
+
 from pydantic import JsonValue
 
 from activities.contracts.rounds import InputOutcome, ToolCall
@@ -14,6 +16,10 @@ class ToolRequest(Contract):
     subtask: str = left_out("")
     """Id of the planned subtask, for a tool that acts: its attempts make a call once."""
     call: ToolCall
+    decision: str = left_out("")
+    """What a person has decided about it, and who, if one has."""
+    decided_at: datetime | None = left_out(None)
+    """When a person decided that a call of unknown outcome is made again; None if none did."""
     outcome: InputOutcome | None = left_out(None)
     """What the tool `recall` reads."""
     known: tuple[str, ...] = left_out(())

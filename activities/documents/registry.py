@@ -12,6 +12,7 @@ from activities.documents.downloads import Downloads
 from activities.documents.library import DocumentLibrary
 from chargehand.errors import BucketError
 from chargehand.payloads.encryption import Encryption
+from chargehand.record import Record
 
 _APPLICATION = Path(__file__).resolve().parents[2]
 
@@ -72,6 +73,14 @@ def conversation_store(settings: DocumentSettings, store: Artifacts, encryption:
 def crew_store(settings: DocumentSettings, store: Artifacts, encryption: Encryption | None) -> Artifacts:
     """Return the store of the crews that sessions began with, which are never removed."""
     return store if settings.artifacts else ArtifactStore(settings.state_dir / "crews", encryption)
+
+
+def effect_record(settings: DocumentSettings, encryption: Encryption | None) -> Record:
+    """Open the record of what sessions do and pay: where all workers read artifacts, or else in the state directory."""
+    try:
+        return Record(settings.artifacts or settings.state_dir, encryption)
+    except BucketError as error:
+        raise SettingsError(f"CHARGEHAND_ARTIFACTS: {error}") from error
 
 
 def document_library(settings: DocumentSettings, store: Artifacts) -> DocumentLibrary:

@@ -29,8 +29,10 @@ from activities.models.replies import MOST_DEPTH, depth, is_small
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import repeats
 from activities.turn.answer_data import read_data
+from activities.turn.apply_once import ActingCalls
 from activities.turn.breaker import Breakers
-from activities.turn.contracts import Counted, TurnRequest, TurnResult
+from activities.turn.charges import record_charge
+from activities.turn.contracts import Counted, TurnRequest, TurnResult, UsedTool
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, open_journal
@@ -58,6 +60,8 @@ from chargehand.wire import ActivityType, ErrorType
 
 _logger = logging.getLogger("chargehand.turns")
 _KEPT_TEXT_CHARACTERS: Final = 2_000
+_BRIEF_SECONDS: Final = 0.02
+"""Less than a heartbeat on its way to the server takes may pass before a paid reply is recorded by one."""
 _COUNT_MARGIN: Final = 50
 """Providers call their counts estimates: a prompt may have so many tokens more, and a fiftieth more."""
 _MOST_SOURCES: Final = 40
@@ -71,6 +75,7 @@ class TurnActivities:
     tools: Mapping[str, Tool]
     library: DocumentLibrary
     conversations: Conversations
+    acting: ActingCalls
     pause: Pause = pause_after
     """How long to wait after a provider's error before the next call."""
     _freshness: Freshness = field(default_factory=Freshness, init=False)
@@ -97,6 +102,7 @@ class TurnActivities:
             except BaseException:
                 storing.cancel()
                 raise
+            charging = asyncio.create_task(record_charge(self.acting.record, request, reply))
             note_content(reply)
             is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
             result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
@@ -110,16 +116,19 @@ class TurnActivities:
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             chosen = choose_at_once(request, call.task, result)
-            if not chosen and storing.done():
-                # The result itself is the record: nothing stands between it and the server.
-                record.keep(result)
-                return result.model_copy(update={"conversation": await _stored(storing)})
-            # At once: until it is recorded, a worker that is lost loses what was paid.
-            tools = ToolActivities(self.crews, self.tools, self.library)
-            _, used = await asyncio.gather(
-                record.record(record.keep(result)), use_at_once(tools, request, result, chosen, record.patience_seconds)
-            )
-            return result.model_copy(update={"conversation": await _stored(storing), "used": used})
+            used: tuple[UsedTool, ...] = ()
+            record.keep(result)
+            _, unwritten = await asyncio.wait([storing, charging], timeout=0 if chosen else _BRIEF_SECONDS)
+            if chosen or unwritten:
+                # At once: until it is recorded, a worker that is lost loses what was paid. Otherwise the result itself
+                # is the record.
+                tools = ToolActivities(self.crews, self.tools, self.acting, self.library)
+                _, used = await asyncio.gather(
+                    record.record(record.entry),
+                    use_at_once(tools, request, result, chosen, record.patience_seconds),
+                )
+            lost = {"discarded": await charging or result.discarded}
+            return result.model_copy(update={"conversation": await _stored(storing), "used": used, **lost})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         try:

@@ -1,15 +1,17 @@
 """Calls that change something in the world, each applied once.
 
-The intent is recorded by a synchronous heartbeat before the tool is called, and the answer after it. An attempt that
-finds an answer returns it. One that finds an intent alone follows a lost worker or a fault: whether the tool was called
-is unknown then, so the tool is asked, and is not called again unless it says that nothing was applied, or that it is
-idempotent.
+The intent is recorded before the tool is called, and the answer after it: by a synchronous heartbeat, and in the record
+outside Temporal, which a restored database does not forget. An attempt that finds an answer returns it. One that finds
+an intent alone follows a lost worker, a fault or a restore: whether the tool was called is unknown then, so the tool is
+asked, and is not called again unless it says that nothing was applied, or that it is idempotent, or a person has said
+so. Of two workers that record the same attempt, one calls the tool.
 """
 
 import asyncio
 import hashlib
 import json
 import logging
+import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,6 +27,8 @@ from activities.contracts.calls import ToolRequest
 from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext
 from activities.heartbeat import pulse
 from chargehand.contracts import Contract
+from chargehand.errors import ChargehandError
+from chargehand.record import Call, CallBegun, CallEnded, Record
 from chargehand.tools import NOT_YET_KNOWN
 
 SHORTEST_DOUBT: Final = timedelta(seconds=15)
@@ -62,25 +66,78 @@ def idempotency_key(request: ToolRequest) -> str:
     return hashlib.sha256(named.encode()).hexdigest()
 
 
+@dataclass(frozen=True)
+class ActingCalls:
+    """What the calls of a worker share."""
+
+    record: Record
+    times: CallTimes = field(default_factory=CallTimes)
+
+    async def begin(self, begun: CallBegun) -> bool:
+        return await asyncio.to_thread(self.record.begin_call, begun)
+
+    async def last(self, context: ToolContext) -> Call | None:
+        return await asyncio.to_thread(self.record.last_call, context.session, context.idempotency_key)
+
+    async def end(self, begun: CallBegun, answer: ToolAnswer) -> None:
+        """Record the answer; without it the outcome counts as unknown after a restore."""
+        try:
+            await asyncio.to_thread(self.record.end_call, begun, CallEnded(answer=answer, at=pulse().now()))
+        except (OSError, ChargehandError):
+            _logger.exception("the answer of a tool that acts is not in the record", extra={"tool": begun.tool})
+
+
 async def apply_once(
+    calls: ActingCalls,
     tool: Tool,
-    arguments: Mapping[str, JsonValue],
+    request: ToolRequest,
     context: ToolContext,
     use: Callable[[], Awaitable[ToolAnswer]],
-    times: CallTimes,
 ) -> ToolAnswer | None:
     """Apply a call that acts, unless an earlier attempt did; None if it is unknown whether it was applied."""
+    arguments = request.call.arguments
     recorded = activity.info().heartbeat_details
     entry = Entry.model_validate(recorded[0]) if recorded else Entry()
     if entry.answer is not None:
         return entry.answer
-    if entry.begun_at is not None:
-        outcome = await _find_outcome(tool, arguments, context, entry.begun_at, times)
-        if outcome is not None:
-            return _answer(outcome)
-    begun_at = pulse().now()
-    # Raises in an attempt that the server has given up: another one acts.
-    await pulse().record(Entry(begun_at=begun_at))
+    last = await calls.last(context) if entry.begun_at else None
+    while True:
+        if last and last.answer and last.answer.ok:
+            return last.answer
+        doubt = _doubtful_since(entry, last, request.decided_at)
+        if doubt is not None:
+            outcome = await _find_outcome(tool, arguments, context, doubt, calls.times)
+            if last and not last.answer and isinstance(outcome, ToolAnswer):
+                await calls.end(last.begun, outcome)
+            if outcome is not None:
+                return _answer(outcome)
+        begun = CallBegun(
+            session=context.session,
+            agent=context.agent,
+            tool=tool.spec.name,
+            arguments=arguments,
+            key=context.idempotency_key,
+            decision=request.decision,
+            number=last.begun.number + 1 if last else 0,
+            attempt=secrets.token_hex(8),
+            at=pulse().now(),
+        )
+        # Raises in an attempt that the server has given up: another one acts.
+        await pulse().record(Entry(begun_at=begun.at))
+        if await calls.begin(begun):
+            return await _make(calls, begun, tool, context, use)
+        last = await calls.last(context)
+
+
+def _doubtful_since(entry: Entry, last: Call | None, decided_at: datetime | None) -> datetime | None:
+    """Return when the last call began whose outcome is unknown, and which no person has decided about since."""
+    begun = [entry.begun_at, last.begun.at if last and last.answer is None else None]
+    return max((at for at in begun if at and (decided_at is None or at > decided_at)), default=None)
+
+
+async def _make(
+    calls: ActingCalls, begun: CallBegun, tool: Tool, context: ToolContext, use: Callable[[], Awaitable[ToolAnswer]]
+) -> ToolAnswer | None:
     began = time.monotonic()
     try:
         answer = await use()
@@ -89,10 +146,14 @@ async def apply_once(
         if tool.spec.idempotent or (isinstance(tool, LooksUp) and not isinstance(error, TimeoutError)):
             raise
         _logger.exception("a tool that acts failed, and its outcome is unknown", extra={"tool": tool.spec.name})
-        return _answer(await _find_outcome(tool, arguments, context, begun_at, times))
-    times.note(tool.spec.name, timedelta(seconds=time.monotonic() - began))
+        outcome = await _find_outcome(tool, begun.arguments, context, begun.at, calls.times)
+        if isinstance(outcome, ToolAnswer):
+            await calls.end(begun, outcome)
+        return _answer(outcome)
+    calls.times.note(tool.spec.name, timedelta(seconds=time.monotonic() - began))
+    await calls.end(begun, answer)
     try:
-        await pulse().record(Entry(begun_at=begun_at, answer=answer))
+        await pulse().record(Entry(begun_at=begun.at, answer=answer))
     except RPCError:
         _logger.warning("the answer of a tool that acts is recorded by its completion alone")
     return answer
@@ -103,7 +164,7 @@ async def _find_outcome(
 ) -> LookUpResult:
     """Find out what became of a call that began; None if it may be made again.
 
-    Its request may still be under way, so “not applied” counts once it has settled.
+    Its request may still be under way, so “not applied” counts only once it has settled, which `settles_within` says.
     """
     spec = tool.spec
     if not isinstance(tool, LooksUp):
@@ -116,7 +177,7 @@ async def _find_outcome(
         return _answer(found)
     if settles_within is None and not isinstance(found, ToolAnswer):
         await times.pause(times.doubt(spec.name).total_seconds())
-        found = await tool.look_up(arguments, context)
+        return await tool.look_up(arguments, context) or NOT_YET_KNOWN
     return found
 
 

@@ -97,7 +97,8 @@ class TurnResult(Contract):
     span: str = left_out("")
     """Id of the span of the attempt that took the turn, if it was traced; its tool calls are below it."""
     discarded: Usage | None = left_out(None)
-    """What a turn at this step has cost in a run that a reset has ended, if it was asked something else."""
+    """What a turn at this step has cost in a run that a reset has ended, if it was asked something else, or before the
+    database was restored."""
 
     def answer_as(self, kind: type[_Answer]) -> _Answer | None:
         return self.answer if isinstance(self.answer, kind) else None

@@ -8,7 +8,7 @@ fails or takes long is used by an activity of its own, with its retries.
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -26,7 +26,7 @@ from activities.processes.stalls import tool_stall_limit
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats
 from activities.tools.recall import RecallContext
-from activities.turn.apply_once import CallTimes, apply_once, idempotency_key
+from activities.turn.apply_once import ActingCalls, apply_once, idempotency_key
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
@@ -49,10 +49,10 @@ _NAMES_AN_ADDRESS: Final = re.compile(r"url|uri|href|link|address", re.IGNORECAS
 class ToolActivities:
     crews: CrewVersions
     tools: Mapping[str, Tool]
+    acting: ActingCalls
     library: DocumentLibrary | None = None
     silence: timedelta = timedelta(seconds=90)
     """How long a tool may make no progress; each of them limits its whole time by itself, too."""
-    times: CallTimes = field(default_factory=CallTimes)
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
@@ -107,7 +107,9 @@ class ToolActivities:
                         raise
                     raise TimeoutError(f"it took more than {limit:g} seconds") from error
 
-        return await (apply_once(tool, arguments, context, use, self.times) if tool.spec.acts else use())
+        if not tool.spec.acts:
+            return await use()
+        return await apply_once(self.acting, tool, request, context, use)
 
     async def _refusal(self, request: ToolRequest) -> ToolAnswer | None:
         crew = (await self.crews.find(request.crew)).crew

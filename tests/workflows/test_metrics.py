@@ -31,11 +31,13 @@ from activities.crews.versions import CrewVersions
 from activities.metrics import OTHER, BoundedLabel, Metric
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
+from activities.turn.apply_once import ActingCalls
 from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Limits, Report, SessionRequest, Usage
 from chargehand.converter import data_converter
 from chargehand.errors import SessionFailed
+from chargehand.record import Record
 from chargehand.wire import ErrorType, WorkflowType
 from chargehand_plugins.tenants.tests.environment import allowing
 from chargehand_plugins.tenants.usage import TenantLimits
@@ -256,7 +258,9 @@ async def test_text_that_may_not_leave_is_counted() -> None:
     private = ("The harbour code is 471199, and nobody else knows it.",)
     request = ToolRequest(session="s", step="1", crew="readers", agent="reader", call=call, private=private)
 
-    result = await environment.run(ToolActivities(CrewVersions({"readers": crew}, tools), tools).use_tool, request)
+    acting = ActingCalls(Record(Path()))
+    uses = ToolActivities(CrewVersions({"readers": crew}, tools), tools, acting)
+    result = await environment.run(uses.use_tool, request)
 
     counted = [(update.metric.name, update.attributes["kind"], update.value) for update in buffer.retrieve_updates()]
     assert (result.ok, counted) == (False, [(metrics.REFUSALS.name, "leak_check", 1)])

@@ -235,12 +235,13 @@ class ModelCalls:
             self._book_discarded(turn, result.discarded, result.model)
 
     def _book_discarded(self, turn: "_Turn", discarded: Usage, model: str) -> None:
-        """Book what a run before the reset paid at this step, as far as the ledger covers it."""
+        """Book what this step has cost before a reset or a restore, even where the ledger does not cover it."""
         paid = Amount(discarded.turns, discarded.cost_usd).at_most(self.ledger.unspent)
         reservation = self.ledger.reserve(paid)
         if reservation is not None:
             turn.count(paid.turns)
-            self._settle(reservation, turn, discarded.model_copy(update={"cost_usd": paid.usd}), model, wasted=True)
+            above = {"charged_above_reservation_usd": discarded.cost_usd - paid.usd}
+            self._settle(reservation, turn, discarded.model_copy(update=above), model, wasted=True)
 
     def _settle(self, reservation: Reservation, turn: "_Turn", usage: Usage, model: str, *, wasted: bool) -> None:
         self._record(reservation, turn, usage.model_copy(update={"turns": turn.take_count()}), model, wasted=wasted)

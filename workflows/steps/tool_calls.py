@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from pydantic_core import to_json
@@ -87,7 +88,8 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         if decision.verdict not in ALLOWED:
             return _refuse(call, f"A person has looked into whether this call was applied. {decision.reason}")
         reply, call = decision, _as_decided(call, decision)
-        result = await _use_tool(agent, call, f"{step}.again", reply)
+        decided_at = workflow.now() if decision.arguments is None else None
+        result = await _use_tool(agent, call, f"{step}.again", reply, decided_at)
     if result.is_unknown:
         agent.conversation.doubt(call)
     await _report_call(agent, call, result)
@@ -96,7 +98,9 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     return result.model_copy(update={"output": {**result.output, "arguments_set_by_a_person": reply.arguments}})
 
 
-async def _use_tool(agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None) -> ToolResult:
+async def _use_tool(
+    agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, decided_at: datetime | None = None
+) -> ToolResult:
     """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
     is_approved = reply is not None and reply.verdict in _DECIDED
     if agent.inbox.is_interrupted and not is_approved:
@@ -108,7 +112,7 @@ async def _use_tool(agent: AgentWork, call: ToolCall, step: str, reply: CallRepl
     try:
         using = workflow.start_activity_method(
             ToolActivities.use_tool,
-            _tool_request(agent, call, f"{step}.{call.tool}"),
+            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at),
             task_queue=request.tool_queues.of(call.tool),
             activity_id=f"{step}.{call.tool}",
             priority=workflow.info().priority,
@@ -131,7 +135,9 @@ async def _use_tool(agent: AgentWork, call: ToolCall, step: str, reply: CallRepl
         return _refuse(call, f"The tool failed and is not retried: {message}. Go another way, or name the gap.")
 
 
-def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
+def _tool_request(
+    agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, decided_at: datetime | None
+) -> ToolRequest:
     request = agent.request
     now, until = workflow.now(), request.recallable_until
     kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
@@ -143,6 +149,8 @@ def _tool_request(agent: AgentWork, call: ToolCall, step: str) -> ToolRequest:
         agent=request.agent.name,
         subtask=request.subtask.id if call.tool in request.agent.acting else "",
         call=call,
+        decision=f"{reply.verdict} by {reply.by or 'a person'}" if reply and reply.verdict in _DECIDED else "",
+        decided_at=decided_at,
         outcome=recallable.get(str(call.arguments.get("id"))),
         known=tuple(recallable),
         private=_private_texts(request),

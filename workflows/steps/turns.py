@@ -30,7 +30,7 @@ async def take_turn(
     crew, tier = facts.crew, tier or facts.crew.tier
     list_state(session)
     request = TurnRequest(
-        session=session.id,
+        session=session.root,
         step="",
         crew=crew.reference,
         agent=SUPERVISOR,

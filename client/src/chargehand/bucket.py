@@ -10,7 +10,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import BinaryIO, Final, NamedTuple, Protocol
@@ -63,9 +64,23 @@ class Bucket(Protocol):
         """Store an object."""
         ...
 
+    def put_new(self, key: str, content: bytes) -> bool:
+        """Store an object unless there is one: of several that do, one stores its own, and the others get False."""
+        ...
+
     def fetch(self, key: str, target: BinaryIO) -> bool:
         """Write an object's bytes to `target`; False if there is no such object."""
         ...
+
+    def names(self, folder: str) -> Sequence[str]:
+        """List the objects `<folder>/<name>` by name."""
+        ...
+
+
+def holds(bucket: Bucket, key: str, content: bytes) -> bool:
+    """Whether an object is this content: that of a request whose answer was lost, which was then repeated."""
+    stored = io.BytesIO()
+    return bucket.fetch(key, stored) and stored.getvalue() == content
 
 
 LARGEST_OBJECT: Final = 128 << 20
@@ -105,6 +120,27 @@ class Directory:
 
     def copy(self, key: str, source: BinaryIO) -> None:
         """Store what is left of an open file."""
+        with self._draft(key, source) as (draft, path):
+            draft.replace(path)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        with self._draft(key, io.BytesIO(content)) as (draft, path):
+            try:
+                path.hardlink_to(draft)
+            except FileExistsError:
+                return False
+        # Otherwise a host that loses power may forget the name of what it has stored.
+        for folder in (path.parent, self._root):
+            opened = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
+        return True
+
+    @contextmanager
+    def _draft(self, key: str, source: BinaryIO) -> Generator[tuple[Path, Path]]:
+        """Write a file beside the one of a key; yield both paths."""
         path = self._root / key
         mode = 0o700 if self._is_private or _is_in_private(self._root) else 0o777
         for folder in (self._root, path.parent):  # `parents` are created without the mode
@@ -115,7 +151,7 @@ class Directory:
                 shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
+            yield draft, path
         finally:
             draft.unlink(missing_ok=True)
 
@@ -126,6 +162,10 @@ class Directory:
         except FileNotFoundError:
             return False
         return True
+
+    def names(self, folder: str) -> Sequence[str]:
+        found = (self._root / folder).iterdir() if (self._root / folder).is_dir() else ()
+        return sorted(each.name for each in found if not each.name.startswith("."))
 
 
 def _is_in_private(folder: Path) -> bool:

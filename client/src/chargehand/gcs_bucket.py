@@ -1,11 +1,11 @@
 """A bucket of Google Cloud Storage. Needs the extra `gcs`."""
 
 import io
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, cast
 
-from google.api_core.exceptions import GoogleAPIError, NotFound
+from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import storage
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
@@ -14,7 +14,7 @@ from requests import PreparedRequest, RequestException, Response
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPResponse
 
-from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation
+from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation, holds
 from chargehand.errors import BucketError
 
 _RETRY: Final = DEFAULT_RETRY
@@ -54,7 +54,19 @@ class GcsBucket:
     def put(self, key: str, content: bytes) -> None:
         with self._explained_errors():
             # A key always holds the same content, so that a repeated upload is harmless.
-            self._blob(key).upload_from_string(content, "application/octet-stream", timeout=_TIMEOUTS, retry=_RETRY)
+            self._put(key, content)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        with self._explained_errors():
+            try:
+                self._put(key, content, if_generation_match=0)
+            except PreconditionFailed:
+                return holds(self, key, content)
+        return True
+
+    def _put(self, key: str, content: bytes, **condition: int) -> None:
+        upload = self._blob(key).upload_from_string
+        upload(content, "application/octet-stream", timeout=_TIMEOUTS, retry=_RETRY, **condition)
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         with self._explained_errors():
@@ -64,6 +76,12 @@ class GcsBucket:
             except NotFound:
                 return False
         return True
+
+    def names(self, folder: str) -> Sequence[str]:
+        prefix = f"{self._location.prefix}{folder}/"
+        with self._explained_errors():
+            listed = self._bucket.list_blobs(prefix=prefix, timeout=_TIMEOUTS, retry=_RETRY)
+            return sorted(each.name.removeprefix(prefix) for each in listed)
 
     def _blob(self, key: str) -> Any:
         return self._bucket.blob(self._location.prefix + key)

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import io
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final, cast
 
@@ -12,11 +12,12 @@ from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation
+from chargehand.bucket import MOST_ANSWER_BYTES, BoundedWriter, BucketLocation, holds
 from chargehand.errors import BucketError
 
 _CHUNK: Final = 1 << 20
 _MISSING: Final = frozenset({"404", "NoSuchKey", "NotFound"})
+_TAKEN: Final = frozenset({"PreconditionFailed", "ConditionalRequestConflict"})
 _CONFIG: Final = Config(
     connect_timeout=5,
     read_timeout=30,
@@ -71,12 +72,26 @@ class S3Bucket:
 
     def put(self, key: str, content: bytes) -> None:
         with self._explained_errors():
-            self._client.put_object(
-                Bucket=self._location.bucket,
-                Key=self._location.prefix + key,
-                Body=content,
-                ChecksumSHA256=base64.b64encode(hashlib.sha256(content).digest()).decode(),
-            )
+            self._put(key, content)
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        with self._explained_errors():
+            try:
+                self._put(key, content, IfNoneMatch="*")
+            except ClientError as error:
+                if _code_of(error) not in _TAKEN:
+                    raise
+                return holds(self, key, content)
+        return True
+
+    def _put(self, key: str, content: bytes, **condition: str) -> None:
+        self._client.put_object(
+            Bucket=self._location.bucket,
+            Key=self._location.prefix + key,
+            Body=content,
+            ChecksumSHA256=base64.b64encode(hashlib.sha256(content).digest()).decode(),
+            **condition,
+        )
 
     def fetch(self, key: str, target: BinaryIO) -> bool:
         with self._explained_errors():
@@ -89,11 +104,17 @@ class S3Bucket:
                     writer.write(chunk)
         return True
 
+    def names(self, folder: str) -> Sequence[str]:
+        prefix = f"{self._location.prefix}{folder}/"
+        with self._explained_errors():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
+            return sorted(each["Key"].removeprefix(prefix) for page in pages for each in page.get("Contents", ()))
+
     def _unless_missing(self, call: Any, key: str) -> dict[str, Any] | None:
         try:
             return call(Bucket=self._location.bucket, Key=self._location.prefix + key)
         except ClientError as error:
-            if cast("Any", error).response.get("Error", {}).get("Code") in _MISSING:
+            if _code_of(error) in _MISSING:
                 return None
             raise
 
@@ -106,3 +127,7 @@ class S3Bucket:
                 f"{self._location} cannot be used: {error}. Check the bucket's name, AWS_REGION, AWS_ENDPOINT_URL and "
                 "the permissions of these credentials."
             ) from error
+
+
+def _code_of(error: ClientError) -> str | None:
+    return cast("Any", error).response.get("Error", {}).get("Code")

@@ -180,7 +180,7 @@ def tool(
         approval: whether a person must approve each call.
         time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
         settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
-            after that. By default a call that is not applied is looked up twice, with a pause between.
+            after that. By default a call that is not applied is looked up twice, and then a person decides.
 
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.

@@ -1,12 +1,13 @@
-"""Workers of acting tools, a process for each moment, killed there: `… ADDRESS QUEUE MOMENT [QUEUE MOMENT …]`."""
+"""Workers of acting tools, a process for each moment, killed there: `… ADDRESS FOLDER QUEUE MOMENT […]`."""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -15,36 +16,32 @@ from activities.contracts.crew import Crew
 from activities.crews.versions import CrewVersions
 from activities.heartbeat import BEAT_SECONDS, Pulse
 from activities.tools.own import open_own_tools
-from activities.turn.apply_once import CallTimes, Entry
+from activities.turn.apply_once import ActingCalls, CallTimes, Entry
 from activities.turn.tool_use import ToolActivities
 from chargehand.converter import data_converter
+from chargehand.record import Record
+from chargehand.tools import Tool
 from tests.activities.acting.acting_shop import ACTING, LATENESS
 from worker.heartbeat_sender import Heartbeats
 from worker.slots import PacedSlots
 
-CREW = Crew.model_validate(
-    {
-        "name": "shop",
-        "description": "Sells things.",
-        "guidance": "Ask the clerk for everything.",
-        "agents": [
-            {
-                "name": "clerk",
-                "description": "Sells and ships things.",
-                "prompt": "You sell and ship things.",
-                "tools": [each.name for each in ACTING],
-            }
-        ],
-    }
-)
+IN_TESTS = CallTimes(2 * LATENESS)
+
+
+def _crew(tools: Sequence[Tool[..., Any]]) -> Crew:
+    clerk = {"name": "clerk", "description": "Sells and ships things.", "prompt": "You sell and ship things."}
+    shop = {"name": "shop", "description": "Sells things.", "guidance": "Ask the clerk for everything."}
+    return Crew.model_validate(shop | {"agents": [clerk | {"tools": [each.name for each in tools]}]})
 
 
 @asynccontextmanager
-async def acting_worker(client: Client, task_queue: str) -> AsyncGenerator[None]:
-    """Run a worker of the production activity that uses tools."""
+async def acting_worker(
+    client: Client, task_queue: str, folder: str, acting: Sequence[Tool[..., Any]] = ACTING, times: CallTimes = IN_TESTS
+) -> AsyncGenerator[None]:
+    """Run a worker of the production activity that uses tools; its record is in a folder."""
     async with AsyncExitStack() as closing:
-        tools = await open_own_tools(ACTING, 10, closing)
-        uses = ToolActivities(CrewVersions({"shop": CREW}, tools), tools, times=CallTimes(2 * LATENESS))
+        tools = await open_own_tools(acting, 20, closing)
+        uses = ToolActivities(CrewVersions({"shop": _crew(acting)}, tools), tools, ActingCalls(Record(folder), times))
         async with Worker(
             client,
             task_queue=task_queue,
@@ -80,20 +77,20 @@ def kill_at(moment: str) -> None:
     Pulse.record = record_and_reach
 
 
-async def _main(address: str, task_queue: str, moment: str) -> None:
+async def _main(address: str, folder: str, task_queue: str, moment: str) -> None:
     kill_at(moment)
     client = await Client.connect(address, data_converter=data_converter())
-    async with acting_worker(client, task_queue):
+    async with acting_worker(client, task_queue, folder):
         await asyncio.Event().wait()
 
 
-def _start(address: str, *queues_and_moments: str) -> None:
+def _start(address: str, folder: str, *queues_and_moments: str) -> None:
     """Start the workers, which share what takes time to import, and wait until all are killed."""
     started = 0
     for task_queue, moment in zip(queues_and_moments[::2], queues_and_moments[1::2], strict=True):
         started += 1
         if os.fork() == 0:
-            asyncio.run(_main(address, task_queue, moment))
+            asyncio.run(_main(address, folder, task_queue, moment))
     for _ in range(started):
         os.wait()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from page_server import answer, serve_pages
@@ -13,7 +14,9 @@ from activities.contracts.rounds import ToolCall
 from activities.crews.versions import CrewVersions
 from activities.http.page import FetchLimits
 from activities.tools.pages.tool import ReadPage
+from activities.turn.apply_once import ActingCalls
 from activities.turn.tool_use import ToolActivities
+from chargehand.record import Record
 
 SILENCE = 0.5
 CREW = Crew(
@@ -40,6 +43,7 @@ async def _read(pauses: list[float]) -> bool:
         activities = ToolActivities(
             CrewVersions({"readers": CREW}, {"read_page": tool}),
             {"read_page": tool},
+            ActingCalls(Record(Path())),
             silence=timedelta(seconds=SILENCE),
         )
         call = ToolCall(id="1", tool="read_page", arguments={"url": f"http://{server.host}/"})

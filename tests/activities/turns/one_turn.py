@@ -26,11 +26,13 @@ from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.turn.activity import TurnActivities
+from activities.turn.apply_once import ActingCalls
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.conversations import Conversations
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contract, Tier
+from chargehand.record import Record
 from chargehand.wire import ErrorType, WorkflowType
 from tests.activities.models.calls import MODELS, Wire, a_provider
 from tests.scripted_model import ScriptedTool, found
@@ -169,7 +171,8 @@ def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     library = DocumentLibrary(store, folder / "indexes")
     models = Models(adapter=model, cards=cards)
     versions = CrewVersions(load_crews([crews], tool_capabilities(tools)), tools, cards)
-    return TurnActivities(versions, models, tools, library, Conversations(store), pause=hurried)
+    acting = ActingCalls(Record(folder))
+    return TurnActivities(versions, models, tools, library, Conversations(store), acting, pause=hurried)
 
 
 @asynccontextmanager

@@ -1,0 +1,46 @@
+"""What model calls have cost, in the record outside Temporal, which a restored database does not forget."""
+
+import asyncio
+import logging
+from typing import Final
+
+from temporalio import activity
+
+from activities.models.protocol import ModelReply
+from activities.turn.contracts import TurnRequest
+from chargehand.contracts import Usage
+from chargehand.record import Charge, Record, charge_id
+
+_logger: Final = logging.getLogger("chargehand.turns")
+
+
+async def record_charge(record: Record, request: TurnRequest, reply: ModelReply) -> Usage | None:
+    """Record what a call has cost.
+
+    Returns what the same turn has cost before the database was restored, if that is not booked yet.
+    """
+    info = activity.info()
+    charge = Charge(
+        session=request.session,
+        workflow_id=info.workflow_id or "",
+        run_id=info.workflow_run_id or "",
+        activity_id=info.activity_id,
+        scheduled_at=info.scheduled_time,
+        attempt=info.attempt,
+        agent=request.agent,
+        purpose=request.task.kind,
+        model=reply.model,
+        usage=(reply.usage or Usage()).model_copy(update={"turns": 1}),
+        is_known=reply.usage is not None,
+    )
+
+    def write() -> Usage | None:
+        lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
+        return sum(lost, Usage()) if lost else None
+
+    try:
+        return await asyncio.to_thread(write)
+    except Exception:
+        # The reply must not be lost.
+        _logger.exception("a charge is not in the record")
+        return None

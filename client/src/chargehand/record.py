@@ -1,0 +1,198 @@
+"""The record of what sessions did in the world and paid, outside Temporal: a restored database forgets, it does not.
+
+Entries are added and never changed, each an object `<folder>/<name>`: one folder for each session, and one for the
+sessions that began on each day. Workers write them, and who has restored a database reads them.
+"""
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from pydantic import JsonValue
+
+from chargehand.bucket import Bucket, Directory, bucket_location, open_bucket
+from chargehand.contracts import Contract, Usage, left_out
+from chargehand.payloads.encryption import Encryption, looks_sealed
+from chargehand.payloads.errors import SealBroken
+from chargehand.tools import ToolAnswer
+
+FOLDER: Final = "record"
+"""In the place of the artifacts."""
+_PURPOSE: Final = "record"
+_DIGITS: Final = 40
+
+
+class SessionBegun(Contract):
+    session: str
+    run: str
+    at: datetime
+
+
+class CallBegun(Contract):
+    """A call that acts, before it is made."""
+
+    session: str
+    agent: str
+    tool: str
+    arguments: dict[str, JsonValue]
+    key: str
+    """Its idempotency key."""
+    number: int = 0
+    """Of the attempt: another one follows a call that was not applied, or the decision of a person."""
+    decision: str = left_out("")
+    """What a person has decided about it, and who, if one has."""
+    attempt: str
+    """Drawn at random, so that no two workers write the same."""
+    at: datetime
+    """By the server's clock."""
+
+
+class CallEnded(Contract):
+    """The same call, after it was made."""
+
+    answer: ToolAnswer
+    at: datetime
+
+
+class Charge(Contract):
+    """What one model call has cost."""
+
+    session: str
+    workflow_id: str
+    run_id: str
+    activity_id: str
+    scheduled_at: datetime
+    """When the server scheduled the activity: what is scheduled again after a restore has another time."""
+    attempt: int
+    agent: str
+    purpose: str
+    model: str
+    usage: Usage
+    is_known: bool = left_out(True)
+    """Whether the provider said what it used."""
+
+
+class BookedBy(Contract):
+    """A charge of a history that is gone has been booked, by the turn or the command that says so."""
+
+    booker: str
+
+
+class Call(NamedTuple):
+    begun: CallBegun
+    answer: ToolAnswer | None
+    """None if it is unknown whether it was applied."""
+
+
+_Entry = TypeVar("_Entry", bound=Contract)
+
+
+class Record:
+    """The entries, in a directory or bucket. Its methods block, and raise `OSError` or `ChargehandError`."""
+
+    def __init__(self, place: Path | str, encryption: Encryption | None = None) -> None:
+        location = bucket_location(place)
+        inside = location and location._replace(prefix=f"{location.prefix}{FOLDER}/")
+        self._files: Bucket = open_bucket(inside) if inside else Directory(Path(place) / FOLDER)
+        self._encryption = encryption
+
+    def begin_session(self, begun: SessionBegun) -> None:
+        self._add(_day(begun.at.date()), _digest(begun.session, begun.run), begun)
+
+    def sessions(self, day: date) -> Iterator[SessionBegun]:
+        """Read the sessions that began on a day."""
+        for name in self._files.names(_day(day)):
+            if begun := self._read(_day(day), name, SessionBegun):
+                yield begun
+
+    def begin_call(self, begun: CallBegun) -> bool:
+        """Record that a call is going to be made; False if the attempt of that number is another worker's."""
+        return self._add(_folder(begun.session), _call(begun.key, begun.number, "begun"), begun)
+
+    def end_call(self, begun: CallBegun, ended: CallEnded) -> None:
+        self._add(_folder(begun.session), _call(begun.key, begun.number, "ended"), ended)
+
+    def last_call(self, session: str, key: str) -> Call | None:
+        """Read the last attempt at a call; None if there was none."""
+        number, last = 0, None
+        while begun := self._read(_folder(session), _call(key, number, "begun"), CallBegun):
+            number, last = number + 1, begun
+        return last and self._call(last)
+
+    def calls(self, session: str) -> list[Call]:
+        """Read the last attempts at all calls of a session, in the order in which they began."""
+        keys = {name.split("-")[1] for name in self._files.names(_folder(session)) if name.startswith("call-")}
+        calls = [call for key in keys if (call := self.last_call(session, key))]
+        return sorted(calls, key=lambda call: call.begun.at)
+
+    def add_charge(self, charge: Charge) -> Sequence[Charge]:
+        """Record a charge; return those of the same activity in a history that is gone."""
+        number, others = 0, list[Charge]()
+        while not self._add(_folder(charge.session), _charge(charge, number), charge):
+            earlier = self._read(_folder(charge.session), _charge(charge, number), Charge)
+            if earlier and earlier.scheduled_at != charge.scheduled_at:
+                others.append(earlier)
+            number += 1
+        return others
+
+    def charges(self, session: str) -> list[Charge]:
+        folder = _folder(session)
+        names = [name for name in self._files.names(folder) if name.startswith("charge-")]
+        return [charge for name in names if (charge := self._read(folder, name, Charge))]
+
+    def book(self, charge: Charge, booker: str) -> bool:
+        """Claim a charge of a history that is gone, to book it; False if another has."""
+        folder, name, claim = _folder(charge.session), f"booked-{charge_id(charge)}", BookedBy(booker=booker)
+        return self._add(folder, name, claim) or self._read(folder, name, BookedBy) == claim
+
+    def _call(self, begun: CallBegun) -> Call:
+        ended = self._read(_folder(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)
+        return Call(begun, ended and ended.answer)
+
+    def _add(self, folder: str, name: str, entry: Contract) -> bool:
+        content = entry.model_dump_json().encode()
+        sealed = self._encryption.seal(content, _PURPOSE) if self._encryption else content
+        return self._files.put_new(f"{folder}/{name}", sealed)
+
+    def _read(self, folder: str, name: str, kind: type[_Entry]) -> _Entry | None:
+        stored = io.BytesIO()
+        if not self._files.fetch(f"{folder}/{name}", stored):
+            return None
+        content = stored.getvalue()
+        if self._encryption and (looks_sealed(content) or not self._encryption.accept_plain):
+            content = self._encryption.open(content, _PURPOSE)
+        elif looks_sealed(content):
+            raise SealBroken("it is encrypted, and no keys are set here")
+        return kind.model_validate_json(content)
+
+
+def charge_id(charge: Charge) -> str:
+    """Name a charge: each attempt at an activity is charged once at most."""
+    return _digest(*_activity(charge), charge.scheduled_at.isoformat(), str(charge.attempt))
+
+
+def _activity(charge: Charge) -> tuple[str, str, str]:
+    return charge.workflow_id, charge.run_id, charge.activity_id
+
+
+def _charge(charge: Charge, number: int) -> str:
+    return f"charge-{_digest(*_activity(charge))}-{number}"
+
+
+def _call(key: str, number: int, what: str) -> str:
+    return f"call-{key}-{number}-{what}"
+
+
+def _folder(session: str) -> str:
+    return _digest(session)
+
+
+def _day(day: date) -> str:
+    return f"began-{day}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:_DIGITS]
