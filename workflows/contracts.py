@@ -11,6 +11,7 @@ from activities.contracts.session import SessionFacts
 from activities.queues import ToolQueues
 from activities.turn.contracts import Counted
 from chargehand.contracts import (
+    AgentsAtWork,
     Artifact,
     Capability,
     Contract,
@@ -131,10 +132,16 @@ class ApprovalsState(Contract):
     """Calls that act and were made, by hash; true for those that are known to be applied."""
 
 
+class PlacesState(Contract):
+    """How many agents of a session may work at once, and when they did; nothing runs, so that nothing is lent."""
+
+    total: int
+    at_work: tuple[AgentsAtWork, ...] = left_out(())
+
+
 class LimitUsage(Contract):
     """The most that a session has used so far of each limit that no ledger counts."""
 
-    parallel: int = 0
     attempts: int = 0
     rounds: int = 0
     depth: int = 0
@@ -187,6 +194,7 @@ class SupervisorState(Contract):
     """Whether the report's worst case was reserved."""
     mailbox: MailboxState = left_out(MailboxState())
     provenance: ProvenanceState
+    places: PlacesState
     progress: ProgressState
 
 

@@ -22,6 +22,7 @@ from chargehand_plugins.testing.in_memory.sdk import Job
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.contracts import SubtaskRequest, SubtaskResult
+from workflows.rules.plan_validation import SUPERVISOR
 from workflows.state.agent import AgentWork
 from workflows.state.session import Session
 
@@ -94,6 +95,7 @@ class Invariants(Watcher):
         self.i04_depth(world, execution)
         self.i08_no_new_request_after_the_stop(world, execution, [turn for _, turn, _ in new], given)
         self.i10_every_error_is_met_as_it_must_be(world)
+        self.i24_agents_at_once(world)
         self.i21_nothing_lowers_what_is_spent(world)
 
     def look_into(self, execution: Execution) -> None:
@@ -239,6 +241,24 @@ class Invariants(Watcher):
             assert spent.covers(self._spent), f"I21: {self._spent} was spent, and now it is {spent}"
             self._spent = spent
 
+    def i24_agents_at_once(self, world: World) -> None:
+        """I24: no more agents than max_parallel run at once in the whole tree."""
+        agents = [
+            execution.workflow_id
+            for execution in world.server.executions.values()
+            if execution.workflow_type == WorkflowType.SUBTASK
+            and execution.is_open
+            and not self._is_being_stopped(execution)
+        ]
+        most = world.scenario.request.limits.max_parallel
+        assert len(agents) <= most, f"I24: {len(agents)} agents run at once, {most} may: {agents}"
+
+    def _is_being_stopped(self, execution: Execution) -> bool:
+        """Whether it, or a session that it belongs to, has ended or was told to stop."""
+        if not execution.is_open or execution.workflow_id in {*self.cancelled_at, *self.over_at}:
+            return True
+        return execution.parent is not None and self._is_being_stopped(execution.parent)
+
     # --- at the end --------------------------------------------------------------------------------------------------
 
     def at_the_end(self, world: World) -> None:
@@ -252,6 +272,7 @@ class Invariants(Watcher):
             self.i02_books_equal_the_providers(world, report)
             self.i03_report_counts_every_turn(world, report)
             self.i07_one_report_in_time_names_all(world, report)
+            self.i24_report_says_how_many(report)
         elif world.root.status == "failed":
             assert world.root.failure is not None
             kind = _type_of(world.root.failure)
@@ -281,6 +302,12 @@ class Invariants(Watcher):
         assert len(turns) <= report.usage.turns <= min(self.limits.max_turns, CEILINGS.max_turns), (
             f"I03: {len(turns)} turns were made, {report.usage.turns} reported, {self.limits.max_turns} allowed"
         )
+
+    def i24_report_says_how_many(self, report: Report) -> None:
+        """I24: the report says of the whole tree how many agents ran at once: some if any ran, never too many."""
+        [use] = [use for use in report.limits if use.limit == "max_parallel"]
+        least = 1 if any(record.attempts and record.agent != SUPERVISOR for record in report.subtasks) else 0
+        assert least <= use.used <= use.allowed, f"I24: {use.used} agents at once are reported, {use.allowed} may be"
 
     def i05_nothing_is_done_twice(self, world: World) -> None:
         """I05: each (agent, normalised task) starts at most once in the tree; on another tier, once more."""

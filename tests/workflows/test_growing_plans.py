@@ -1,13 +1,17 @@
 """Plans that grow: a template becomes one subtask for each item of a list that nobody knew when it was planned."""
 
+import asyncio
+from decimal import Decimal
+
 import pytest
 from pydantic import BaseModel
 
+from activities.models.protocol import ModelCall
 from activities.turn_kinds.expand_subtask import ExpandTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import Script, answer, expanded, refuse, reviewed, subtask
+from tests.scripted_model import Held, Script, answer, expanded, refuse, reviewed, subtask
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="Which are the largest ports, and who runs each of them?", review="never")
@@ -144,6 +148,39 @@ async def test_a_nested_session_asks_for_what_its_plan_needs(run: RunSession) ->
     assert len(opened.model.of_kind("work")) == len(parts) + 6 + len(others)
     assert result.gaps == ()
     assert result.reserved_usd == 0
+
+
+async def test_a_nested_session_takes_the_places_that_are_left(run: RunSession) -> None:
+    """No more agents than max_parallel are at work in the whole tree; as many are, once others need no place."""
+    most = 3
+    at_work: list[Held] = []
+    peaks: list[int] = []
+
+    def work(_: ModelCall) -> Held:
+        def end(_: ModelCall) -> BaseModel:
+            at_work.remove(held)
+            return answer("Known.")
+
+        held = Held(end)
+        at_work.append(held)
+        peaks.append(len(at_work))
+        if len(at_work) == most:
+            # Time for one more to come, which must not.
+            for each in tuple(at_work):
+                asyncio.get_running_loop().call_later(0.3, each.released.set)
+        return held
+
+    nested = subtask("T1", "supervisor", instruction="Survey the ports of the whole coast.")
+    own = [subtask("W1"), subtask("W2")]
+    parts = [subtask(f"N{number}") for number in range(1 + 2 * most)]
+    script = Script().plan(*parts).plan(nested, *own, goal=GOAL.goal).work("", work)
+    limits = Limits(max_turns=60, budget_usd=Decimal(20), max_parallel=most)
+    result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
+
+    assert len(peaks) == len(own) + len(parts)
+    assert max(peaks) == most
+    assert {use.limit: use.used for use in result.limits}["max_parallel"] == most
+    assert result.stop_reason == "completed"
 
 
 async def test_a_review_may_add_a_template(run: RunSession) -> None:

@@ -18,6 +18,7 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Effort, JsonSchema, round_up_dollars
 from workflows.budget.ledger import Amount
+from workflows.rules.inputs import DECISION_TOKENS
 from workflows.rules.plan_validation import LEAST_TURNS_OF_SESSION
 from workflows.rules.report_content import sections_for
 
@@ -271,6 +272,11 @@ def worst_output(model: ModelCard, prompt_bytes: int, schema: JsonSchema) -> Amo
     """Estimate the worst case of the turn that puts the report into the shape of a schema."""
     shown = _REPORT_TASK_BYTES + _MARGIN_BYTES + 2 * len(to_json(schema))
     return likely_cost(model, prompt_bytes + shown, OUTPUT.least_output)
+
+
+def worst_judge(model: ModelCard, prompt_bytes: int) -> Amount:
+    """Estimate the worst case of the turn that judges the claims of a report."""
+    return likely_cost(model, prompt_bytes + 4 * DECISION_TOKENS, DECISION.least_output)
 
 
 def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:

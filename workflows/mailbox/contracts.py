@@ -101,6 +101,14 @@ class SteeringItem(Contract):
     """For a nested session: the subtask that it is for; empty for all."""
 
 
+class Places(Contract):
+    """A session tells a nested one how many agents may work in it at once; it has no reply."""
+
+    kind: Literal["places"] = "places"
+    total: Annotated[int, Field(ge=1, le=100)]
+    """Never fewer than before."""
+
+
 class AdmissionRequest(Contract):
     """A session asks the ledger of its tenant to begin, or, once it runs, for a larger budget."""
 
@@ -131,7 +139,16 @@ class Leaving(Contract):
 
 
 Body = (
-    GrantRequest | Grant | CallRequest | CallReply | CallReport | SteeringItem | AdmissionRequest | Admission | Leaving
+    GrantRequest
+    | Grant
+    | CallRequest
+    | CallReply
+    | CallReport
+    | SteeringItem
+    | Places
+    | AdmissionRequest
+    | Admission
+    | Leaving
 )
 Reply = Grant | CallReply | Admission
 """What settles the request whose number and token its envelope repeats."""

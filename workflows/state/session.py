@@ -15,7 +15,6 @@ from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, 
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.estimates import (
-    DECISION,
     early_turn,
     fixed_bytes,
     input_bound,
@@ -24,6 +23,7 @@ from workflows.budget.estimates import (
     likely_cost,
     most_of_agent,
     planned_for_agent,
+    worst_judge,
     worst_output,
     worst_report,
 )
@@ -37,18 +37,20 @@ from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.expansion import MOST_ITEMS
 from workflows.rules.information_flow import Provenance
-from workflows.rules.inputs import DECISION_TOKENS, WRITER_TOKENS
+from workflows.rules.inputs import WRITER_TOKENS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
 from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
+from workflows.state.places import Places
 from workflows.state.progress import Memo, Progress
 
 _RESERVED_TO_SPENT: Final = 3
 """How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
 _MOST_SUBTASKS: Final = 100
 """Of one plan, however much the limits leave."""
+_NO_LANGUAGE_MODEL: Final = "extractive"
 _MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
 """The most of the outcomes that the report's turn is reserved for."""
 
@@ -72,9 +74,12 @@ class Session:
     request: SessionRequest = field(init=False)
     """The request on the crew's terms, with the documents of the session that it follows."""
     grants: Grants = field(init=False)
+    places: Places = field(init=False)
     report_reserve: ReportReserve = field(init=False)
     output_reserve: ReportReserve | None = field(default=None, init=False)
     """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
+    judge_reserve: ReportReserve | None = field(default=None, init=False)
+    """For the turn that judges the report's claims, if a model does."""
     provenance: Provenance = field(init=False)
     memo: Memo = field(default_factory=Memo, init=False)
 
@@ -84,10 +89,15 @@ class Session:
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
         self.grants = Grants(self.ledger)
+        self.places = Places(1 if original.delegation else self.request.limits.max_parallel)
         own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)
         self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
         if self.request.output_schema is not None:
             self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, self.request.output_schema))
+        small = facts.models[Tier.SMALL]
+        # A nested session leaves it to the one at the root.
+        if self.request.review != "never" and not original.delegation and small.provider != _NO_LANGUAGE_MODEL:
+            self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
         above = original.delegation.goal_reads if original.delegation else ()
         self.provenance = Provenance((*above, *(earlier.reads if earlier else ())))
 
@@ -264,15 +274,8 @@ class Session:
         """Set aside for the report what the present outcomes need."""
         crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
         fixed = fixed_bytes(crew, self.request.documents)
-        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words) + self._judge_of_claims(fixed)
+        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words)
         self.report_reserve.grow(needed)
-
-    def _judge_of_claims(self, fixed: int) -> Amount:
-        """Estimate the dollars of the turn that judges the report's claims; none if no model judges them."""
-        if self.request.review == "never" or self.request.delegation is not None:
-            return Amount()
-        turn = likely_cost(self.model(Tier.SMALL), fixed + DECISION_TOKENS, DECISION.least_output)
-        return Amount(0, turn.usd)
 
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless a person can raise it.
@@ -292,7 +295,7 @@ class Session:
 
         Subtasks that have not ended may still spend what they were granted.
         """
-        for reserve in (self.report_reserve, self.output_reserve):
+        for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
             if reserve is not None:
                 reserve.release()
         return self.ledger.spent.usd + self.ledger.reserved.usd
@@ -337,5 +340,6 @@ class Session:
             holds_report=self.report_reserve.is_held,
             mailbox=self.mailbox.state(),
             provenance=self.provenance.state(),
+            places=self.places.state(),
             progress=self.progress.snapshot(),
         )

@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.rounds import InputOutcome, Note
 from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
+from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult
 from workflows.metrics import count_lost_grant, count_outcome
@@ -142,7 +142,10 @@ async def _attempt_once(
         job = Job(subtask=subtask, inputs=inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
         ended = await _run(session, job, tier)
         read = ended.messages_read
-    own_time = workflow.now() - began_at - ended.waited if session.agent(subtask.agent) else timedelta(0)
+    own_time = timedelta(0)
+    if session.agent(subtask.agent):
+        own_time = workflow.now() - began_at - ended.waited
+        session.places.record([AgentsAtWork(at=began_at, change=1), AgentsAtWork(at=workflow.now(), change=-1)])
     use = LimitUsage(rounds=ended.rounds, depth=session.depth + 1, longest_attempt=own_time)
     session.progress.count_use(use)
     if not is_granted:

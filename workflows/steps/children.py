@@ -1,7 +1,8 @@
 """Child workflows: run a subtask as one, and turn every end of it into an outcome."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -37,6 +38,9 @@ from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult
+from workflows.mailbox.contracts import Places
+from workflows.mailbox.signals import notify
+from workflows.on_exit import on_exit
 from workflows.rules.authority import delegate_authority
 from workflows.rules.evidence import nested_outcome, with_quotes
 from workflows.rules.information_flow import Reads
@@ -186,13 +190,39 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
         }
     )
     named = subtask.model_copy(update={"agent": SUPERVISOR})
-    report = await _run(session, WorkflowType.SUPERVISOR, request, Report, job.way, subtask=named, text=goal)
+    with _places_lent(session, job.way):
+        report = await _run(session, WorkflowType.SUPERVISOR, request, Report, job.way, subtask=named, text=goal)
     if isinstance(report, Failure):
         return SubtaskResult(outcome=report)
+    session.places.record(report.timing.at_work)
     deepest = next((int(use.used) for use in report.limits if use.limit == "max_depth"), 0)
     session.progress.count_use(LimitUsage(depth=deepest))
     # What was not read below, that report names itself.
     return SubtaskResult(outcome=nested_outcome(report), wasted=report.wasted, messages_read=tuple(job.way.given))
+
+
+@contextmanager
+def _places_lent(session: Session, way: Delivery) -> Generator[None]:
+    """Tell a nested session how many places it has, whenever there are more, until it has ended."""
+    known = 1
+
+    def has_more() -> bool:
+        return session.places.of(way.address) > known
+
+    async def tell() -> None:
+        nonlocal known
+        # By then, those that start with it are open too, and have their part.
+        await workflow.wait_condition(lambda: way.is_started)
+        session.places.lend()
+        while True:
+            await workflow.wait_condition(has_more)
+            known = session.places.of(way.address)
+            await notify(session.mailbox, way, Places(total=known))
+
+    session.places.open(way.address)
+    telling = asyncio.create_task(tell())
+    with on_exit(lambda: (telling.cancel(), session.places.close(way.address))):
+        yield
 
 
 def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> Delegation:

@@ -17,7 +17,6 @@ _LONGEST_PROBLEM: Final = 300
 _EVIDENCE_TOKENS: Final = 1_000
 """Of the words and results that one claim rests on."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
-_NO_LANGUAGE_MODEL: Final = "extractive"
 _Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
 
 
@@ -48,7 +47,7 @@ async def check_claims(
         gaps_for: returns what is known to be missing of a draft: to say so is no claim.
         is_judged: whether a model may be asked; without it nothing is better than cited.
     """
-    judge = _judge if is_judged and _has_judge(session) else _leave
+    judge = _judge if is_judged and session.judge_reserve else _leave
     text = await _check(session, draft, material, gaps_for(draft), judge)
     contradicted = _contradicted(text)
     if not contradicted or session.clock.was_interrupted:
@@ -74,12 +73,6 @@ async def _check(session: Session, draft: Draft, material: Material, gaps: Seque
 
 def _contradicted(text: CheckedText) -> list[Claim]:
     return [claim for claim in text.claims if claim.verification == "contradicted"]
-
-
-def _has_judge(session: Session) -> bool:
-    """Whether there is a model to ask; a nested session leaves it to the one at the root."""
-    has_model = session.facts.models[Tier.SMALL].provider != _NO_LANGUAGE_MODEL
-    return has_model and session.request.review != "never" and session.request.delegation is None
 
 
 async def _leave(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:  # noqa: ARG001

@@ -7,7 +7,6 @@ from temporalio import workflow
 
 from chargehand.contracts import Failure, FailureReason, Outcome, Subtask
 from workflows import continue_as_new, options
-from workflows.contracts import LimitUsage
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.metrics import count_lost_grant
 from workflows.rules.graph import skip_reason
@@ -73,19 +72,21 @@ async def _continue_as_new(session: Session) -> None:
 
 
 def _start_ready(session: Session, running: _Running) -> None:
-    progress, limits = session.progress, session.request.limits
+    progress = session.progress
     for subtask in progress.ready([each.id for each in running.values()]):
         refusal = skip_reason(subtask, progress.outcomes)
         if refusal is not None:
             _end(session, subtask, refusal)
-        elif len(running) < limits.max_parallel:
+        elif session.places.free(len(running)) > 0:
             left = len(progress.subtasks) - len(progress.outcomes)
             step = _start(session, subtask, not_started=left - len(running))
             if step is None:
                 break  # running subtasks finish first and return what they do not need
             progress.begin(subtask.id)
             running[asyncio.create_task(step)] = subtask
-    progress.count_use(LimitUsage(parallel=len(running)))
+    # A template that is expanded is about to need places for what becomes of it.
+    is_growing = any(subtask.for_each for subtask in running.values())
+    session.places.offer(0 if is_growing else session.places.free(len(running)) - len(progress.waiting))
     publish(session)
 
 
@@ -99,11 +100,12 @@ def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[No
 
 async def _wait_for_change(session: Session, running: _Running) -> None:
     """Wait until a subtask has ended or may be able to start, or time is up."""
-    closed, plan = session.grants.closed, session.progress.plan
+    closed, plan, places = session.grants.closed, session.progress.plan, session.places.total
     await workflow.wait_condition(
         lambda: (
             session.clock.work_is_over
             or session.grants.closed != closed
+            or session.places.total != places
             or session.progress.plan is not plan
             or any(task.done() for task in running)
         )

@@ -1,7 +1,9 @@
 """What arrives in the mailbox of a session, by the kind of message; requests for larger grants are answered here."""
 
+from temporalio import workflow
+
 from workflows.budget.ledger import Amount
-from workflows.mailbox.contracts import CallReport, CallRequest, Envelope, Grant, GrantRequest, SteeringItem
+from workflows.mailbox.contracts import CallReport, CallRequest, Envelope, Grant, GrantRequest, Places, SteeringItem
 from workflows.mailbox.signals import answer
 from workflows.state.session import Session
 from workflows.steps.call_approvals import answer_call_request, note_outcome
@@ -21,8 +23,16 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
             return note_outcome(session, envelope, report)
         case SteeringItem() as item:
             return await pass_on(session, item)
+        case Places(total=total) if _is_from_parent(envelope):
+            session.places.grow(min(total, session.request.limits.max_parallel))
+            return True
         case _:
             return False
+
+
+def _is_from_parent(envelope: Envelope) -> bool:
+    parent = workflow.info().parent
+    return parent is not None and parent.workflow_id == envelope.sender
 
 
 async def _answer_grant_request(session: Session, envelope: Envelope, request: GrantRequest) -> bool:

@@ -118,8 +118,11 @@ def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, pl
     progress.resume(state.progress)
     mailbox.resume(state.mailbox)
     session.provenance.resume(state.provenance)
+    session.places.resume(state.places)
     if session.output_reserve:
         session.output_reserve.hold()
+    if session.judge_reserve:
+        session.judge_reserve.hold()
     if state.holds_report:
         session.report_reserve.hold()
         session.reserve_report()
@@ -162,6 +165,9 @@ def _hold_report(session: Session) -> None:
             type=ErrorType.LIMIT_TOO_SMALL,
             non_retryable=True,
         )
+    # Beside a plan and one agent with room to work: unjudged, a report says less, without an agent it says nothing.
+    if session.judge_reserve and session.ledger.granted.covers(least + least):
+        session.judge_reserve.hold()
 
 
 async def _read_facts(request: SessionRequest) -> SessionFacts:

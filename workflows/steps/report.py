@@ -80,6 +80,8 @@ async def _write(session: Session, material: Material, *, by_models: bool) -> _W
     else:
         draft = _unwritten(material, "The session was stopped before its report was written.")
     session.report_reserve.release()
+    if session.judge_reserve:
+        session.judge_reserve.release()
     if by_plugin:
         # What a plug-in wrote it has checked itself: it cites no sources.
         return _Written(draft, CheckedText(draft.text.answer, (), ()), grades, by_plugin)
@@ -120,7 +122,9 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         reserved_usd=session.ledger.reserved.usd,
         wasted=waste_of(progress.records, session.grants.lost_spend) + session.spending.wasted,
         limits=_limit_use(session, ended_at),
-        timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at),
+        timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
+            update={"at_work": session.places.at_work if session.request.delegation else ()}
+        ),
         subtasks=tuple(progress.records),
         routes=tuple(progress.routes),
         edits=tuple(progress.edits),
@@ -245,7 +249,7 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("max_turns", spent.turns, granted.turns),
         ("budget_usd", float(spent.usd), float(granted.usd)),
         ("max_depth", max(use.depth, session.depth + bool(session.progress.outcomes)), limits.max_depth),
-        ("max_parallel", use.parallel, limits.max_parallel),
+        ("max_parallel", session.places.peak, limits.max_parallel),
         ("max_attempts", use.attempts, limits.max_attempts),
         ("max_rounds", use.rounds, limits.max_rounds),
         ("max_reviews", session.progress.reviews, limits.max_reviews),

@@ -98,7 +98,7 @@ class Limits(TypedByPeople):
     max_depth: Annotated[Count, Field(le=10)] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
     max_parallel: Annotated[Count, Field(le=100)] = 5
-    """Subtasks of one supervisor that run at the same time (1 to 100)."""
+    """Agents of the whole session that are at work at the same time (1 to 100)."""
     max_attempts: Annotated[Count, Field(le=10)] = 3
     """Attempts at one subtask (1 to 10)."""
     max_rounds: Annotated[Count, Field(le=250)] = 10

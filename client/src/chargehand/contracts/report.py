@@ -24,6 +24,7 @@ from chargehand.contracts.plan import Plan
 from chargehand.contracts.waits import DecisionRecord, Wait
 
 __all__ = [
+    "AgentsAtWork",
     "Claim",
     "Contradiction",
     "EarlierSession",
@@ -147,6 +148,15 @@ class Question(Contract):
     """When the subtask continues without an answer."""
 
 
+class AgentsAtWork(Contract):
+    """A moment at which more or fewer agents were at work."""
+
+    at: datetime
+    """By the session's clock."""
+    change: int
+    """1 if one began, -1 if one ended."""
+
+
 class Timing(Contract):
     """The time that a session took, by workflow time."""
 
@@ -162,6 +172,8 @@ class Timing(Contract):
     """The longest chain of dependent subtasks: no schedule is faster."""
     speed_up: Annotated[float, Field(ge=0)]
     """Duration of the same steps one after another, divided by the duration of the session."""
+    at_work: tuple[AgentsAtWork, ...] = left_out(())
+    """When agents of a nested session began and ended to work, for the session above it; empty for any other."""
 
 
 class LimitUse(Contract):

@@ -1,0 +1,77 @@
+"""How many agents of a session may work at once: `max_parallel` for a session and all that are nested in it. Pure.
+
+Each subtask that runs takes a place. Places that no subtask of the session waits for are lent to nested sessions that
+run, until these end. A nested session begins with one: that of its own subtask.
+"""
+
+from collections.abc import Iterable
+
+from chargehand.contracts import AgentsAtWork
+from workflows.contracts import PlacesState
+
+
+class Places:
+    """The places of one session, and when its agents worked."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._lent: dict[str, int] = {}
+        """To nested sessions that run, by workflow id, beside the place of their subtask."""
+        self._spare = 0
+        """What may be lent: nothing that the session starts before it offers anew has use for it."""
+        self._at_work: list[AgentsAtWork] = []
+
+    def state(self) -> PlacesState:
+        return PlacesState(total=self.total, at_work=tuple(self._at_work))
+
+    def resume(self, before: PlacesState) -> None:
+        self.total, self._at_work = before.total, [*before.at_work]
+
+    def free(self, running: int) -> int:
+        """Count the places that neither subtasks nor nested sessions have."""
+        return self.total - running - sum(self._lent.values())
+
+    def open(self, child: str) -> None:
+        """Begin to lend to a nested session, with the next that is lent."""
+        self._lent[child] = 0
+
+    def close(self, child: str) -> None:
+        """Take back what a nested session has, which has ended."""
+        del self._lent[child]
+
+    def offer(self, spare: int) -> None:
+        """Lend so many of the free places to nested sessions that run, or open before the next offer."""
+        self._spare = spare
+        self.lend()
+
+    def lend(self) -> None:
+        """Lend what is offered, each place to the session with the fewest."""
+        while self._lent and self._spare > 0:
+            self._lent[min(self._lent, key=lambda child: self._lent[child])] += 1
+            self._spare -= 1
+
+    def of(self, child: str) -> int:
+        """Count the places that a nested session has."""
+        return 1 + self._lent[child]
+
+    def grow(self, total: int) -> None:
+        """Have more places, lent by the parent session."""
+        self.total = max(self.total, total)
+
+    def record(self, changes: Iterable[AgentsAtWork]) -> None:
+        """Note when agents began and ended to work."""
+        self._at_work.extend(changes)
+
+    @property
+    def at_work(self) -> tuple[AgentsAtWork, ...]:
+        return tuple(self._at_work)
+
+    @property
+    def peak(self) -> int:
+        """How many agents have worked at once, those of nested sessions included."""
+        most, now = min(len(self._at_work), 1), 0
+        # One that ends when another begins has made room for it.
+        for change in sorted(self._at_work, key=lambda each: (each.at, each.change)):
+            now += change.change
+            most = max(most, now)
+        return most
