@@ -141,7 +141,7 @@ def _work(request: ScriptedRequest) -> ScriptedReply:
     if request.tools and request.rounds < shape.rounds:
         tool = next(name for name in _AGENTS.values() if name in request.tools)
         return calling(ToolUse(tool, {"query": f"{shape.read_bytes} bytes on late departures {request.rounds + 1}"}))
-    read = re.search(r"\[(log-[^\]]+)\]", request.text)
+    read = re.search(r"\[(p\d+)\] log-", request.text)
     return saying(answer(read[1] if read else ""))
 
 

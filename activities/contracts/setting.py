@@ -40,6 +40,9 @@ class Setting(NamedTuple):
         """Keep of a crew's text what is true here."""
         return _CONDITION.sub(self._part, text)
 
+    def fit_tool(self, spec: ToolSpec) -> ToolSpec:
+        return spec if self.has_documents or spec.without_documents is None else spec.without_documents
+
     def usable_tools(self, agent: Agent) -> tuple[str, ...]:
         return tuple(tool for tool in agent.tools if tool not in self.idle)
 

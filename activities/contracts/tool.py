@@ -41,6 +41,8 @@ class ToolSpec(Contract):
     """Whether a person must approve each call."""
     needs_documents: bool = left_out(False)
     """Whether it can do nothing in a session without documents."""
+    without_documents: "ToolSpec | None" = left_out(None)
+    """How it is described in such a session instead, if that is shorter."""
     reserved_bytes: int = left_out(0)
     """Room in the prompt for a description that is not known yet."""
     time_limit_seconds: float | None = left_out(None)

@@ -42,7 +42,7 @@ class SearchDocuments:
             query={"type": "string", "description": "A few telling words that the documents may use."},
             document={
                 "type": "string",
-                "description": "Name or ref of the one document to search, or an empty string for all of them.",
+                "description": "Name or ref of the one document to search; empty for all.",
             },
         ),
     )
@@ -95,18 +95,17 @@ class ReadDocument:
         at_once=True,
         description=(
             f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
-            "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. `document` may be a "
-            "name, or any ref that you were shown, at which reading then begins. If there is more, `next` in the "
-            "answer is the `first` to continue with."
+            "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. If there is more, `next` "
+            "is the `first` to continue with."
         ),
         parameters=object_schema(
             document={
                 "type": "string",
-                "description": "Such as `handbook.md`, `q3.pdf#page=2`, `prices.xlsx#Sheet1`, or the name of a table.",
+                "description": "Name, such as `q3.pdf` or `prices.xlsx#Sheet1`, or a ref, at which reading begins.",
             },
             first={
                 "type": "integer",
-                "description": "First page, line, paragraph or row, from 1; 0 for where the ref points, or the start.",
+                "description": "First page, line, paragraph or row, from 1; 0 for the start, or the ref.",
             },
             last={"type": "integer", "description": "Last one, or 0 for as many as fit."},
         ),

@@ -113,7 +113,7 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
             "format": {
                 "type": "json_schema",
                 "name": call.answer_type.__name__,
-                "schema": call.answer_schema,
+                "schema": {part: each for part, each in call.answer_schema.items() if part != "title"},
                 "strict": True,
             }
         },

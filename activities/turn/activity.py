@@ -52,6 +52,7 @@ from activities.turn.tool_use import ToolActivities, choose_at_once, use_at_once
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
 from activities.turn_kinds.registry import Task
+from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import JsonSchema, Usage
 from chargehand.converter import describe_problems, join_problems, printable
@@ -166,7 +167,7 @@ class TurnActivities:
             catalog=catalog,
             system=task.system_text(crew, request.agent, setting),
             messages=task.messages(self._known_catalog(catalog, agent), request.today),
-            tools=(*(pinned.specs[tool] for tool in offered), *noting),
+            tools=(*(setting.fit_tool(pinned.specs[tool]) for tool in offered), *noting),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
             data_schema=task.data_schema_for(agent),
@@ -294,7 +295,7 @@ def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
     try:
         if any(depth(call.arguments) > MOST_DEPTH for call in reply.tool_calls):
             raise ValueError("arguments are nested too deeply")  # noqa: TRY301  # as any other reply that cannot be used
-        result = interpret(reply, call.answer_type, call.data_schema)
+        result = interpret(reply, call.answer_type, call.data_schema, call.task.refs)
         converter = activity.payload_converter()
         converter.from_payloads(converter.to_payloads([Entry(result=result)]), [Entry])
     except Exception as error:
@@ -353,12 +354,14 @@ def _message_bytes(messages: Sequence[Message]) -> int:
     return sum(len(text.encode()) for text in texts) + items
 
 
-def interpret(reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None) -> TurnResult:
-    """Parse a reply as an answer of the requested type; one that does not fit is `malformed`, with the reason."""
+def interpret(
+    reply: ModelReply, answer_type: type[TurnAnswer], data_schema: JsonSchema | None = None, refs: ShortRefs = WHOLE
+) -> TurnResult:
+    """Parse a reply as an answer of the requested type, with whole refs; one that does not fit is `malformed`."""
     common = TurnResult(
         stop=reply.stop,
         problem=reply.problem,
-        tool_calls=reply.tool_calls,
+        tool_calls=tuple(map(refs.expand_call, reply.tool_calls)),
         provider_items=reply.provider_items,
         text="" if reply.stop in {"answer", "tools"} else reply.text[:_KEPT_TEXT_CHARACTERS],
         model=reply.model,
@@ -374,7 +377,7 @@ def interpret(reply: ModelReply, answer_type: type[TurnAnswer], data_schema: Jso
         answer = answer_type.model_validate_json(_without_fence(reply.text))
     except ValidationError as error:
         return _malformed(common, reply, join_problems(describe_problems(error, answer_type)))
-    answer = _with_bounded_sources(answer)
+    answer = _with_bounded_sources(refs.expand_answer(answer))
     if not isinstance(answer, TypedAnswer):
         return common.model_copy(update={"answer": answer})
     data, problems = read_data(answer.data, data_schema, is_required=answer.requires_data)

@@ -13,9 +13,9 @@ from chargehand.contracts import Contract, JsonSchema
 _REQUEST: Final = """This conversation has become long. You will go on in a new one, which begins with your task, your
 notes and what you write now; nothing else of this conversation will be there. Use no tools now. Answer with JSON:
 - summary: what is found, what was tried without result, and what is still to be done, in Markdown, at most 1,500 words.
-  Keep every figure, name, date, unit and doubt that the task needs, and the [ref] behind each statement.
-- notes: each claim that your answer will need and that you have not noted yet, with ref exactly as a tool named it, and
-  quote copied word for word from that source (at most 600 characters); both empty for a conclusion of your own."""
+  Keep every figure, name, date, unit and doubt that the task needs, and the ref behind each statement, such as [p1].
+- notes: each claim that your answer will need and that you have not noted yet, with the ref of its source, such as p1,
+  and quote copied word for word from there (at most 600 characters); both empty for a conclusion of your own."""
 
 
 class NoteDraft(Contract):

@@ -6,7 +6,8 @@ from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.plan import RejectedPlan, rejected_sections
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
-from activities.turn_kinds.rendering import outcome_section, request_section
+from activities.turn_kinds.rendering import outcome_section, refs_of, request_section
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. One subtask of your plan is a template, to be
@@ -39,8 +40,12 @@ class ExpandTask(TurnTask):
     max_subtasks: int
     rejected: tuple[RejectedPlan, ...] = ()
 
+    @property
+    def refs(self) -> ShortRefs:
+        return ShortRefs(refs_of([self.items]))
+
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
-        return [request_section(self.goal, context_only=True), outcome_section(self.items)]
+        return [request_section(self.goal, context_only=True), outcome_section(self.items, self.refs)]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
         return [

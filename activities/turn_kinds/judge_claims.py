@@ -7,14 +7,14 @@ from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract
 
-_INSTRUCTIONS: Final = """You check the claims of a report against the words and results from its sources. You know
-nothing else: what you may know of the matter yourself does not count.
+_INSTRUCTIONS: Final = """You check the claims of a report against the words and results from its sources. What you
+may know of the matter yourself does not count.
 
 - verdicts: one for each claim, in their order.
   - claim: its number.
-  - verdict: says, if a careful reader finds all of the claim in the evidence, in whatever words or language, or as an
+  - verdict: says, if a careful reader finds all of the claim in its evidence, in whatever words or language, or as an
     arithmetic of its figures; contradicts, if the evidence says otherwise; does_not_say, if any part of the claim is
-    missing from it: a subject, a cause, a date, a duty, an extent. When in doubt, does_not_say.
+    missing: a subject, a cause, a date, a duty, an extent. When in doubt, does_not_say.
   - reason: for a verdict other than says, what is missing or different, in one short sentence; else empty."""
 
 Verdict = Literal["says", "does_not_say", "contradicts"]
@@ -51,8 +51,11 @@ class JudgeClaimsTask(TurnTask):
     claims: tuple[ClaimToJudge, ...]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        """Render each claim with its evidence."""
-        return [
-            f"Claim {number}: {data_block(claim.text)}\nEvidence: {data_block(claim.evidence)}"
-            for number, claim in enumerate(self.claims, start=1)
-        ]
+        """Render each claim with its evidence, which several may share."""
+        first: dict[str, int] = {}
+        sections: list[str] = []
+        for number, claim in enumerate(self.claims, start=1):
+            same = first.setdefault(claim.evidence, number)
+            evidence = data_block(claim.evidence) if same == number else f"that of claim {same}"
+            sections.append(f"Claim {number}: {data_block(claim.text)}\nEvidence: {evidence}")
+        return sections

@@ -14,42 +14,44 @@ from activities.turn_kinds.rendering import (
     document_sections,
     nesting_note,
     outcome_section,
+    refs_of,
     request_section,
 )
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Contract, Dollars, EarlierSession, Strategy, left_out
 
-_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You plan; you never do an agent's work yourself.
+_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You only plan.
 
 Break the user's request into subtasks for the agents below. Answer with JSON: subtasks, each with id to for_each, and
 the other fields.
 - id: T1, T2, …
 - agent: the one whose description fits best.
-- instruction: complete in itself. The agent sees nothing else but the outcomes it depends on: name the object (which
-  documents, things, period, units) and what a good answer contains. No two subtasks ask for the same.
-  Bad: "Analyze the data." Good: "Sum the column amount of the table sales by region for 2024 and 2025, in EUR, and name
-  the region that lost most."
-- depends_on: ids whose outcomes it needs. Empty whenever possible: subtasks that depend on nothing run in parallel.
-- required: the ids in depends_on without which it is pointless.
-- for_each: the id of a subtask that finds a list, if this one is to be done for every item of it: write it once, about
-  "the item". Use it whenever you do not know the items; never guess names. Empty otherwise.
-- strategy: merge (one text from all outcomes), select (the best of several answers to the same question), reduce (many
-  long outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, handed out as it is).
-- deliver: for the strategy deliver the id of that subtask, else empty.
-- length_words: about how many words the user asks for; 0 if the request does not say.
+- instruction: complete in itself, without abbreviations: the agent sees only it and the outcomes it depends on. One
+  aim; the object (which documents, things, period, units); what the answer contains; where to look and where to stop.
+  No two ask for the same. Bad: "Analyze the data." Good: "Sum the column amount of the table sales by region for 2024
+  and 2025, in EUR, and name the region that lost most."
+- depends_on: ids whose outcomes it needs; empty whenever possible, so that it runs in parallel.
+- required: those of depends_on without which it is pointless.
+- for_each: the id of a subtask that finds a list, if this one is done for each item: write it once, about "the item".
+  Use it whenever you do not know the items; never guess names. Else empty.
+- strategy: merge (one text from all outcomes), select (the best of several answers to one question), reduce (many long
+  outcomes summarised step by step) or deliver (the text of one subtask, such as a letter, as it is).
+- deliver: the id of that subtask, else empty.
+- length_words: how many words the user asks for, else 0.
 - final_instruction: how to write the report: shape, length, audience, language.
-- omitted: each part of the request that the limits leave no room for, in a sentence of its own; usually empty.
+- omitted: what the limits leave no room for, a sentence each; usually empty.
 
-Fit the effort to the request; every subtask costs the user time and money:
-- one subtask for what one agent can answer: a fact, a figure, what a document says, and several questions to the same
-  source. An agent searches, reads and computes as often as it has to. This is the usual plan.
-- 2 to 4 for a comparison, or for questions to different sources: one for each thing compared or each source.
-- 5 to 10 for a survey of a whole field: one for each part of it.
-Never plan a subtask that only puts outcomes together: the report does that.
+Fit the effort to the request; every subtask costs time and money:
+- one subtask for what one agent can answer: a fact, a figure, a list, several questions to one source. An agent
+  searches, reads and computes as often as it has to. This is the usual plan.
+- 2 to 4 for a comparison, one for each thing compared, or for questions to different sources.
+- 5 to 10 for a survey of a whole field, one for each part of it.
+None only puts outcomes together: the report does that.
 
 "How long is the notice period, and is it the same for tenants?" One subtask: one agent finds both in the contract.
-"Who runs the five largest ports of Europe?" T1: list the five largest ports by tonnage, with their names. T2, for_each
-T1: find who runs the port, with a source. No more: the report joins them."""
+"Who runs the five largest ports of Europe?" T1: list the five largest ports by tonnage. T2, for_each T1: find who runs
+the port, with a source."""
 
 _FOLLOW_UP: Final = (
     "The request follows on from the work below, of the session before. Every agent is given it too: ask only for what "
@@ -112,6 +114,10 @@ class PlanTask(TurnTask):
     """Whether a person approves the plan, and so may allow words of the documents to be sent out."""
     rejected: tuple[RejectedPlan, ...] = ()
 
+    @property
+    def refs(self) -> ShortRefs:
+        return ShortRefs(refs_of(self.earlier))
+
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
         return [request_section(self.goal, criteria=self.criteria), *document_sections(catalog), *self._known()]
 
@@ -126,7 +132,7 @@ class PlanTask(TurnTask):
         return [
             *([f"Earlier in this thread:\n{data_block(before)}"] if before else []),
             _FOLLOW_UP,
-            *(outcome_section(each) for each in self.earlier),
+            *(outcome_section(each, self.refs) for each in self.earlier),
         ]
 
     def _limits(self) -> str:
@@ -134,8 +140,8 @@ class PlanTask(TurnTask):
         return (
             f"Limits for all subtasks together: {allowed.turns} turns (model calls), ${allowed.usd:.2f}, "
             f"{allowed.minutes} minutes; {allowed.max_parallel} subtasks at once. An agent without tools takes 1 turn; "
-            f"one with tools at least 3, at most {allowed.max_rounds}: of those, at most {self.max_subtasks} fit in "
-            f"these limits{self._more()}. {nesting_note(may_nest=self.may_nest)}"
+            f"one with tools 3 to {allowed.max_rounds}: at most {self.max_subtasks} of those fit{self._more()}. "
+            f"{nesting_note(may_nest=self.may_nest)}"
         )
 
     def _more(self) -> str:

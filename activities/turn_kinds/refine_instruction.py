@@ -5,6 +5,7 @@ from typing import ClassVar, Final, Literal
 from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import TurnAnswer, TurnTask
 from activities.turn_kinds.rendering import document_sections, request_section
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block
 from chargehand.contracts import Escalation, Failure, Outcome
 
@@ -44,6 +45,10 @@ class RefineTask(TurnTask):
     attempts: int
     """Attempts that have ended, this one included."""
 
+    @property
+    def refs(self) -> ShortRefs:
+        return ShortRefs(source.ref for source in self.outcome.sources)
+
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
         return [request_section(self.goal, context_only=True), *document_sections(catalog)]
 
@@ -56,6 +61,8 @@ class RefineTask(TurnTask):
         ]
         returned = [outcome.content, *(f"Gap: {gap}" for gap in outcome.gaps)]
         if any(returned):
-            text = data_block("\n".join(returned))
-            parts.append(f"The agent returned, with confidence {outcome.confidence}:\n{text}")
+            text = self.refs.shorten("\n".join(returned))
+            legend = self.refs.legend(text, {source.ref: source.title for source in outcome.sources})
+            told = data_block("\n".join(filter(None, (text, legend))))
+            parts.append(f"The agent returned, with confidence {outcome.confidence}:\n{told}")
         return parts

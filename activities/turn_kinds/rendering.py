@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome, Note
 from activities.documents.catalog import Catalog
+from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.untrusted_text import data_block, request_block
 from chargehand.contracts import Contract, Contradiction, Escalation, Failure, Finding, Issue, JsonSchema, left_out
 
@@ -22,7 +23,7 @@ def request_section(goal: str, *, context_only: bool = False, criteria: Sequence
     if criteria:
         numbered = "\n".join(f"{number}. {each}" for number, each in enumerate(criteria, start=1))
         goal = f"{goal}\n\nThe report will be graded by these criteria:\n{numbered}"
-    return f"The user's request{', for context only' if context_only else ''}:\n{request_block(goal)}"
+    return f"{'For context, the' if context_only else 'The'} user's request:\n{request_block(goal)}"
 
 
 def told_text(told: Sequence[str]) -> str:
@@ -110,15 +111,21 @@ def outcome_heading(result: InputOutcome) -> str:
     return f"Outcome of {result.id} ({result.agent})"
 
 
-def outcome_section(result: InputOutcome) -> str:
+def refs_of(results: Sequence[InputOutcome]) -> list[str]:
+    """Name the sources of outcomes, in their order."""
+    return [source.ref for result in results for source in result.outcome.sources]
+
+
+def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     """Render an outcome for a model that works or writes with it."""
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
         lost = f"It produced no result ({outcome.reason}): work without it and name the gap."
         return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
-    return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n" + data_block(
-        f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}"
-    )
+    text = refs.shorten(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}")
+    legend = refs.legend(text, {source.ref: source.title for source in outcome.sources})
+    told = f"{text}\nSources:\n{legend}" if legend else text
+    return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n{data_block(told)}"
 
 
 def findings_section(result: InputOutcome) -> str:
@@ -129,22 +136,18 @@ def schema_section(schema: JsonSchema) -> str:
     return f"JSON Schema of data:\n{data_block(to_json(schema).decode())}"
 
 
-def verdict_section(result: InputOutcome) -> str:
+def verdict_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     """Render an outcome for a model that decides what is still to be done: losses with their messages."""
     outcome = result.outcome
     if isinstance(outcome, Failure | Escalation):
         message = data_block(instruction_line(result) + outcome.message)
         return f"{outcome_heading(result)}, which produced no result ({outcome.reason}):\n{message}"
-    return outcome_section(result)
+    return outcome_section(result, refs)
 
 
 def instruction_line(result: InputOutcome) -> str:
     """Render what an outcome answers. A model wrote it, so it is data to every other model."""
     return f"Asked: {result.instruction}\n\n"
-
-
-def notes_section(notes: Sequence[Note]) -> list[str]:
-    return [f"Your notes so far:\n{data_block(note_lines(notes))}"] if notes else []
 
 
 def note_lines(notes: Sequence[Note]) -> str:
@@ -156,9 +159,9 @@ def note_lines(notes: Sequence[Note]) -> str:
     )
 
 
-def evidence_text(result: InputOutcome) -> str:
-    parts = [result.outcome.content, findings_text(result)]
-    parts += [f"[{source.ref}] {source.title}\n{source.quote}" for source in result.outcome.sources]
+def evidence_text(result: InputOutcome, refs: ShortRefs) -> str:
+    parts = [refs.shorten(result.outcome.content), refs.shorten(findings_text(result))]
+    parts += [f"{refs.entry(source.ref, source.title)}\n{source.quote}" for source in result.outcome.sources]
     return "\n\n".join(parts)
 
 

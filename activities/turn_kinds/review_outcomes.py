@@ -10,9 +10,11 @@ from activities.turn_kinds.rendering import (
     bullet_list,
     document_sections,
     nesting_note,
+    refs_of,
     request_section,
     verdict_section,
 )
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block
 
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. Subtasks of your plan have ended. You judge
@@ -57,8 +59,13 @@ class ReviewTask(TurnTask):
     may_nest: bool
     """Whether an added subtask may be a session of its own."""
 
+    @property
+    def refs(self) -> ShortRefs:
+        return ShortRefs(refs_of(self.outcomes))
+
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
-        outcomes = (verdict_section(result) for result in self.outcomes)
+        refs = self.refs
+        outcomes = (verdict_section(result, refs) for result in self.outcomes)
         return [request_section(self.goal), *document_sections(catalog), *outcomes]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
@@ -78,7 +85,7 @@ class ReviewTask(TurnTask):
             "These statements differ. List each difference in contradictions, with its about as it stands here; "
             "resolution says which statement is right, or why both can be:"
         )
-        return [f"{request}\n{data_block(lines)}"]
+        return [f"{request}\n{data_block(self.refs.shorten(lines))}"]
 
     def _rest(self) -> list[str]:
         if not self.waiting:

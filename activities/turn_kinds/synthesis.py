@@ -20,14 +20,14 @@ from chargehand.contracts import Contract, Contradiction, left_out
 _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
 outcomes of its subtasks.
 
-- answer: Markdown. Answer the request first, in a sentence or two; then give what supports it, under headings if it has
-  several parts, and in a table where things are compared by the same measures. Write one coherent text; do not list
-  outcomes one after another. Conclude: say what the facts together mean for the request, what is sure and what is not.
-  Add no facts of your own.
-- citations: put [S1.2] behind each statement that rests on a quotation, and [S1] behind one that rests on a source in
-  another way, exactly as they are numbered in the task, each in brackets of its own. Every paragraph, list item and
-  table row has a citation, a conclusion those of the statements that it follows from. Only code checks them, and marks
-  what has none as without a source; it adds none. Remarks about the report itself, and nothing else, are in *italics*.
+- answer: Markdown. Answer the request first, in a sentence or two; then what supports it, under headings if it has
+  several parts, in a table where things are compared by the same measures. One coherent text, no list of outcomes,
+  nothing about how it was made. Conclude: what the facts together mean for the request, what is sure and what is not.
+  Add no facts.
+- citations: put [S1.2] behind each statement that rests on a quotation, [S1] behind one that rests on a source in
+  another way, as they are numbered in the task, each in brackets of its own. Every paragraph, list item and table row
+  has one, a conclusion those of its statements. Code checks them and adds none. Remarks about the report itself, and
+  nothing else, are in *italics*.
 - gaps: every part of the request that the outcomes do not answer, lost subtasks included.
 - contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one you
   follow and why (empty if it cannot be decided).

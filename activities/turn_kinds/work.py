@@ -14,43 +14,42 @@ from activities.documents.catalog import Catalog
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer, TurnTask, TypedAnswer
 from activities.turn_kinds.rendering import (
     document_sections,
-    notes_section,
+    note_lines,
     outcome_section,
+    refs_of,
     request_section,
     told_text,
 )
+from activities.turn_kinds.short_refs import ShortRefs
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, JsonSchema, Severity, Source, left_out
 
-_INSTRUCTIONS: Final = """You are the {name} in a crew of agents.
+_INSTRUCTIONS: Final = """You are the {name} of a crew.
 
 {prompt}
 
-{working} Then answer with JSON:
-- status: success; partial (with gaps); no_answer (nothing found answers it); ambiguous_input (readings of the
-  instruction lead to different answers); out_of_scope (another agent's work); confidence_too_low (an answer you would
-  not rely on); too_big (say in message how to split it).
-- content: Markdown, at most {words} words unless the task says otherwise, {refs}.
-- findings: each claim alone; source_refs as shown; quote: its words in the first of them, or empty. Such as
-  {{"claim":"Fares rose 4 % in 2024.","source_refs":["fares.md#L7"],"quote":"a rise of 4 per cent","confidence":90}}.
-  Never invent a ref or a quote.
-- confidence: 0-100, of a finding and of the whole. gaps: what was asked and not found. message: why, unless success."""
+{working} answer in JSON:
+- status: success; partial; no_answer; ambiguous_input (its readings differ); out_of_scope (another agent's);
+  confidence_too_low (not reliable); too_big (message: how to split it).
+- content: Markdown of at most {words} words unless told otherwise, {refs}.
+- findings: one claim each, quote copied from its first source or empty:
+  {{"claim":"Fares rose 4 % in 2024.","source_refs":["p1"],"quote":"a rise of 4 per cent","confidence":90}}
+- confidence: 0-100. gaps: what was asked and not found. message: why, unless success."""
 
-_WITH_TOOLS: Final = """Use your tools until you can answer, up to 8 in one turn: ask at once for all that does not
-depend on another result. You are told how many turns are left; the last one is for your answer."""
-_WITH_NOTES: Final = """ Note each finding
-in the turn after you read it: when a conversation is shortened or stopped, your notes stay."""
-_WITHOUT_TOOLS: Final = "You have no tools: work from what your task contains."
-_WITH_REFS: Final = "with the [ref] of its source behind each statement"
-_WITHOUT_REFS: Final = "ready to be sent as it is: no [ref] in it, since its sources stand in findings"
+_WITH_TOOLS: Final = "Use up to 8 tools a turn, at once unless one needs another's result. By your last turn,"
+_WITH_NOTES: Final = """Note each finding in the turn after you read it: your notes stay when a conversation is
+shortened. """
+_WITHOUT_TOOLS: Final = "You have no tools: work from your task and"
+_WITH_REFS: Final = "each statement with its source's ref: [p1]"
+_WITHOUT_REFS: Final = "ready to be sent: no [p1] in it, since its sources stand in findings"
 
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ANSWER_AT: Final = 2
 """Turns left with which an agent is told to answer: one of them is there in case the answer is cut off."""
-_ABOVE: Final = "(the text is above, under [{}])"
+_ABOVE: Final = "(as under [{}])"
 
-_DATA_INSTRUCTIONS: Final = """- data: your result as a JSON value that is valid by the JSON Schema below, for agents
-  that work on with it; the same facts as in content, nothing invented. null only if the status is not success."""
+_DATA_INSTRUCTIONS: Final = """- data: your result as JSON valid by the JSON Schema below, for agents that work on with
+  it; the same facts as in content, nothing invented. null only if the status is not success."""
 _REVIEWER_INSTRUCTIONS: Final = """
 - issues: each thing that is wrong with the outcomes in your task: severity (critical: the whole is unusable; major: a
   part is wrong; minor: worth fixing), location (id of the subtask, and the words in question), file and line (path and
@@ -122,6 +121,8 @@ class WorkTask(TurnTask):
     """What the agent wrote at the end of the conversation before this one."""
     notes: tuple[Note, ...] = left_out(())
     """What the agent had noted when this conversation began."""
+    known: tuple[str, ...] = left_out(())
+    """Refs of what was noted or read before this conversation, in their order."""
     told: tuple[str, ...] = left_out(())
     """What the user had written to the agent when this conversation began."""
     rounds: tuple[Round, ...] = ()
@@ -146,7 +147,7 @@ class WorkTask(TurnTask):
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
-        with_tools = f"{_WITH_TOOLS}{_WITH_NOTES if setting.keeps_notes else ''}"
+        with_tools = f"{_WITH_NOTES if setting.keeps_notes else ''}{_WITH_TOOLS}"
         text = cls.instructions.format(
             name=agent.name,
             prompt=setting.fit(agent.prompt),
@@ -162,15 +163,22 @@ class WorkTask(TurnTask):
         return agent.output if agent else None
 
     @property
+    def refs(self) -> ShortRefs:
+        noted = (note.source.ref for note in self.notes if note.source)
+        read = (source.ref for past in self.rounds for result in past.results for source in result.sources)
+        return ShortRefs((*refs_of(self.inputs), *self.known, *noted, *read))
+
+    @property
     def has_siblings(self) -> bool:
         """Whether the same agent may have other subtasks, and goes on from here."""
         return True
 
     def shared_sections(self, catalog: Catalog | None) -> list[str]:
+        refs = self.refs
         return [
             *([request_section(self.goal, context_only=True)] if self.goal else []),
             *document_sections(catalog),
-            *(outcome_section(result) for result in self.inputs),
+            *(outcome_section(result, refs) for result in self.inputs),
         ]
 
     def sections(self, catalog: Catalog | None) -> list[str]:
@@ -178,10 +186,22 @@ class WorkTask(TurnTask):
             f"Instruction:\n{escape_marks(self.instruction)}",
             *([] if self.input is None else [f"Input:\n{data_block(to_json(self.input).decode())}"]),
             *self._shape(),
-            *([f"What you have done so far, in your own words:\n{data_block(self.summary)}"] if self.summary else []),
-            *notes_section(self.notes),
+            *self._before(),
             *([told_text(self.told)] if self.told else []),
         ]
+
+    def _before(self) -> list[str]:
+        """Render what the agent keeps of the conversations before this one."""
+        refs = self.refs
+        summary, notes = refs.shorten(self.summary), refs.shorten(note_lines(self.notes))
+        titles = {note.source.ref: note.source.title for note in self.notes if note.source}
+        legend = refs.legend(f"{summary}\n{notes}", titles)
+        headed = {
+            "What you have done so far, in your own words": summary,
+            "Your notes so far": notes,
+            "Sources of these": legend,
+        }
+        return [f"{heading}:\n{data_block(text)}" for heading, text in headed.items() if text]
 
     def _shape(self) -> list[str]:
         """Say how the text that the user reads is to be written."""
@@ -191,9 +211,9 @@ class WorkTask(TurnTask):
         return [f"The user reads your content as it is. {escape_marks(self.final_instruction)}{length}"]
 
     def messages(self, catalog: Catalog | None, today: date) -> tuple[Message, ...]:
-        shown = ShownText()
-        conversation = [message for past in self.rounds for message in _round_messages(past, shown)]
         (first,) = super().messages(catalog, today)
+        shown = ShownText(self.refs, first.text)
+        conversation = [message for past in self.rounds for message in _round_messages(past, shown)]
         if self.must_answer and self.rounds:
             conversation.append(Message(role="user", text=self.last_request))
         elif self.must_answer:
@@ -202,15 +222,18 @@ class WorkTask(TurnTask):
 
 
 class ShownText:
-    """What the results of tools have shown in a conversation so far: each text, title and address is shown once.
+    """What a conversation has shown so far: each text of the tools' results, title and whole ref is shown once.
 
     Rendering depends on earlier results only, so what is rendered of a round never changes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refs: ShortRefs, first: str) -> None:
+        """Begin with the first message, which introduces sources too."""
+        self.refs = refs
+        self._introduced = refs.introduced(first)
+        self._titles: set[tuple[str, str]] = set()
         self._texts: dict[str, dict[str, str]] = {}
         """By document or page: the texts shown of it, by `ref`."""
-        self._titles: set[tuple[str, str]] = set()
 
     def render(self, result: ToolResult, call: ToolCall | None = None) -> str:
         # What a search found stands below, in full and with the refs to cite.
@@ -223,11 +246,11 @@ class ShownText:
         return f"From {name}:\n" + data_block("\n\n".join(parts))
 
     def _source(self, source: Source, said: set[str]) -> str:
-        title = "" if source.title in said or source.title in source.ref else source.title
-        if (source.ref, title) in self._titles:
-            title = ""
-        self._titles.add((source.ref, title))
-        return f"[{source.ref}] {title}".rstrip() + f"\n{self._text(source)}"
+        title = "" if source.title in said or (source.ref, source.title) in self._titles else source.title
+        heading = self.refs.entry(source.ref, title, is_known=source.ref in self._introduced)
+        self._introduced.add(source.ref)
+        self._titles.add((source.ref, source.title))
+        return f"{heading}\n{self._text(source)}"
 
     def _text(self, source: Source) -> str:
         texts = self._texts.setdefault(source.ref.partition("#")[0], {})
@@ -236,7 +259,7 @@ class ShownText:
         return PASSAGE_GAP.join(dict.fromkeys(passages))
 
     def _passage(self, passage: str, texts: dict[str, str]) -> str:
-        above = next((_ABOVE.format(ref) for ref, text in texts.items() if passage in text), passage)
+        above = next((_ABOVE.format(self.refs.name(ref)) for ref, text in texts.items() if passage in text), passage)
         # Never longer than the text itself, by which the cost of a turn is bounded.
         return min(above, passage, key=len)
 
@@ -250,7 +273,7 @@ def _turns_left(past: Round) -> str:
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
     told = [told_text(past.told)] if past.told else []
     if past.answer:
-        said = Message(role="assistant", text=past.answer, provider_items=past.provider_items)
+        said = Message(role="assistant", text=shown.refs.shorten(past.answer), provider_items=past.provider_items)
         return [said, Message(role="user", text="\n\n".join([*told, "Answer again, as a whole."]))]
     if past.correction:
         problem = f"Your reply could not be used:\n{data_block(past.correction)}\nFix that and answer again."

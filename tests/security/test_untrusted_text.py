@@ -209,5 +209,5 @@ def test_whoever_reaches_out_is_told_of_no_documents() -> None:
     """A prompt without a catalogue says nothing of documents at all."""
     [message] = WorkTask(goal="g", instruction="i").messages(None, TODAY)
 
-    task = "The user's request, for context only:\n<request>\ng\n</request>\n\nInstruction:\ni"
+    task = "For context, the user's request:\n<request>\ng\n</request>\n\nInstruction:\ni"
     assert message.text == f"Today is 2026-11-22.\n\n{task}"

@@ -54,5 +54,8 @@ async def test_the_next_attempt_has_the_notes_of_the_one_before(environment: Ope
 
     assert isinstance(second.task, WorkTask)
     assert second.task.notes == (Note(claim="It says so.", source=QUOTED),)
-    assert f"- It says so. [{READ.ref}] Quote: {QUOTED.quote}" in second.messages[0].text
+    assert (
+        f"- It says so. [p1] Quote: {QUOTED.quote}\n</data>\n\nSources of these:\n<data>\n[p1] {READ.ref} A title"
+        in second.messages[0].text
+    )
     assert result.sources == (QUOTED,)

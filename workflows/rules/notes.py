@@ -52,7 +52,7 @@ class Notes:
             problem = _problem_with(quote, source)
             return problem or self._keep(Note(claim=claim, source=source.model_copy(update={"quote": quote})))
         if ref:
-            return "No tool has returned this ref; copy it exactly as a tool printed it."
+            return "No tool has returned this ref; copy it as it stands in brackets."
         return self._keep(Note(claim=claim))
 
     def _keep(self, note: Note) -> str:

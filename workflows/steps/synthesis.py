@@ -127,7 +127,12 @@ async def _shorten_longest(session: Session, outcomes: Sequence[InputOutcome]) -
 
 
 async def _shorten(session: Session, entry: InputOutcome) -> tuple[str, InputOutcome]:
-    task = CompressTask(instruction=entry.instruction, content=entry.outcome.content, most_words=_SHORT_WORDS)
+    task = CompressTask(
+        instruction=entry.instruction,
+        content=entry.outcome.content,
+        sources=tuple(source.ref for source in entry.outcome.sources),
+        most_words=_SHORT_WORDS,
+    )
     draft = await try_turn(session, task, CompressAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
     shorter = draft.content.strip() if draft else ""
     if not shorter or len(shorter) >= len(entry.outcome.content):

@@ -53,7 +53,10 @@ class MontyRunner:
 
     name = "monty"
     languages: tuple[Language, ...] = ("python",)
-    language = f"A part of Python 3. {_SUBSET}"
+    language = (
+        "A part of Python 3, with modules such as math, datetime, decimal, json and re; without numpy, pandas, "
+        "statistics, inheritance, `yield`, `del`, files and network."
+    )
     handles_files = False
     reaches_out = False
 

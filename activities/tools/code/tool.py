@@ -46,20 +46,8 @@ class RunCode:
         self._sources = library.sources if library and runner.handles_files else None
         reads = READS_DOCUMENTS if library else frozenset[Capability]()
         self.capabilities: frozenset[Capability] = reads | (READS_THE_WEB if runner.reaches_out else frozenset())
-        self.spec = ToolSpec(
-            name="run_code",
-            description=(
-                f"Compute by {_NAMES[runner.languages]} code, be it one line of arithmetic. It starts clean each time. "
-                "You see what it prints, and the value of its last expression. "
-                f"{self._row_rules()}{self._file_rules()} {runner.language}"
-            ),
-            parameters=object_schema(
-                code={"type": "string", "description": "The whole program."},
-                **({"language": _language_parameter(runner.languages)} if len(runner.languages) > 1 else {}),
-                **({"sql": _SQL_PARAMETER} if library else {}),
-                **({"documents": _DOCUMENTS_PARAMETER} if self._sources else {}),
-            ),
-        )
+        bare = self._describe(has_documents=False)
+        self.spec = self._describe(has_documents=True).model_copy(update={"without_documents": bare})
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         if problem := _problem(arguments):
@@ -91,21 +79,40 @@ class RunCode:
             return None
         return await rows_for_program(await self._library.open(context.documents), sql)
 
-    def _row_rules(self) -> str:
-        if self._library is None:
-            return "Write the data it needs into it. "
-        return (
-            f"With `sql`, the list `{ROWS}` holds the rows of that query over the user's tables, each a dict by column "
-            "with dates as ISO text: copy no data into the code. "
+    def _describe(self, *, has_documents: bool) -> ToolSpec:
+        languages, sources = self._runner.languages, self._sources if has_documents else None
+        has_tables = has_documents and self._library is not None
+        return ToolSpec(
+            name="run_code",
+            description=(
+                f"Compute by {_NAMES[languages]} code, be it one line; each run starts clean. You see what it prints, "
+                f"and its last expression. {_row_rules(has_tables=has_tables)}"
+                f"{self._file_rules(sees_documents=sources is not None)}{self._runner.language}"
+            ),
+            parameters=object_schema(
+                code={"type": "string"},
+                **({"language": _language_parameter(languages)} if len(languages) > 1 else {}),
+                **({"sql": _SQL_PARAMETER} if has_tables else {}),
+                **({"documents": _DOCUMENTS_PARAMETER} if sources else {}),
+            ),
         )
 
-    def _file_rules(self) -> str:
+    def _file_rules(self, *, sees_documents: bool) -> str:
         if not self._runner.handles_files:
-            return "It sees no documents and can save no files."
-        rules = f"Pictures that it shows, and files that it saves in the folder `{ARTIFACTS}`, are kept for the user."
-        if self._sources is None:
+            return ""
+        rules = f"Pictures that it shows, and files that it saves in the folder `{ARTIFACTS}`, are kept for the user. "
+        if not sees_documents:
             return f"It sees no documents. {rules}"
         return f"Documents that you name are in the folder `{DOCUMENTS}`; it sees no others. {rules}"
+
+
+def _row_rules(*, has_tables: bool) -> str:
+    if not has_tables:
+        return ""
+    return (
+        f"`{ROWS}` holds the rows of `sql` over the user's tables, dicts with dates as ISO text: copy no data into the "
+        "code. "
+    )
 
 
 def _language_parameter(languages: tuple[Language, ...]) -> dict[str, JsonValue]:
@@ -118,12 +125,12 @@ _NAMES: Final[dict[tuple[Language, ...], str]] = {
 }
 _SQL_PARAMETER: Final[dict[str, JsonValue]] = {
     "type": "string",
-    "description": f"One SELECT (DuckDB) whose rows the program needs as `{ROWS}`, or an empty string.",
+    "description": "One SELECT (DuckDB), or empty.",
 }
 _DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
     "type": "array",
     "items": {"type": "string"},
-    "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`; an empty list for none.",
+    "description": f"Names of the documents that the program reads, as `{DOCUMENTS}/NAME`.",
 }
 
 

@@ -39,13 +39,13 @@ class DrawChart:
         name="draw_chart",
         needs_documents=True,
         description=(
-            "Draw a chart of the user's tables, which is kept for the user with the report: one SELECT statement "
-            "(DuckDB) whose rows are drawn in their order. You are shown the rows, not the picture. Sort and aggregate "
-            "in SQL; a bar chart shows 60 rows at most, a pie 12."
+            "Draw a chart of the user's tables, kept for the user with the report: one SELECT (DuckDB) whose rows are "
+            "drawn in their order. You see the rows, not the picture. Sort and aggregate in SQL; a bar chart shows 60 "
+            "rows at most, a pie 12."
         ),
         parameters=object_schema(
             kind={"type": "string", "enum": list(_KINDS)},
-            sql={"type": "string", "description": "One SELECT statement that gives the columns x and y."},
+            sql={"type": "string", "description": "Gives the columns x and y."},
             x={"type": "string", "description": "The column along the axis, or the names of the pie's parts."},
             y={
                 "type": "array",
@@ -53,7 +53,7 @@ class DrawChart:
                 "description": f"Columns of numbers to draw, {_MOST_SERIES} at most; for a pie, one.",
             },
             title={"type": "string", "description": "What the chart shows, with the unit."},
-            form={"type": "string", "enum": list(_FORMS), "description": "File format; png unless svg is wanted."},
+            form={"type": "string", "enum": list(_FORMS), "description": "png unless svg is wanted."},
         ),
     )
 

@@ -43,16 +43,13 @@ class QueryData:
         needs_documents=True,
         at_once=True,
         description=(
-            "Ask the user's tables in SQL (DuckDB): one SELECT statement over the tables listed with the documents. "
-            "You get the first 50 rows under a ref to cite them by, and `row_count` says how many there are: "
-            "aggregate and sort in SQL. `did_you_mean` names values that differ from yours in case or accents "
-            "only. It calculates too: SELECT 1250 * 1.19."
+            "Ask the user's tables in SQL (DuckDB): one SELECT over the tables listed with the documents, names as "
+            "listed. You get 50 rows at most under a ref to cite, and `row_count`: aggregate and sort in SQL. "
+            "`did_you_mean` names values that differ from yours in case or accents only. It calculates too: SELECT "
+            "1250 * 1.19."
         ),
         parameters=object_schema(
-            sql={
-                "type": "string",
-                "description": "One SELECT statement. Names of tables and columns are written as listed.",
-            },
+            sql={"type": "string"},
         ),
     )
 

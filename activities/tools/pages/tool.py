@@ -52,17 +52,17 @@ class ReadPage:
         name="read_page",
         description=(
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
-            f"{READING_CHARACTERS:,} characters from the offset `from` on; `next_from` in the answer is where to read "
-            "on. With `find`, you get the passages around its matches from `from` on instead, at the offsets "
-            "`found_at`. `date_from` says where the page's date stands. No sign-in, no scripts."
+            f"{READING_CHARACTERS:,} characters from the offset `from`; `next_from` is where to read on. With `find`, "
+            "the passages around its matches from there on, at the offsets `found_at`. `date_from` says where the "
+            "page's date stands. No sign-in, no scripts."
         ),
         parameters=object_schema(
             **{
-                "url": {"type": "string", "description": "Full address, such as https://example.org/page"},
-                "from": {"type": "integer", "description": "Offset in characters; 0 for the beginning."},
+                "url": {"type": "string", "description": "Full address, or a ref such as p1."},
+                "from": {"type": "integer", "description": "0 for the beginning."},
                 "find": {
                     "type": "string",
-                    "description": "Words to find on the page, or an empty string to read it; never sent anywhere.",
+                    "description": "Words to find on the page, or empty; never sent anywhere.",
                 },
             }
         ),

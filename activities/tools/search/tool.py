@@ -37,12 +37,10 @@ class Search:
             needs_documents=not backend.reaches_out,
             description=(
                 f"Search {place}: up to {_RESULTS} places, best first, each with the words found there under the ref "
-                "to cite it by. `confidence` is how well they match, 0 to 100. These are excerpts: read a place in "
-                "full before you rely on it."
+                "to cite it by. `confidence` is how well they match, 0 to 100. Excerpts: read a place before you rely "
+                "on it."
             ),
-            parameters=object_schema(
-                query={"type": "string", "description": "A few specific words, not a whole sentence."}
-            ),
+            parameters=object_schema(query={"type": "string", "description": "A few specific words."}),
         )
         self.capabilities: frozenset[Capability] = READS_THE_WEB if backend.reaches_out else READS_DOCUMENTS
 

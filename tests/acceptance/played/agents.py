@@ -162,7 +162,7 @@ def read_documents(sight: Sight, task: Assignment) -> list[ToolUse]:
         return [sight.use("search_documents", query=term) for term in task.wanted]
     if sight.used("read_document"):
         return []
-    places = [place for one in sight.shown if (place := _PLACE.match(one.ref))]
+    places = [place for one in sight.shown if (place := _PLACE.match(one.whole))]
     best = {place["document"]: place for place in reversed(places)}
     first = {document: max(int(place["first"]) - 2, 1) for document, place in best.items()}
     return [

@@ -13,7 +13,8 @@ _CALL: Final = re.compile(r"^(\w+)\((\{.*\})\)$", re.MULTILINE)
 Schema = dict[str, Any]
 
 _TOOL: Final = re.compile(r"^From (\w+):$", re.MULTILINE)
-_SOURCE: Final = re.compile(r"^\[([^\]\n]{3,300})\][ \t]*(.*)$", re.MULTILINE)
+_SOURCE: Final = re.compile(r"^\[([^\]\n]{2,300})\][ \t]*(.*)$", re.MULTILINE)
+_INTRODUCED: Final = re.compile(r"^\[(p\d+)\] (\S+)", re.MULTILINE)
 _MORE: Final = re.compile(r'"(?:next(?:_from)?|matches)": ?[1-9]')
 _URL: Final = re.compile(r"https?://[^\s\"'\]<>)\\]+")
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{1,}")
@@ -29,11 +30,13 @@ class Passage:
     """The tool that showed it, if that was said."""
     ref: str
     text: str
+    whole: str
+    """The ref in full, as it was introduced."""
 
     @property
     def address(self) -> str:
-        """The ref without a place in the document."""
-        return self.ref.partition("#")[0]
+        """The whole ref without a place in the document."""
+        return self.whole.partition("#")[0]
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,14 @@ class Sight:
             passage
             for message in self.request.messages
             if message.role == "tools"
-            for passage in passages(message.text)
+            for passage in passages(message.text, self.introduced)
         ]
+
+    @cached_property
+    def introduced(self) -> dict[str, str]:
+        """The whole refs, by the short ones that they were first printed with."""
+        told = "\n".join(message.text for message in self.request.messages if message.role in {"user", "tools"})
+        return dict(reversed(_INTRODUCED.findall(told)))
 
     @cached_property
     def results(self) -> str:
@@ -121,7 +130,7 @@ class Sight:
         parts: set[str] = set()
         for tool, block in tool_blocks(self.results):
             if tool == "read_page":
-                addresses = {passage.address for passage in passages(f"From {tool}:\n{block}")}
+                addresses = {passage.address for passage in passages(f"From {tool}:\n{block}", self.introduced)}
                 parts = parts | addresses if _MORE.search(block) else parts
         return parts
 
@@ -160,13 +169,14 @@ def tool_blocks(text: str) -> Iterator[tuple[str, str]]:
     yield from zip(blocks[::2], blocks[1::2], strict=True)
 
 
-def passages(text: str) -> Iterator[Passage]:
+def passages(text: str, introduced: Mapping[str, str]) -> Iterator[Passage]:
     """Cut what tools have said into passages: each begins with its ref in brackets at the start of a line."""
     for tool, block in tool_blocks(text):
         found = list(_SOURCE.finditer(block))
         for number, match in enumerate(found):
             end = found[number + 1].start() if number + 1 < len(found) else len(block)
-            yield Passage(tool, match[1], block[match.end() : end].partition("</data>")[0])
+            shown = block[match.end() : end].partition("</data>")[0]
+            yield Passage(tool, match[1], shown, introduced.get(match[1], match[1]))
 
 
 def sentences(text: str) -> Iterator[str]:

@@ -41,13 +41,14 @@ _WIRES: Final[Mapping[str, Any]] = {
     "chat": openai_chat.request_body,
 }
 _NOT_TOGETHER: Final = (
-    ("with the [ref] of its source behind each statement", "no [ref] in it"),
-    ("You have no tools", "Use your tools"),
+    ("each statement with its source's ref: [p1]", "no [p1] in it"),
+    ("You have no tools", "Use up to 8 tools"),
     ("only of your own kind", "no findings of your own"),
     ("at most 600 words", "at most 1500 words"),
     ("Searches the web", "Searches the user's documents."),
     ("Search the web", "Search the user's documents:"),
     ("or, without a search service", ""),
+    ("[ref]", ""),
     ("{web:", ""),
     ("{no web:", ""),
     ("{documents:", ""),
