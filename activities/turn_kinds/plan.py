@@ -49,7 +49,6 @@ Fit the effort to the request; every subtask costs time and money:
 - 5 to 10 for a survey of a whole field, one for each part of it.
 None only puts outcomes together: the report does that.
 
-"How long is the notice period, and is it the same for tenants?" One subtask: one agent finds both in the contract.
 "Who runs the five largest ports of Europe?" T1: list the five largest ports by tonnage. T2, for_each T1: find who runs
 the port, with a source."""
 

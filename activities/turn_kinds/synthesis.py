@@ -17,8 +17,7 @@ from activities.turn_kinds.rendering import (
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Contradiction, left_out
 
-_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You now write the report for the user from the
-outcomes of its subtasks.
+_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You write the report from its outcomes.
 
 - answer: Markdown. Answer the request first, in a sentence or two; then what supports it, under headings if it has
   several parts, in a table where things are compared by the same measures. One coherent text, no list of outcomes,

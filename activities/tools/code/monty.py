@@ -54,8 +54,8 @@ class MontyRunner:
     name = "monty"
     languages: tuple[Language, ...] = ("python",)
     language = (
-        "A part of Python 3, with modules such as math, datetime, decimal, json and re; without numpy, pandas, "
-        "statistics, inheritance, `yield`, `del`, files and network."
+        "It is a part of Python 3 with math, datetime, decimal, json, re and the like; no numpy, pandas, statistics, "
+        "inheritance, `yield`, `del`, files, network."
     )
     handles_files = False
     reaches_out = False

@@ -85,8 +85,8 @@ class RunCode:
         return ToolSpec(
             name="run_code",
             description=(
-                f"Compute by {_NAMES[languages]} code, be it one line; each run starts clean. You see what it prints, "
-                f"and its last expression. {_row_rules(has_tables=has_tables)}"
+                f"Run {_NAMES[languages]}, be it one line; each run starts clean. You see what it prints, and its last "
+                f"expression. {_row_rules(has_tables=has_tables)}"
                 f"{self._file_rules(sees_documents=sources is not None)}{self._runner.language}"
             ),
             parameters=object_schema(
