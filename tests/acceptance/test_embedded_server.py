@@ -95,21 +95,6 @@ def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_pat
 
 
 @pytest.mark.nightly
-def test_users_share_one_server_and_only_the_last_one_ends_it(state: Path) -> None:
-    """A second user is given the same server, and it stays until that one has left too."""
-    first, note = start(state)
-    second, shared = start(state)
-
-    first_left = first.leave()
-    served_meanwhile = serves(note.address)
-    second_left = second.leave()
-
-    assert shared == note
-    assert (first_left, served_meanwhile, second_left) == (Departure.OTHERS_STAY, True, Departure.ENDED)
-    assert all_gone(note)
-
-
-@pytest.mark.nightly
 def test_a_worker_runs_only_while_somebody_needs_it(state: Path, tmp_path: Path) -> None:
     """Who reads starts none; who needs one gets it from a new keeper; it ends with that user, and the server stays."""
     reader, reading = start(state)

@@ -18,10 +18,9 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from chargehand.contracts import Step, Trace, Usage
+from chargehand.contracts import Trace
 from chargehand.converter import data_converter
 from chargehand.history.tree import read_trace
-from tests.waiting import until
 
 _ONCE = RetryPolicy(maximum_attempts=1)
 _QUICKLY = RetryPolicy(initial_interval=timedelta(milliseconds=1), maximum_attempts=3)
@@ -35,8 +34,6 @@ class StandInSupervisor:
         await workflow.execute_activity(
             "take_turn", "plan", start_to_close_timeout=_LONG, activity_id="turn-1", summary="supervisor: plan"
         )
-        if request["goal"] == "wait":
-            await workflow.execute_activity("wait", start_to_close_timeout=_LONG, activity_id="wait")
         await workflow.execute_child_workflow(
             "Subtask", id=f"{workflow.info().workflow_id}/run/reader/1", static_summary="T1 reader: read"
         )
@@ -61,9 +58,6 @@ class StandInSubtask:
 
 
 class StandInActivities:
-    def __init__(self) -> None:
-        self.release = asyncio.Event()
-
     @activity.defn(name="take_turn")
     async def take_turn(self, what: str) -> dict[str, object]:
         return {
@@ -81,10 +75,6 @@ class StandInActivities:
             raise ApplicationError("it is broken", type="ToolUnavailable")
         return tool
 
-    @activity.defn(name="wait")
-    async def wait(self) -> None:
-        await self.release.wait()
-
 
 @pytest.fixture
 async def activities(client: Client) -> AsyncIterator[StandInActivities]:
@@ -94,7 +84,7 @@ async def activities(client: Client) -> AsyncIterator[StandInActivities]:
         task_queue="trace",
         identity="the-worker",
         workflows=[StandInSupervisor, StandInSubtask],
-        activities=[given.take_turn, given.use_tool, given.wait],
+        activities=[given.take_turn, given.use_tool],
         workflow_runner=UnsandboxedWorkflowRunner(),
     ):
         yield given
@@ -111,53 +101,6 @@ async def failed_session(client: Client, session_id: str) -> None:
     )
     with pytest.raises(Exception, match="Workflow execution failed"):
         await handle.result()
-
-
-async def test_every_step_is_there_with_its_parent(client: Client, activities: StandInActivities) -> None:
-    """Workflows, turns and tools, with attempts, ends and typed errors; parents come before their children."""
-    assert activities
-    await failed_session(client, "one")
-
-    trace = await read_trace(client, "one")
-
-    below = "one/run/reader/1"
-    assert facts(trace) == [
-        ("one", None, "session", "What is new?", "supervisor", 1, "failed", "Hopeless"),
-        ("one#turn-1", "one", "turn", "supervisor: plan (m-1)", "supervisor", 1, "completed", ""),
-        (below, "one", "subtask", "T1 reader: read", "reader", 1, "failed", "Hopeless"),
-        (f"{below}#tool-1", below, "tool", "use_tool", "reader", 2, "completed", ""),
-        (f"{below}#broken", below, "tool", "use_tool", "reader", 1, "failed", "ToolUnavailable"),
-        (f"{below}#slow", below, "tool", "use_tool", "reader", 1, "timed_out", "StartToCloseTimeout"),
-    ]
-    assert [step.usage for step in trace.steps if step.usage != Usage()] == [
-        Usage(turns=1, input_tokens=7, cost_usd=trace.steps[1].usage.cost_usd),
-        Usage(tool_calls=1),
-    ]
-    assert float(trace.steps[1].usage.cost_usd) == 0.5
-    assert {step.worker for step in trace.steps} == {"the-worker"}
-    assert all(step.started_at and step.ended_at and step.started_at <= step.ended_at for step in trace.steps)
-
-
-async def test_a_session_is_traced_while_it_runs(client: Client, activities: StandInActivities) -> None:
-    """What runs now is in the trace although its start is not in the history yet."""
-    handle = await client.start_workflow("Supervisor", {"goal": "wait"}, id="two", task_queue="trace")
-
-    async def waits() -> Step | None:
-        steps = {step.id: step for step in (await read_trace(client, "two")).steps}
-        step = steps.get("two#wait")
-        return step if step and step.started_at else None
-
-    async def is_waiting() -> bool:
-        return await waits() is not None
-
-    await until(is_waiting, seconds=30)
-    step = await waits()
-    activities.release.set()
-    with pytest.raises(Exception, match="Workflow execution failed"):
-        await handle.result()
-
-    assert step is not None
-    assert (step.state, step.attempts, step.worker, step.ended_at) == ("running", 1, "the-worker", None)
 
 
 class Forgetful(Interceptor):

@@ -99,23 +99,6 @@ async def test_an_answer_nobody_asked_for_is_refused_by_name(environment: OpenEn
     assert [record.state for record in result.subtasks] == ["success", "success"]
 
 
-async def test_two_subtasks_ask_at_once_and_are_answered_apart(environment: OpenEnvironment) -> None:
-    """Each open question waits for its own answer; the session asks as long as one is open."""
-    async with environment(unsure("T1", "T2")) as opened:
-        session = await opened.chargehand.start(GOAL)
-        await until(lambda: _asks(session, "T1", "T2"))
-        await session.answer(subtask="T2", text=f"{MEANT} For T2.")
-        await until(lambda: _asks(session, "T1"))
-        between = await session.status()
-        await session.answer(subtask="T1", text=f"{MEANT} For T1.")
-        result = await session.result()
-
-    answered = [told for told in _instructions(opened) if MEANT in told]
-    assert between.state == "awaiting_answer"
-    assert [("topic T1" in told, told.endswith("For T1.")) for told in answered] == [(False, False), (True, True)]
-    assert [record.state for record in result.subtasks] == ["success", "success"]
-
-
 NESTED = (
     unsure("T1")
     .plan(subtask("T1"))

@@ -14,15 +14,12 @@ from temporalio.client import Client
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from chargehand.contracts import (
-    CallEvent,
     EndEvent,
     Event,
     Limits,
     PlanEvent,
-    QuestionEvent,
     SessionRequest,
     SpendEvent,
-    StateEvent,
     SubtaskEvent,
     TextEvent,
     TurnEvent,
@@ -35,12 +32,9 @@ from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
 from tests.environment import open_environment
-from tests.scripted_model import Held, Script, answer, report, request_tool, subtask, use
+from tests.scripted_model import Held, Script, answer, report, subtask, use
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_asking import GOAL as ASKING
-from tests.workflows.test_asking import MEANT, unsure
-from tests.workflows.test_tool_approval import GOAL as DESK_GOAL
-from tests.workflows.test_tool_approval import Desk, desk, refunding
+from tests.workflows.test_tool_approval import desk
 from workflows import continue_as_new
 
 pytestmark = pytest.mark.real_server
@@ -200,45 +194,6 @@ async def test_events_go_on_in_the_next_run(environment: OpenEnvironment, monkey
     assert len([event for event in events if isinstance(event, PlanEvent)]) == 1
     for given, rest in zip(range(1, len(events) + 1, 5), rests, strict=True):
         assert by_workflow([*events[:given], *rest]) == by_workflow(events)
-
-
-async def test_a_question_is_told_until_it_is_answered(environment: OpenEnvironment) -> None:
-    """A question comes as an event with all that an answer needs, and another event closes it."""
-    told: list[object] = []
-    async with environment(unsure("T1")) as opened:
-        session = await opened.chargehand.start(ASKING)
-        handle = opened.chargehand.client.get_workflow_handle(session.id)
-        async for event in session.follow():
-            if isinstance(event, StateEvent):
-                told.append(event.state)
-            if isinstance(event, QuestionEvent):
-                told.append((event.subtask, event.is_open))
-            if isinstance(event, QuestionEvent) and event.is_open:
-                answer = {"subtask": event.question.subtask, "text": MEANT}
-                await handle.execute_update("answer", answer)  # pyright: ignore[reportUnknownMemberType]  # SDK
-
-    assert told == [
-        *("planning", "executing", "awaiting_answer", ("T1", True)),
-        *("executing", ("T1", False), "synthesising", "finished"),
-    ]
-
-
-async def test_a_call_is_told_until_it_is_decided(desk: Desk) -> None:
-    """A call that awaits approval comes as an event with all that a decision needs, its arguments too."""
-    told: list[object] = []
-    async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
-        session = await opened.chargehand.start(DESK_GOAL)
-        handle = opened.chargehand.client.get_workflow_handle(session.id)
-        async for event in session.follow():
-            if not isinstance(event, CallEvent):
-                continue
-            told.append((event.subtask, event.call.tool, event.call.arguments, event.is_open))
-            if event.is_open:
-                assert (await session.status()).calls == (event.call,)
-                decision = {"call": event.call.id, "hash": event.call.hash, "decision": "approve"}
-                await handle.execute_update("decide_call", decision)  # pyright: ignore[reportUnknownMemberType]  # SDK
-
-    assert told == [("T1", "refund", {"amount": 10}, True), ("T1", "refund", {"amount": 10}, False)]
 
 
 async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) -> None:

@@ -44,20 +44,6 @@ async def test_a_child_that_needs_more_asks_its_parent(forgetful: OpenEnvironmen
     assert not any(task.must_answer for task in opened.model.tasks(WorkTask))
 
 
-async def test_a_grandchild_is_lent_from_above_its_parent(forgetful: OpenEnvironment) -> None:
-    """Two levels down an agent gets more than its own session was lent at first; the books of all levels agree."""
-    tides = subtask("N1", agent="supervisor", instruction="Look into the tides as a whole.")
-    script = Script().plan(subtask("T1")).plan(tides, goal=GOAL.goal).work("", *_searching(9))
-    async with forgetful(script) as opened:
-        session = await opened.chargehand.start(limited(max_turns=30))
-        result = await session.result()
-        status = await session.status()
-
-    assert result.answer == "Found at last."
-    assert result.usage.turns == 2 + 10 == status.turns
-    assert status.reserved_usd == 0
-
-
 async def test_a_paused_session_goes_on_with_the_same_plan_and_results(forgetful: OpenEnvironment) -> None:
     """An agent that needs more than there is waits in a paused session, and goes on when the limits are raised."""
     script = Script().plan(*topics(3)).work("", use("search_documents"), answer("Known."))

@@ -11,7 +11,7 @@ from activities.turn_kinds.expand_subtask import ExpandTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
-from tests.scripted_model import Held, Script, answer, expanded, refuse, reviewed, subtask
+from tests.scripted_model import Held, Script, answer, expanded, reviewed, subtask
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="Which are the largest ports, and who runs each of them?", review="never")
@@ -195,15 +195,3 @@ async def test_a_review_may_add_a_template(run: RunSession) -> None:
         ("T2-1", "success"),
         ("T2-2", "success"),
     ]
-
-
-async def test_a_model_that_refuses_leaves_the_rest_to_go_on(run: RunSession) -> None:
-    """A lost expansion costs only what rests on it."""
-    script = Script().plan(LIST, EACH, subtask("T4")).on("expand", refuse)
-    result, _ = await run(script, GOAL)
-
-    assert {record.id: record.state for record in result.subtasks} == {
-        "T1": "success",
-        "T2": "failure",
-        "T4": "success",
-    }

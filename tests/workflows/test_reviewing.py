@@ -109,17 +109,6 @@ async def test_a_contradiction_that_the_writer_finds_is_decided_and_written_in(r
     assert [one.resolution for one in result.contradictions] == ["T2 is followed: it is the later one"]
 
 
-async def test_looking_again_never_costs_the_report(run: RunSession) -> None:
-    """With turns for the plan, the work and the report alone, the report is written and nothing else is asked."""
-    request = ALWAYS.model_copy(update={"limits": ALWAYS.limits.model_copy(update={"max_turns": 4})})
-    writing = Script().plan(subtask("T1", agent="writer"), subtask("T2", agent="writer"))
-
-    result, opened = await run(writing, request)
-
-    assert _kinds(opened.model.calls) == ["plan", "work", "work", "synthesis"]
-    assert result.answer == "All of it."
-
-
 async def test_select_takes_the_candidate_that_a_judge_chooses(run: RunSession) -> None:
     """Its own words are the report, with its sources, and the reason why it was chosen."""
     candidates = plan(subtask("T1"), subtask("T2", agent="researcher"), strategy="select")

@@ -57,14 +57,6 @@ async def test_a_reply_is_asked_for_again_once(run: RunSession) -> None:
     assert result.stop_reason == "completed"
 
 
-async def test_with_a_usual_budget_nothing_is_short_of_room(run: RunSession) -> None:
-    """Under the default limits plans, agents and reports may write all that their purpose allows."""
-    _, opened = await run(Script().plan(*topics(2)), GOAL.model_copy(update={"limits": Limits()}))
-
-    caps = {call.task.kind: call.max_output_tokens for call in opened.model.calls}
-    assert caps == {"plan": 16_000, "work": 12_000, "synthesis": 24_000}
-
-
 async def test_a_reply_is_not_asked_for_again_if_that_cannot_be_paid(run: RunSession) -> None:
     """Without the dollars, the report is written by rule from what there is, and no limit is passed."""
     request = GOAL.model_copy(update={"limits": Limits(budget_usd=Decimal("0.35"))})

@@ -9,14 +9,12 @@ import pytest
 from pydantic import BaseModel
 from temporalio.client import Client
 
-from activities.contracts.cards import AgentDraft
 from activities.contracts.tool import tool_capabilities
 from activities.crews.files import load_crews
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.design_agents import DesignAnswer
 from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.synthesis import SynthesisTask
@@ -45,7 +43,7 @@ from tests.scripted_model import (
     use,
     work_task,
 )
-from tests.workflows.conftest import OpenEnvironment, RunSession
+from tests.workflows.conftest import RunSession
 from worker.composition import turns_queue
 from worker.settings import Settings
 from worker.workers import build_workers
@@ -325,33 +323,6 @@ async def test_row_33_bounded_context(run: RunSession) -> None:
     assert all(any(not agent.sees_goal for agent in crews[name].agents) for name in DOMAINS)
 
 
-async def test_row_38_dynamic_agent_factory(environment: OpenEnvironment) -> None:
-    """A model describes an agent for the request: it is planned for, told its own prompt, and has its own tools only;
-    one more turn is all that it costs. (The ten tasks by which it is compared with a fixed crew are not here.)"""
-    prompt = "Look at the layers first, then at the maps. Say how sure you are of each age."
-    draft = AgentDraft(
-        name="geologist",
-        description="Knows rocks and their ages.",
-        prompt=prompt,
-        tools=["read_document"],
-        tier="large",
-    )
-    script = Script().on("design", DesignAnswer(agents=[draft]))
-    script = script.plan(subtask("T1", "geologist"), subtask("T2", "reader", after=["T1"]))
-    async with environment(script.work("T1", use("read_document"), answer("Old."), agent="geologist")) as opened:
-        result = await opened.run(SessionRequest(goal="How old are the rocks?", crew="custom", review="never"))
-        own = [call for call in opened.model.of_kind("work") if call.agent == "geologist"]
-
-    assert [(record.agent, record.state) for record in result.subtasks] == [
-        ("geologist", "success"),
-        ("reader", "success"),
-    ]
-    assert all(prompt in call.system for call in own)
-    assert [[tool.name for tool in call.tools if tool.name != "note"] for call in own] == [["read_document"]] * 2
-    assert opened.model.of_kind("plan")[0].agent_names[:2] == ("reader", "geologist")
-    assert len(opened.model.of_kind("design")) == 1
-
-
 async def test_row_39_model_tiers(run: RunSession) -> None:
     """3 tiers: the supervisor plans and writes on the middle one, a reader and the summariser work on the small one, a
     reviewer on the large one, and an unsure answer is tried again one tier up."""
@@ -396,6 +367,10 @@ ROWS: Final = {
     35: ("routing", "workflows/test_routes.py::test_an_unusable_route_costs_one_turn"),
     36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),
     37: ("agents a crew", "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused"),
+    38: (
+        "agents of a request",
+        "workflows/test_custom_agents.py::test_another_worker_that_never_saw_the_agents_goes_on_with_them",
+    ),
     40: ("trace", "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back"),
     41: ("speed-up", "unit/workflows/test_report_content.py::test_the_speed_up_is_against_one_after_another"),
     42: ("progress", "workflows/test_following.py::test_followers_agree_and_go_on_after_any_event"),

@@ -88,17 +88,6 @@ async def test_an_error_of_the_code_is_a_result(service: E2BServer) -> None:
     assert service.killed == ["sb1"]
 
 
-async def test_a_flood_of_output_is_cut_off(service: E2BServer) -> None:
-    """No more than the limit is kept, the code is stopped, and the sandbox is ended."""
-    service.lines = [{"type": "stdout", "text": "x" * 300, "timestamp": 1}] * 10
-
-    result = await runner(service).run("while True: print('x')", "s/1")
-
-    assert result.stdout == "x" * 1_000
-    assert "printed more than 1000 characters, or showed too much" in result.error
-    assert service.killed == ["sb1"]
-
-
 async def test_code_that_runs_too_long_is_a_result(service: E2BServer) -> None:
     """A timeout of the execution is told to the agent; it is no fault of the service."""
     service.hold_execution = threading.Event()

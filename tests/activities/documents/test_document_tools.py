@@ -143,15 +143,6 @@ async def test_wrong_arguments_are_named(tmp_path: Path) -> None:
             assert (answer.ok, named in str(answer.output["error"])) == (False, True), arguments
 
 
-def test_every_argument_is_required() -> None:
-    """Strict tool calling of the providers wants no optional arguments and no others."""
-    for spec in (SearchDocuments.spec, ReadDocument.spec):
-        properties = spec.parameters["properties"]
-        assert isinstance(properties, dict)
-        assert spec.parameters["required"] == list(properties)
-        assert spec.parameters["additionalProperties"] is False
-
-
 async def test_a_document_is_named_by_anything_that_was_shown(every_kind: tuple[DocumentLibrary, str]) -> None:
     """Names without case, folder or extension, and every ref of a search, table or citation, at its place."""
     documents, uri = every_kind

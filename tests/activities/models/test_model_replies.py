@@ -6,15 +6,13 @@ import logging
 from decimal import Decimal
 
 import pytest
-from opentelemetry import context, trace
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from pydantic import JsonValue
 
 from activities.contracts.rounds import ToolCall
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
-from activities.models.protocol import CountsInput, ModelReply
+from activities.models.protocol import ModelReply
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.contracts import Usage
 from tests.activities.models.calls import (
@@ -246,21 +244,6 @@ async def test_cancelling_a_turn_closes_its_connection(wire: Wire) -> None:
 
 
 @every_wire
-async def test_turns_of_one_adapter_run_side_by_side(wire: Wire) -> None:
-    """No call waits for another."""
-    waiting = asyncio.Barrier(8)
-
-    async def respond(_: ScriptedRequest) -> ScriptedReply:
-        await waiting.wait()
-        return answer()
-
-    async with a_provider(wire, respond) as (_, model):
-        replies = await asyncio.gather(*(model.complete(a_call(wire)) for _ in range(8)))
-
-    assert [reply.stop for reply in replies] == ["answer"] * 8
-
-
-@every_wire
 async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """`aclose` is clean at any time: before the first call, between calls, and twice."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -325,20 +308,3 @@ def calls_in(request: ScriptedRequest) -> list[tuple[str, str, JsonValue]]:
             told = [call for message in request.body["messages"] for call in message.get("tool_calls", ())]
             functions = [(call["id"], call["function"]) for call in told]
             return [(name, function["name"], json.loads(function["arguments"])) for name, function in functions]
-
-
-@every_wire
-async def test_a_trace_is_not_sent_to_providers(wire: Wire) -> None:
-    """A call that is part of a trace tells the provider nothing of it, whatever the SDK would do by itself."""
-    traced = SpanContext(0xAB << 120, 0xCD << 56, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-    token = context.attach(trace.set_span_in_context(NonRecordingSpan(traced)))
-    try:
-        async with a_provider(wire, lambda _: answer()) as (server, model):
-            await model.complete(a_call(wire))
-            if isinstance(model, CountsInput):
-                await model.count_input(a_call(wire))
-    finally:
-        context.detach(token)
-
-    sent = {name for request in server.requests for name in request.headers}
-    assert {"traceparent", "tracestate", "baggage"} & sent == set()

@@ -12,42 +12,6 @@ from chargehand.environment import SETTINGS, describe_unknown
 from worker import program
 from worker.settings import Settings
 
-_NO_JSON = 'is not JSON; write an object like {"name": 1} or a list like ["name"]'
-CASES = (
-    ("CHARGEHAND_CEILINGS", "lots", f"CHARGEHAND_CEILINGS: {_NO_JSON}"),
-    (
-        "CHARGEHAND_DOCUMENT_ROOTS",
-        "/documents",
-        f"CHARGEHAND_DOCUMENT_ROOTS: {_NO_JSON}",
-    ),
-    (
-        "CHARGEHAND_CEILINGS",
-        '{"max_turnz": 5}',
-        "CHARGEHAND_CEILINGS.max_turnz: is not a known field; did you mean 'max_turns'?",
-    ),
-    (
-        "CHARGEHAND_LOG_LEVEL",
-        "loud",
-        "CHARGEHAND_LOG_LEVEL: Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'",
-    ),
-    (
-        "CHARGEHAND_BUILD_ID",
-        "1",
-        "CHARGEHAND_DEPLOYMENT is not set; Worker Versioning needs the names of a deployment and of a build",
-    ),
-)
-
-
-def test_a_setting_is_named_as_it_was_typed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Whatever is wrong with a setting is one line that begins with its name in the environment."""
-    for name, value, problem in CASES:
-        with monkeypatch.context() as environment:
-            environment.setenv(name, value)
-            code = program.main(["--explain"])
-        assert (code, capsys.readouterr().err) == (2, f"The worker's settings cannot be used: {problem}\n")
-
 
 def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither the first value that is not JSON nor the first unknown backend hides the others."""

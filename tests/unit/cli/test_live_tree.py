@@ -49,17 +49,6 @@ def test_there_is_a_line_for_each_change() -> None:
     ]
 
 
-def test_a_remark_is_said_once() -> None:
-    """That nobody answers is not repeated with every question."""
-    lines: list[str] = []
-    shown = Lines("s", write=lines.append, clock=lambda: at(0))
-
-    for remark in ("nobody", "nobody", "", "nobody"):
-        shown.remark(remark)
-
-    assert lines == ["[   0.0 s] nobody", "[   0.0 s] nobody"]
-
-
 def test_the_tree_shows_every_subtask_with_its_state() -> None:
     """One branch a subtask: who does what, how far it is, how long it has run."""
     failed = SubtaskRecord(id="T3", agent="analyst", instruction="Count.", state="failure", reason="no_answer",

@@ -209,28 +209,6 @@ def test_all_reasons_come_together() -> None:
     )
 
 
-def test_an_edited_plan_passes_the_same_check() -> None:
-    """A plan that a person wrote is refused for the same reasons as a model's."""
-    plan = Plan(subtasks=(Subtask(id="T1", agent="pirate", instruction="Find the treasure chest"),))
-
-    found = _errors(plan)
-
-    assert found == ("subtask T1: there is no agent 'pirate'; the agents are reader, supervisor, writer",)
-
-
-def test_a_plan_sets_no_limits() -> None:
-    """Budget, depth or turns that a model writes into a plan have nowhere to go."""
-    draft = PlanAnswer.model_validate_json(
-        """{"subtasks": [{"id": "T1", "agent": "reader", "instruction": "Find the one fact", "depends_on": [],
-        "required": [], "for_each": "", "budget_usd": 999, "task_queue": "other", "workflow_id": "victim"}],
-        "strategy": "merge", "final_instruction": "", "omitted": [], "limits": {"max_turns": 1000}, "max_depth": 99}"""
-    )
-
-    plan = _check(draft)
-
-    assert plan == Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the one fact"),))
-
-
 TEXT = st.text(max_size=30) | st.sampled_from(
     ["T1", "T2", "reader", "supervisor", "x" * 5_000, "../../etc", "reader/1", "\x00\x1b[31m", "Find the fact of T1"]
 )

@@ -30,7 +30,6 @@ from workflows.rules.report_content import (
     draft_from,
     draft_without_writer,
     gaps_of,
-    input_for,
     merge_spend,
     nested_goal,
     numbered_sources,
@@ -206,14 +205,6 @@ def test_the_report_says_who_thought() -> None:
     for models, brain in cases:
         lines = [SpendLine(agent="reader", model=model, purpose="work", usage=Usage()) for model in models]
         assert brain_of(lines) == brain
-
-
-def test_an_input_is_an_outcome_without_its_bookkeeping() -> None:
-    """Those who depend on a subtask are given all that it found, but not what it cost."""
-    subtask = Subtask(id="T1", agent="reader", instruction="Do T1")
-    line = SpendLine(agent="reader", model="m", purpose="work", usage=Usage(turns=1))
-
-    assert input_for(subtask, Success(content="c", spend=(line,))) == _given(Success(content="c"))
 
 
 def test_a_session_below_is_told_what_is_known() -> None:

@@ -307,10 +307,3 @@ async def test_the_operator_is_told_what_is_wrong_with_each_server(serve: Serve)
 async def test_a_tool_that_the_server_does_not_have_is_withdrawn(serve: Serve) -> None:
     """A name that is mistyped in the crew file is found."""
     assert "its server does not list it" in error_of(await use(serve("ecko"), "ecko"))
-
-
-async def test_an_argument_that_is_null_is_left_out(serve: Serve) -> None:
-    """Models fill in every argument, and the server gets those that it knows."""
-    answer = await use(serve("echo"), "echo", text=None)
-
-    assert answer.sources[0].quote == "(left out)"
