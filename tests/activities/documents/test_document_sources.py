@@ -1,15 +1,21 @@
-"""Which files a session's URIs lead to, and which they never lead to."""
+"""Which files a session's URIs lead to, and which they never lead to, whatever is swapped meanwhile."""
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from made_documents import manifest
 
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.locations import DocumentSources
+from activities.documents.safe_open import Beneath, Entry, locate, open_below, walk_below
 
 
 def _sources(tmp_path: Path, *allowed: Path) -> tuple[DocumentSources, ArtifactStore]:
@@ -104,3 +110,151 @@ def test_a_file_swapped_after_its_listing_is_not_read(
 
     with pytest.raises(OSError, match=refusal):
         sources.fetch(file, tmp_path / "copy")
+
+
+_SWAPS = 3_000
+_STEPS = st.sampled_from(
+    ["..", ".", "", "docs", "inside", "outside", "secret.md", "note.md", "deep", "out", "round", "loop", "NOTE.MD",
+     "..%2f", "%2e%2e", "．．", "..\\", "~", "proc", "self", "fd", "3", "cwd", "root", "\0", "\ud800", "a" * 300]
+)  # fmt: skip
+
+
+def _quoted_twice(text: str) -> str:
+    return quote(quote(text))
+
+
+def _inodes(folder: Path) -> set[int]:
+    return {folder.stat().st_ino, *(path.stat(follow_symlinks=False).st_ino for path in folder.rglob("*"))}
+
+
+@pytest.fixture(scope="module")
+def grounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An allowed folder `inside` with files, folders and links in and out, beside a forbidden one."""
+    grounds = tmp_path_factory.mktemp("grounds")
+    for name in ("inside/note.md", "inside/docs/deep/note.md", "outside/secret.md", "outside/docs/note.md"):
+        (grounds / name).parent.mkdir(parents=True, exist_ok=True)
+        (grounds / name).write_text(name)
+    (grounds / "inside" / "out").symlink_to(grounds / "outside")
+    (grounds / "inside" / "docs" / "secret.md").symlink_to("../../outside/secret.md")
+    (grounds / "inside" / "round").symlink_to(grounds / "inside" / "docs")
+    (grounds / "inside" / "loop").symlink_to(grounds / "inside" / "loop")
+    return grounds
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@given(
+    steps=st.lists(_STEPS, max_size=7),
+    start=st.sampled_from(["{inside}/", "{inside}/../", "/", "", "//", "//localhost{inside}/"]),
+    escape=st.sampled_from([str, quote, _quoted_twice]),
+)
+def test_no_spelling_of_a_path_leads_out(
+    grounds: Path, steps: list[str], start: str, escape: Callable[[str], str]
+) -> None:
+    """Whatever a URI says, each file that is listed is one of the allowed folder's own, and so is what is opened."""
+    inside = grounds / "inside"
+    sources = DocumentSources(ArtifactStore(grounds / "artifacts"), (inside,))
+    with suppress(UnicodeEncodeError):
+        steps = [escape(step) for step in steps]
+    allowed = _inodes(inside)
+
+    listing = sources.list([f"file:{start.format(inside=inside)}{'/'.join(steps)}"])
+
+    for file in listing.files:
+        assert (file.place is None) == bool(file.problem)
+        if file.place is not None:
+            descriptor = open_below(file.place)
+            opened = os.fstat(descriptor).st_ino
+            os.close(descriptor)
+            assert opened in allowed
+
+
+@contextmanager
+def _swapping(*steps: Callable[[], None]) -> Generator[threading.Thread]:
+    """Do these steps in a circle, thousands of times, in a thread of their own."""
+
+    def swap() -> None:
+        for _ in range(_SWAPS // 2):
+            for step in steps:
+                step()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join()
+
+
+def _folder_becomes_link(grounds: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+    """A folder on the way is swapped for a link to a folder outside that has a file of the same name."""
+    docs, aside, link = (grounds / "inside" / name for name in ("docs", "docs-aside", "docs-link"))
+    link.symlink_to(grounds / "outside")
+
+    def become_link() -> None:
+        docs.rename(aside)
+        link.rename(docs)
+
+    def become_folder() -> None:
+        docs.rename(link)
+        aside.rename(docs)
+
+    return become_link, become_folder
+
+
+def _file_becomes_link(grounds: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+    """The file itself is replaced by a link, in one step that leaves no gap, and back."""
+    note, kept, link = (grounds / "inside" / "docs" / name for name in ("note.md", ".kept", ".link"))
+    os.link(note, kept)
+
+    def become_link() -> None:
+        link.symlink_to(grounds / "outside" / "note.md")
+        link.rename(note)
+
+    def become_file() -> None:
+        link.hardlink_to(kept)
+        link.rename(note)
+
+    return become_link, become_file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("swaps", [_folder_becomes_link, _file_becomes_link])
+def test_swapping_between_check_and_open_never_leads_out(
+    tmp_path: Path, swaps: Callable[[Path], tuple[Callable[[], None], Callable[[], None]]]
+) -> None:
+    """While a path is swapped thousands of times, whatever is opened lies in the allowed folder."""
+    for name in ("inside/docs", "outside"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "note.md").write_text(name)
+    inside = tmp_path / "inside"
+    secret = (tmp_path / "outside" / "note.md").stat().st_ino
+    allowed = (inside / "docs" / "note.md").stat().st_ino
+    checked = locate(str(inside / "docs" / "note.md"), (inside,))
+    assert checked is not None
+    opened: set[int] = set()
+    refused = looked_up = 0
+
+    with _swapping(*swaps(tmp_path)) as swapping:
+        while swapping.is_alive():
+            looked_up += 1
+            # Checked long ago, as between listing and reading; and checked just now.
+            for place in (checked, locate(str(inside / "docs" / "note.md"), (inside,)) or checked):
+                try:
+                    descriptor = open_below(place)
+                except OSError:
+                    refused += 1
+                    continue
+                opened.add(os.fstat(descriptor).st_ino)
+                os.close(descriptor)
+            opened |= {entry.status.st_ino for entry in _walked(Beneath(inside, ()))}
+
+    assert secret not in opened
+    assert allowed in opened
+    assert refused > 0
+    assert looked_up > 10
+
+
+def _walked(folder: Beneath) -> list[Entry]:
+    with suppress(OSError):
+        return [entry for entry in walk_below(folder, frozenset()) if entry.is_regular]
+    return []

@@ -1,4 +1,4 @@
-"""Answers as a session gets them: figures in bold, passages as evidence, and nothing else."""
+"""Answers as a session gets them: one agent where one can answer, figures in bold, passages, and nothing else."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,17 +7,22 @@ import pypdfium2
 import pytest
 
 from activities.contracts.rounds import InputOutcome
+from activities.documents.catalog import Catalog
 from activities.models.extractive.decisions import decide
+from activities.models.extractive.planner import plan
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
+from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
 from activities.turn_kinds.synthesis import SynthesisAnswer
+from benchmarks.evaluation.dataset import read_datasets
 from benchmarks.extractive import ask_all, is_right, is_wrong
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 from chargehand.contracts import Failure, Success
+from tests.scripted_model import ALLOWANCE
 
 EXAMPLE = Path("examples/question.txt").read_text(encoding="utf-8")
 
@@ -148,3 +153,19 @@ async def test_the_same_question_gets_the_same_answer(harnesses: Mapping[Path, H
     harness = harnesses[question.folder]
 
     assert (await harness.ask(question.text)).report == (await harness.ask(question.text)).report
+
+
+def test_simple_requests_get_one_agent(harnesses: Mapping[Path, Harness], ferries: Harness) -> None:
+    """Of the routing set at least 95 of 100 do; what no figure answers for sure is left to the reader."""
+    catalogs = {folder.name: harness.catalog for folder, harness in harnesses.items()}
+    cases = read_datasets(["routing"])["routing"].cases
+    chosen: list[tuple[str, ...]] = []
+    for case in cases:
+        task = PlanTask(goal=case.goal, max_subtasks=8, allowance=ALLOWANCE, may_nest=False)
+        made = plan(task, catalogs.get(Path(case.documents or "").name, Catalog()), ferries.agents)
+        chosen.append(tuple(subtask.agent for subtask in made.subtasks))
+
+    routed = [agents == case.agents for agents, case in zip(chosen, cases, strict=True)]
+    assert len(cases) > 100
+    assert sum(len(agents) == 1 for agents in chosen) >= 0.95 * len(cases)
+    assert sum(routed) >= 0.8 * len(cases)

@@ -1,6 +1,8 @@
-"""Whatever a provider writes into a reply that it bills, the reply is charged as billed, and it can be recorded."""
+"""Whatever a provider writes into a reply that it bills, it is charged, can be recorded, and holds up nothing."""
 
+import gc
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -8,8 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from activities.contracts.rounds import ToolCall
+from activities.http.response_limits import BodyRefused
 from activities.models.protocol import ModelReply
-from activities.models.replies import MOST_DEPTH, depth
+from activities.models.replies import LONGEST_ARGUMENTS, MOST_CALLS, MOST_DEPTH, depth, parse, tool_call
 from activities.turn.activity import interpret
 from activities.turn.journal import Entry
 from activities.turn_kinds.work import WorkAnswer
@@ -19,6 +23,7 @@ from tests.activities.models.test_jobs import WIRE, Keeper, Way, a_job, open_pro
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, raw, saying, truncated
 from tests.scripted_provider.streams import events
 from tests.scripted_provider.wires import Body, write
+from tests.unit.strategies import json_values
 
 FRAGMENTS = {
     "nothing": "null",
@@ -156,3 +161,63 @@ async def test_a_reply_that_is_fetched_is_charged_as_billed(way: Way, hostile: H
     entry = Entry(result=interpret(reply, WorkAnswer))
     converter = data_converter().payload_converter
     assert converter.from_payloads(converter.to_payloads([entry]), [Entry]) == [entry]
+
+
+_BYTES = 4_000_000
+"""The longest event that is read."""
+
+
+@pytest.mark.parametrize("value", ["[],", "{},", '{"a":[1]},'])
+async def test_a_dense_reply_holds_up_nothing(value: str) -> None:
+    """It is refused before a parser makes its values, of which the garbage collector keeps count."""
+    content = f'{{"output":[{value * (_BYTES // len(value))}0]}}'.encode()
+
+    before = _collections()
+    with pytest.raises(BodyRefused):
+        await parse(content)
+
+    assert _collections() - before < 10
+
+
+def _collections() -> int:
+    """Say how often enough lists and objects were made for a collection: some 2,000 of them, at most."""
+    return gc.get_stats()[0]["collections"]
+
+
+async def test_a_long_text_is_no_dense_reply() -> None:
+    """Brackets within a text are no values, so that a long table of an answer is read."""
+    table = "1,[2],{3}\n" * 200_000
+
+    assert await parse(json.dumps({"text": table}).encode()) == {"text": table}
+
+
+OFFERED = frozenset({"read_document"})
+
+
+@given(
+    position=st.integers(0, 2 * MOST_CALLS),
+    tool=st.just("read_document") | st.text(),
+    arguments=json_values() | json_values().map(json.dumps) | st.text(),
+)
+def test_any_call_can_be_stored_and_given_back(position: int, tool: str, arguments: object) -> None:
+    """A call has arguments or a reason against it, never both; what is malformed has a name that providers take."""
+    call = tool_call(position, "id", tool, arguments, OFFERED)
+
+    assert not (call.arguments and call.malformed)
+    assert len(call.malformed) < 300
+    if call.malformed:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call.tool)
+        assert ToolCall.model_validate_json(call.model_dump_json()) == call
+    else:
+        assert call.tool == "read_document"
+
+
+def test_arguments_that_would_exhaust_or_break_a_store_are_refused() -> None:
+    """Excessive length and depth, and lone surrogates, are a reason against the call, not a crash."""
+    cases = [
+        (json.dumps({"name": "a" * LONGEST_ARGUMENTS}), "are longer than"),  # too long to parse
+        ('{"a":' * 5_000 + "1" + "}" * 5_000, "are not valid JSON"),  # too deep for a parser
+        (r'{"name": "\ud800"}', "are not valid JSON"),  # half a character, which is no UTF-8
+    ]
+    for text, problem in cases:
+        assert tool_call(0, "id", "read_document", text, OFFERED).malformed.startswith(f"the arguments {problem}")

@@ -1,11 +1,27 @@
-"""Which addresses count as public."""
+"""Which addresses count as public, and that neither a name nor a spelling leads to another."""
 
+import ipaddress
+import socket
+from asyncio.selector_events import BaseSelectorEventLoop
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final
+from urllib.parse import quote
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from page_server import PUBLIC, PageServer, answer, serve_pages
 
+from activities.contracts.tool import ToolContext
 from activities.http.addresses import reason_to_refuse
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.tool import ReadPage
+from tests.simulation.budget import settings_for
 
 _NOT_PUBLIC = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.254",
@@ -63,3 +79,156 @@ def test_only_what_is_public_is_allowed() -> None:
     """Every range that is local, reserved, or hides another address is refused; public ones, also wrapped, are not."""
     assert [address for address in ("", *_NOT_PUBLIC) if not reason_to_refuse(address)] == []
     assert [address for address in _PUBLIC if reason_to_refuse(address)] == []
+
+
+_CONTEXT: Final = ToolContext(session="s", agent="researcher", idempotency_key="k")
+_PRIVATE: Final = (
+    "127.0.0.1", "169.254.169.254", "10.0.0.7", "192.168.1.1", "172.16.0.9", "0.0.0.0", "100.64.0.1", "::1", "::",
+    "::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "64:ff9b::7f00:1", "fd00:ec2::254", "fe80::1", "2002:7f00:1::",
+)  # fmt: skip
+_NAMES: Final = ("localhost", "localhost.", "LOCALHOST", "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ", "www.example@127.0.0.1")
+_ANOTHER: Final = "2606:2800:220:1:248:1893:25c8:1946"
+_ANSWER: Final = st.lists(st.sampled_from((PUBLIC, _ANOTHER, PUBLIC, *_PRIVATE)), min_size=1, max_size=5)
+_TRIES: Final = settings(
+    settings_for(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@dataclass
+class Network:
+    """A resolver that answers each look-up anew, as a server with a time to live of 0 does, and a watched `connect`."""
+
+    server: PageServer
+    fetcher: Fetcher = field(default_factory=lambda: Fetcher(GuardedBackend(), FetchLimits()))
+    answers: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
+    asked: list[str] = field(default_factory=list[str])
+    dialled: list[str] = field(default_factory=list[str])
+
+    def getaddrinfo(self, host: Any, port: Any, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        name = host.decode() if isinstance(host, bytes) else str(host)
+        try:  # numeric addresses in every notation that the C library knows
+            addresses: Sequence[str] = [socket.inet_ntoa(socket.inet_aton(name))]
+        except OSError:
+            try:
+                addresses = [str(ipaddress.ip_address(name))]
+            except ValueError:
+                self.asked.append(name)
+                addresses = ["127.0.0.1"] if name.startswith("localhost") else self._next()
+        return [
+            (socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in addresses
+        ]
+
+    def _next(self) -> Sequence[str]:
+        if not self.answers:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def reset(self, *answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+        self.asked.clear()
+        self.dialled.clear()
+
+
+@pytest.fixture
+async def network(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Network]:
+    async with serve_pages() as server:
+        network = Network(server)
+        connect = BaseSelectorEventLoop.sock_connect
+
+        async def sock_connect(loop: BaseSelectorEventLoop, sock: socket.socket, address: Any) -> None:
+            network.dialled.append(address[0])
+            if reason_to_refuse(address[0]) or sock.family == socket.AF_INET6:
+                raise ConnectionRefusedError
+            await connect(loop, sock, ("127.0.0.1", server.port))
+
+        monkeypatch.setattr(socket, "getaddrinfo", network.getaddrinfo)
+        monkeypatch.setattr(BaseSelectorEventLoop, "sock_connect", sock_connect)
+        yield network
+
+
+@_TRIES
+@given(answers=st.lists(_ANSWER, min_size=1, max_size=6), hops=st.integers(0, 6))
+async def test_no_answer_of_a_resolver_leads_inside(network: Network, answers: list[list[str]], hops: int) -> None:
+    """Whatever a name resolves to at each look-up and redirect: one look-up a connection, and none of them inside."""
+    network.reset(*answers)
+    network.server.requests.clear()
+    for hop in range(hops):
+        network.server.pages[f"/{hop}"] = answer(status="302 Found", Location=f"http://n{hop}.example/{hop + 1}")
+    network.server.pages[f"/{hops}"] = answer(b"read")
+
+    read = b""
+    with suppress(FetchError):
+        read = (await network.fetcher.fetch("http://first.example/0")).body
+
+    assert [address for address in network.dialled if reason_to_refuse(address)] == []
+    steps = [answers[min(at, len(answers) - 1)] for at in range(hops + 1)]
+    allowed = [all(reason_to_refuse(address) is None for address in step) for step in steps]
+    first_refused = allowed.index(False) if False in allowed else len(steps)
+    assert len(network.asked) <= first_refused + 1
+    assert not read or first_refused > hops
+
+
+async def test_the_tool_does_not_follow_a_name_inside(network: Network) -> None:
+    """Public when asked first, internal after: `read_page` reads the first answer and never connects to the second.
+
+    The session that has read the page reads on without asking again; another one asks, and is refused.
+    """
+    network.server.pages["/"] = answer(b"The tide comes in and goes out twice a day. " * 10)
+    for internal in _PRIVATE:
+        network.reset([PUBLIC], [internal])
+        tool = ReadPage()
+        first = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT)
+        again = await tool.use({"url": "http://rebinding.example/", "find": "tide"}, _CONTEXT)
+        second = await tool.use({"url": "http://rebinding.example/"}, _CONTEXT.model_copy(update={"session": "other"}))
+        await tool.close()
+        assert (first.ok, again.ok, second.ok, network.dialled) == (True, True, False, [PUBLIC]), internal
+
+
+_DIGITS: Final = ("0123456789", "０１２３４５６７８９", "⓪①②③④⑤⑥⑦⑧⑨", "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗")
+_DOTS: Final = (".", "。", "．", "｡", "%2e", "%2E")
+
+
+@st.composite
+def _spellings(draw: st.DrawFn) -> str:
+    """Write a private address in one of the ways that some parser reads as that address."""
+    if (chosen := draw(st.sampled_from((*_PRIVATE, *_NAMES)))) in _NAMES:
+        return chosen
+    address = ipaddress.ip_address(chosen)
+    if isinstance(address, ipaddress.IPv6Address):
+        written = draw(st.sampled_from((address.compressed, address.exploded, address.exploded.upper())))
+        if address.ipv4_mapped and draw(st.booleans()):
+            written = f"::ffff:{address.ipv4_mapped}"
+        return f"[{written}{draw(st.sampled_from(('', '%251', '%25lo', '%00')))}]"
+    number, count = int(address), draw(st.integers(1, 4))
+    parts = [number >> (24 - 8 * at) & 0xFF for at in range(count - 1)]
+    parts.append(number & (1 << (8 * (5 - count))) - 1)
+    kinds = st.sampled_from(("{}", "0x{:x}", "0X{:X}", "0{:o}", "000{:o}", "0x{:08x}"))
+    written = [draw(kinds).format(part) for part in parts]
+    text = draw(st.sampled_from(_DOTS)).join(written)
+    digits = draw(st.sampled_from(_DIGITS))
+    if digits != _DIGITS[0]:
+        text = "".join(digits[int(letter)] if letter in _DIGITS[0] else letter for letter in text)
+    elif draw(st.booleans()):
+        text = "".join(quote(letter) if letter != "." else letter for letter in text)
+    return text + draw(st.sampled_from(("", ".", ":80", ":080")))
+
+
+@_TRIES
+@given(spelling=_spellings(), scheme=st.sampled_from(("http", "https", "HTTP")), redirected=st.booleans())
+async def test_no_spelling_of_an_address_leads_inside(
+    network: Network, spelling: str, scheme: str, *, redirected: bool
+) -> None:
+    """As the first URL or as a redirect's, written in any radix, with any number of parts, dots and digits."""
+    network.reset(*([[PUBLIC]] if redirected else []))
+    url = f"{scheme}://{spelling}/latest/meta-data/"
+    try:
+        url.encode("latin-1")
+    except UnicodeEncodeError:
+        redirected = False
+    network.server.pages["/"] = answer(status="302 Found", Location=url)
+
+    with pytest.raises(FetchError):
+        await network.fetcher.fetch("http://public.example/" if redirected else url)
+
+    assert [address for address in network.dialled if reason_to_refuse(address)] == []

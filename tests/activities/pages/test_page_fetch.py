@@ -1,19 +1,29 @@
-"""Fetching over real connections, within limits."""
+"""Fetching over real connections, within limits, one of which is a silence."""
 
 import asyncio
 import gzip
 import zlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream, ConnectError
 from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
+from temporalio.testing import ActivityEnvironment
 
+from activities.contracts.calls import ToolRequest
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import ToolCall
+from activities.crews.versions import CrewVersions
 from activities.http.addresses import AddressRefusedError
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import Fetched, FetchError, FetchLimits
 from activities.tools.pages.fetch import Fetcher
+from activities.tools.pages.tool import ReadPage
+from activities.turn.apply_once import ActingCalls
+from activities.turn.tool_use import ToolActivities
+from chargehand.record import Record
 
 LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(seconds=10))
 
@@ -128,3 +138,50 @@ async def test_files_are_not_dialled() -> None:
     """There is no way to a socket in the file system."""
     with pytest.raises(AddressRefusedError):
         await GuardedBackend().connect_unix_socket("/var/run/docker.sock")
+
+
+SILENCE = 0.5
+CREW = Crew(
+    name="readers",
+    description="A crew for this test.",
+    guidance="Let the reader read.",
+    agents=(Agent(name="reader", description="Reads web pages.", prompt="Read web pages.", tools=("read_page",)),),
+)
+
+
+async def _read(pauses: list[float]) -> bool:
+    """Read a page that is sent word by word, with these pauses before them; return whether it could be read."""
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        await answer(b"word ", Content_Length=str(5 * (1 + len(pauses))))(writer)
+        for pause in pauses:
+            await asyncio.sleep(pause)
+            writer.write(b"word ")
+            await writer.drain()
+
+    async with serve_pages() as server:
+        server.pages["/"] = drip
+        tool = ReadPage(frozenset({server.host}), FetchLimits())
+        activities = ToolActivities(
+            CrewVersions({"readers": CREW}, {"read_page": tool}),
+            {"read_page": tool},
+            ActingCalls(Record(Path())),
+            silence=timedelta(seconds=SILENCE),
+        )
+        call = ToolCall(id="1", tool="read_page", arguments={"url": f"http://{server.host}/"})
+        request = ToolRequest(session="s", step="1", crew="readers", agent="reader", call=call)
+        try:
+            return (await ActivityEnvironment().run(activities.use_tool, request)).ok
+        finally:
+            await tool.close()
+
+
+async def test_progress_resets_the_limit_of_silence() -> None:
+    """A page that arrives for longer than a silence may last is read to its end."""
+    assert await _read([SILENCE / 4] * 8)
+
+
+async def test_a_silent_tool_is_given_up_and_tried_again() -> None:
+    """A page that stops arriving raises an error that Temporal retries, long before the tool's own time is up."""
+    with pytest.raises(TimeoutError, match="it sent nothing"):
+        await _read([0.0, 60.0])

@@ -1,14 +1,19 @@
-"""Crews as data: what is accepted, and how each mistake is told."""
+"""Crews as data: what is accepted, how each mistake is told, what the page says, and versions of them."""
 
 import time
 from pathlib import Path
 
 import pytest
+from temporalio.exceptions import ApplicationError
 
-from activities.contracts.crew import Agent, Crew
+from activities.contracts.crew import Agent, Crew, RouteRule, Routing, SlowQueue
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
-from activities.crews.files import CrewError, load_crews
-from chargehand.contracts import Tier
+from activities.crews import versions as crew_versions
+from activities.crews.files import CrewError, load_crew, load_crews
+from activities.crews.versions import CrewVersions
+from activities.documents.artifacts import ArtifactStore
+from chargehand import ErrorType
+from chargehand.contracts import Tier, ToolRule
 
 SHIPPED = Path(__file__).parents[3] / "crews"
 TOOLS = {
@@ -256,3 +261,57 @@ def test_a_nested_crew_that_may_do_more_is_warned_of(tmp_path: Path, caplog: pyt
         "crew above: nested: 'agent' of crew 'below' is left out, because no agent of this crew may do 'reaches_out'",
         "crew above: nested: 'refund' is withheld from crew 'below', because no agent of this crew has it",
     ]
+
+
+PAGE = Path(__file__).parents[3] / "docs/how-to/own-crew.md"
+
+
+def test_the_crew_of_the_page_about_approval_is_accepted(tmp_path: Path) -> None:
+    """The page shows a whole crew file, with every field of a rule in it."""
+    page = (PAGE.parent / "approving-tool-calls.md").read_text(encoding="utf-8")
+    (tmp_path / "refunds.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+
+    crew = load_crew(tmp_path / "refunds.toml", {"fraud_check": (), "refund": ()}, acting=("refund",))
+    [agent] = crew.agents
+    assert set(ToolRule.model_fields) == {name for rule in agent.policy for name in rule.model_fields_set}
+    assert all(f"`{name}`" in page for name in ToolRule.model_fields)
+
+
+@pytest.mark.parametrize("kind", [Crew, Agent, Routing, RouteRule, SlowQueue])
+def test_every_field_is_documented(kind: type[Crew | Agent | Routing | RouteRule | SlowQueue]) -> None:
+    """The page names each field that a crew file may have."""
+    page = PAGE.read_text(encoding="utf-8")
+
+    forms = ("`{}`", "{} = ", "[{}]", "[{}]]", ".{}]]")
+    assert [name for name in kind.model_fields if not any(form.format(name) in page for form in forms)] == []
+
+
+def agent(name: str) -> Agent:
+    return Agent(name=name, description="Answers questions.", prompt="Answer the question.")
+
+
+async def test_a_version_that_is_no_longer_in_memory_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many sessions describe agents of their own, few versions are kept in memory, and all can be found."""
+    monkeypatch.setattr(crew_versions, "MOST_KEPT", 2)
+    crew = Crew(name="small", description="Answers questions.", guidance="Ask its agents.", agents=(agent("a"),))
+    versions = CrewVersions({"small": crew}, {}, store=ArtifactStore(tmp_path))
+    pinned = await versions.pin("small")
+    assert pinned is not None
+
+    extended = [await versions.with_agents(pinned, [agent(f"b{number}")]) for number in range(4)]
+
+    found = [await versions.find(each.reference) for each in extended]
+    assert [each.crew.agents[-1].name for each in found] == ["b0", "b1", "b2", "b3"]
+    assert len(vars(versions)["_known"]) == 2
+
+
+async def test_a_version_that_cannot_be_read_is_unavailable(tmp_path: Path) -> None:
+    """A stored version of another build, or a damaged one, is refused once and for all."""
+    for content in (b"", b"{", b"[]", b'{"crews": 1}', b"\xff"):
+        store = ArtifactStore(tmp_path)
+        versions = CrewVersions({}, {}, store=store)
+        with pytest.raises(ApplicationError) as caught:
+            await versions.find(f"small@{store.put(content)}")
+        assert (caught.value.type, caught.value.non_retryable) == (ErrorType.CREW_UNAVAILABLE, True)

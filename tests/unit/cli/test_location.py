@@ -1,12 +1,15 @@
-"""Where a command works: which server, which worker, which directories."""
+"""Where a command works: which server, worker and directories; and what is loaded before it is needed."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from chargehand import NotReachable
+from chargehand import NotReachable, Report, Trace
 from chargehand_cli.location import LocationOptions, NoWorkerProgram, find_location
+from chargehand_cli.session_files import SessionFiles, keep, kept_report
+from tests.unit.cli.reports import report, trace
 
 _FILE = "worker_main.py"
 
@@ -138,3 +141,42 @@ def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
     """The message names the setting of the worker and the ways to name a server."""
     with pytest.raises(NoWorkerProgram, match=r"set CHARGEHAND_WORKER .*--address HOST:PORT, TEMPORAL_ADDRESS"):
         find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=False)
+
+
+def test_nothing_slow_is_loaded() -> None:
+    """The keeper and its user need the standard library only, following no pages, uploads no bucket's library,
+    and help no contracts."""
+    cases = [
+        ("import chargehand_cli.embedded.keeper", {"temporalio", "pydantic", "asyncio", "rich"}),
+        ("import chargehand_cli.embedded.user", {"temporalio", "pydantic", "asyncio", "rich"}),
+        ("import chargehand_cli.live_session", {"jinja2"}),
+        ("import chargehand.upload", {"boto3", "botocore", "google.cloud"}),
+        (
+            "from chargehand_cli.main import execute; execute(['run', '--help'])",
+            {"temporalio", "chargehand.contracts", "rich", "starlette", "uvicorn", "jinja2"},
+        ),
+    ]
+    for statement, slow in cases:
+        program = f"import sys; {statement}; print(sorted({slow} & set(sys.modules)))"
+        loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        assert loaded.endswith("[]\n")
+
+
+def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
+    """Report and trace survive as JSON, beside a page and Markdown, for their owner only."""
+    kept = keep(tmp_path, report(), trace())
+
+    assert kept_report(tmp_path, "session-1") == report()
+    assert Report.model_validate_json(kept.report.read_bytes()) == report()
+    assert Trace.model_validate_json(kept.trace.read_bytes()) == trace()
+    assert kept.page.read_text().startswith("<!doctype html>")
+    assert kept.markdown.read_text().startswith("They are **tested**")
+    assert kept.folder.stat().st_mode & 0o077 == 0
+
+
+def test_no_id_leads_out_of_the_folder(tmp_path: Path) -> None:
+    """Whatever a session is called, its files can be made and lie one level below the sessions' folder."""
+    for session_id in ("../../etc", "a/b", "..", ".", "a\0b", "ü" * 500):
+        folder = SessionFiles(tmp_path, session_id).folder
+        folder.mkdir(parents=True)
+        assert folder.resolve().parent == tmp_path / "sessions"

@@ -34,7 +34,7 @@ class TolerantDataConverter(DataConverter):
     """The SDK's converter; what was sent to a workflow and cannot be read does not fail its task.
 
     The three steps are the ones that the SDK's worker takes for every activation. They are internal to the SDK:
-    tests/workflows/test_hostile_input.py fails if they change.
+    tests/workflows/test_bad_requests.py fails if they change.
     """
 
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:

@@ -1,6 +1,6 @@
-"""MCP servers in crew files: what is accepted, and how each mistake is told."""
+"""MCP servers in crew files: what is accepted, how each mistake is told, and what a worker without the plug-in says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from activities.contracts.tool import READS_THE_WEB, Tool
 from activities.crews.files import CrewError, load_crews, mcp_declarations
 from chargehand_plugins.mcp.tools import registry
 from chargehand_plugins.mcp.tools.registry import mcp_tools
+from worker.composition import compose
+from worker.settings import Settings
 
 SERVER = """
 [[mcp]]
@@ -153,3 +155,31 @@ async def test_no_server_is_started_where_its_answers_are_on_a_tape() -> None:
         tools = await mcp_tools({"a": (declaration,)}, {}, closing, start=False)
 
     assert [*tools] == ["time_a_b"]
+
+
+_CREW = """
+name = "clock"
+description = "Tells the time anywhere."
+guidance = "Give everything to the timekeeper."
+
+[[agents]]
+name = "timekeeper"
+description = "Knows what time it is."
+prompt = "You tell the time."
+tools = ["time_now"]
+
+[[mcp]]
+name = "time"
+command = "time-server"
+tools = ["now"]
+"""
+
+
+async def test_a_worker_without_the_plugin_names_it(tmp_path: Path, install: Callable[..., None]) -> None:
+    """It does not start with a crew whose tools it cannot have."""
+    (tmp_path / "clock.toml").write_text(_CREW)
+    install()
+
+    async with AsyncExitStack() as closing:
+        with pytest.raises(SettingsError, match=r"Crew 'clock' declares MCP servers.*chargehand\[mcp\]"):
+            await compose(Settings(state_dir=tmp_path / "state", crews=tmp_path), {}, closing)

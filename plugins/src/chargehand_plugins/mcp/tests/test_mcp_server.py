@@ -18,6 +18,11 @@ from temporalio.client import Client
 from activities.contracts.tool import ToolAnswer
 from activities.documents.artifacts import ArtifactStore
 from activities.tools.outputs import ToolOutput, store_outputs
+from chargehand.messages import MESSAGES, Row
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import LocationOptions
+from chargehand_plugins.mcp.server.position import ENDED, NEXT
+from chargehand_plugins.mcp.server.server import build_server
 from tests.acceptance.commands import command_environment
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
@@ -235,3 +240,38 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     reads = {each.name for each in tools if each.annotations and each.annotations.read_only_hint}
     assert ends == {"decide_plan", "decide_call", "finish_now", "cancel_session"}
     assert reads == {"status", "plan", "session_result", "list_sessions", "list_artifacts", "read_artifact"}
+
+
+async def _tools() -> dict[str, Any]:
+    server = build_server(Connection(LocationOptions()), ())
+    return {tool.name: tool for tool in await server.list_tools()}
+
+
+def _fields(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a schema, without the titles that are made up from names."""
+    return {
+        name: {key: value for key, value in field.items() if key != "title"}
+        for name, field in schema["properties"].items()
+    }
+
+
+@pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
+async def test_the_server_has_its_tool(row: Row) -> None:
+    """The tool has the row's name and summary, and takes a session and the fields of the contract as they are."""
+    tool = (await _tools())[row.name]
+    taken = _fields(tool.input_schema)
+    contract: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
+
+    assert tool.description.startswith(f"{row.summary}.")
+    assert taken.pop("session")["description"]
+    if row.name == "status":
+        taken.pop("wait_seconds")
+    assert taken == _fields(contract)
+    assert set(tool.input_schema["required"]) == {"session", *contract.get("required", ())}
+
+
+async def test_assistants_are_pointed_to_tools_that_exist() -> None:
+    """What a session waits for is named as a tool."""
+    named = {name for words in (*NEXT.values(), ENDED) for name in words.split(" or ")}
+
+    assert named <= set(await _tools())

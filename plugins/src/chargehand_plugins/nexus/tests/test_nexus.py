@@ -1,10 +1,11 @@
-"""Sessions by Nexus: a workflow of another namespace starts, steers and reads them."""
+"""Sessions by Nexus: a workflow of another namespace starts, steers and reads them, by every message of the table."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from uuid import uuid4
 
+import nexusrpc
 import pytest
 from temporalio import workflow
 from temporalio.api.nexus.v1 import EndpointSpec, EndpointTarget
@@ -16,6 +17,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from chargehand.contracts import Contract, Limits, PlanDecision, RaisedLimits, Report, SessionRequest, Status
 from chargehand.converter import data_converter
+from chargehand.messages import MESSAGES, Row
 from chargehand.wire import NEXUS_SERVICE
 from chargehand_plugins.nexus.service import ForSession, Messages, OneSession, SessionService, operation
 from tests.environment import SessionEnvironment, open_environment
@@ -176,3 +178,16 @@ async def test_cancelling_the_operation_cancels_the_session(client: Client, else
             return (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
 
         await until(is_cancelled)
+
+
+@pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
+def test_nexus_offers_it(row: Row) -> None:
+    """The operation of this name takes a session with the row's contract, and returns the same."""
+    definition = nexusrpc.get_service_definition(SessionService)
+    assert definition
+    operation = definition.operation_definitions[row.name]
+    message = operation.input_type.model_fields.get("message")
+
+    assert issubclass(operation.input_type, OneSession)
+    assert (message.annotation if message else None) is row.takes
+    assert operation.output_type == row.returns

@@ -1,16 +1,27 @@
-"""A trace for OpenTelemetry."""
+"""A trace for OpenTelemetry, what spans hold of conversations, and settings that cannot be used."""
 
 import base64
 import json
+from typing import Final
 
+import pytest
 from google.protobuf.json_format import ParseDict
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from activities.contracts.rounds import ToolCall
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Trace
+from chargehand.spans import SpanAttribute
+from chargehand_plugins.opentelemetry.content import Content
 from chargehand_plugins.opentelemetry.otlp import otlp
+from chargehand_plugins.opentelemetry.settings import TracingSettings
 from tests.unit.cli.reports import HOSTILE_TRACE as TRACE
 from tests.unit.cli.reports import at
+from worker import program
 
 
 def spans(trace: Trace) -> dict[str, Span]:
@@ -58,3 +69,123 @@ def test_a_trace_that_is_exported_again_is_the_same_trace() -> None:
     first = {(span.trace_id, span.span_id) for span in spans(TRACE).values()}
     assert {(span.trace_id, span.span_id) for span in later.values()} == first
     assert first.isdisjoint((span.trace_id, span.span_id) for span in another.values())
+
+
+SECRET: Final = "the-worker-s-own-key"
+
+
+def _text(words: str, times: int, secret: str) -> str:
+    return words * times + secret * 2
+
+
+def _call(text: str) -> ToolCall:
+    return ToolCall(id="1", tool="search", arguments={"query": [text]})
+
+
+def _message(role: str, text: str) -> Message:
+    match role:
+        case "user":
+            return Message(role="user", text=text)
+        case "tools":
+            return Message(role="tools", results=(ToolText(call_id="1", text=text),))
+        case _:
+            return Message(role="assistant", calls=(_call(text),))
+
+
+_TEXTS: Final = st.builds(_text, st.text(min_size=1), st.integers(1, 3_000), st.sampled_from(["", SECRET]))
+_MESSAGES: Final = st.builds(_message, st.sampled_from(["user", "assistant", "tools"]), _TEXTS)
+
+
+@given(st.lists(_MESSAGES, min_size=1, max_size=20))
+def test_the_latest_of_a_conversation_is_kept_in_order_and_without_keys(messages: list[Message]) -> None:
+    """However long it is, what is exported is JSON of a bounded size that ends with the latest message."""
+    call = ModelCall.model_construct(system=f"Be {SECRET}.", messages=tuple(messages))
+
+    written = Content([SECRET]).of(call)
+
+    text = written[SpanAttribute.INPUT_MESSAGES]
+    read = json.loads(text)
+    roles = [message.role.removesuffix("s") for message in messages]
+    assert [each["role"] for each in read] == roles[-len(read) :]
+    assert all(each["parts"] for each in read)
+    assert SECRET not in f"{written}"
+    assert len(read) == 1 or sum(len(json.dumps(each["parts"], ensure_ascii=False)) for each in read) <= 2 * 64_000
+
+
+@given(st.sampled_from(["answer", "tools", "truncated", "refused", "empty", "malformed"]), st.builds(_call, _TEXTS))
+def test_a_reply_ends_for_one_of_the_convention_s_reasons(stop: str, call: ToolCall) -> None:
+    """Its text and the calls that it asks for are parts of one message."""
+    reply = ModelReply.model_construct(stop=stop, text="Known.", tool_calls=(call,))
+
+    [message] = json.loads(Content([]).of(reply)[SpanAttribute.OUTPUT_MESSAGES])
+
+    assert [part["type"] for part in message["parts"]] == ["text", "tool_call"]
+    assert message["finish_reason"] in {"stop", "tool_call", "length", "content_filter", "error"}
+
+
+_BAD_ADDRESSES = ("file:/etc/passwd", "ftp://host/", "localhost:80", "http://", "https:///path", " https://host")
+_BAD = {
+    "OTEL_TRACES_EXPORTER": ("console", "otlp,zipkin"),
+    "OTEL_EXPORTER_OTLP_ENDPOINT": _BAD_ADDRESSES,
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": _BAD_ADDRESSES,
+}
+_BAD_WITH_SPANS = {
+    "OTEL_EXPORTER_OTLP_PROTOCOL": ("grpc", "http/json"),
+    "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": ("grpc",),
+    "OTEL_EXPORTER_OTLP_HEADERS": ("sk-secret-key", "Authorization: Bearer sk-secret-key"),
+    "OTEL_TRACES_SAMPLER": ("often", "parentbased_jaeger_remote"),
+    "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": ("EVENT_ONLY", "SPAN_AND_EVENT", "yes"),
+    "OTEL_BSP_SCHEDULE_DELAY": ("0", "-5", "1s"),
+}
+"""Which other programs may have; here they must be right only if spans are exported."""
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in _BAD.items() for value in values])
+def test_bad_values_are_refused_by_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each setting refuses a value that it cannot have, in a short message that names it."""
+    monkeypatch.setenv(name, value)
+
+    code = program.main(["--explain"])
+
+    told = capsys.readouterr().err
+    assert (code, name in told) == (2, True)
+    assert len(told) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in _BAD_WITH_SPANS.items() for value in values]
+)
+def test_bad_values_of_opentelemetry_are_refused_if_spans_are_exported(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The setting is named, and no key in it; a worker that exports nothing does not mind."""
+    monkeypatch.setenv(name, value)
+
+    assert program.main(["--check-settings"]) == 0
+    for variable, exported in (("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318"), ("OTEL_SDK_DISABLED", "true")):
+        monkeypatch.setenv(variable, exported)
+        told = program.main(["--check-settings"]), capsys.readouterr().err
+
+        assert told[0] == (0 if exported == "true" else 2)
+        assert (name in told[1]) == (exported != "true")
+        assert "sk-secret-key" not in told[1]
+
+
+@pytest.mark.parametrize("share", ["", "2", "-0.1", "half"])
+def test_a_share_of_sessions_is_from_0_to_1(share: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler by ratio needs its ratio: the library would silently trace everything."""
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", share)
+
+    assert program.main(["--check-settings"]) == 2
+
+
+def test_every_setting_has_a_bad_value() -> None:
+    """The lists above are complete but for names and switches."""
+    names = {str(field.validation_alias) for field in TracingSettings.model_fields.values()}
+    free = {"OTEL_SERVICE_NAME", "OTEL_SDK_DISABLED", "OTEL_TRACES_SAMPLER_ARG"}
+
+    assert names - free == {*_BAD, *_BAD_WITH_SPANS}

@@ -1,4 +1,4 @@
-"""What is deleted from a directory of payloads, and what must not be."""
+"""`chargehand clean`: its options, what is deleted from a directory of payloads, and what must not be."""
 
 import os
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from temporalio.converter import StorageDriverStoreContext
 
 from activities.documents.artifacts import ArtifactStore
 from chargehand.bucket import artifact_key
+from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.storage import PayloadDirectory
-from chargehand_plugins.operations.clean import clean_folders
+from chargehand_plugins.operations.clean import age, clean_folders
 
 NOW = datetime.now(UTC)
 
@@ -111,3 +112,11 @@ async def test_artifacts_go_by_the_same_rule(tmp_path: Path) -> None:
     await clean_folders(cast("Client", ServerWithWorkflows(())), [tmp_path], timedelta(days=30), delete=True)
 
     assert (store.has(unused), store.has(used)) == (False, True)
+
+
+def test_ages_are_read() -> None:
+    """Hours, days and weeks are understood; anything else is an error with an example."""
+    assert [age(text) for text in ("12h", "30d", "4w")] == [timedelta(hours=12), timedelta(days=30), timedelta(days=28)]
+    for wrong in ("", "30", "d", "-1d", "1.5d", "30 d", "1y", "9" * 7 + "d"):
+        with pytest.raises(ProtectionSettingsError, match="12h, 30d or 4w"):
+            age(wrong)

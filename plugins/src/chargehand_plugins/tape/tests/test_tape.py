@@ -1,7 +1,8 @@
-"""Tapes: what identifies a request, what is written, and what is refused of a stranger's file."""
+"""Tapes: what identifies a request, what is written and shown, and what is refused of a file or a setting."""
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,17 @@ from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.protocol import Message
 from activities.turn_kinds.work import WorkTask
+from chargehand_cli.main import execute
+from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.empty_fields import with_empty_fields
 from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
 from chargehand_plugins.tape.format import MOST_LINE_BYTES
 from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape
 from chargehand_plugins.tape.recorder import RecordingModel, TapeFile, recording, taped_reply
+from chargehand_plugins.tape.wire import wire_lines
 from tests.activities.models.calls import KEY, a_call
 from tests.scripted_model import ScriptedModel, answer, reply, usage
+from worker.program import main
 
 FACTS = WorkerFacts(models={}, tools={})
 HEAD = '{"chargehand_tape": 1}\n{"worker": {"models": {}, "tools": {}}}\n'
@@ -193,3 +198,66 @@ class _Kept:
 
     def keep(self, line: Line) -> None:
         self._lines.append(line)
+
+
+TURN = {
+    "turn": {"kind": "work", "agent": "reader", "about": "i", "round": 1},
+    "prompt": {"system": "You read.", "messages": [{"role": "user", "text": "Find it."}]},
+    "reply": {"stop": "answer", "answer": {"content": "Found."}},
+}
+
+
+def test_each_turn_is_shown_with_its_prompt_and_its_reply(tmp_path: Path) -> None:
+    """Lines without a turn are passed over; a turn written by hand says that its prompt is not there."""
+    by_hand = {"turn": {"kind": "plan", "agent": "supervisor"}, "failure": {"message": "busy"}}
+    tape = tmp_path / "t.jsonl"
+    tape.write_text("\n".join(json.dumps(line) for line in ({"chargehand_tape": 1}, TURN, by_hand)))
+
+    shown = "\n".join(wire_lines(tape)).split("═══ 2")
+
+    first, second = shown
+    assert [text in first for text in ("work · reader · round 1", "You read.", "Find it.", "Found.")] == [True] * 4
+    assert [text in second for text in ("plan · supervisor", "not on this tape", "busy")] == [True] * 3
+
+
+def test_what_is_no_tape_is_refused(tmp_path: Path) -> None:
+    """The error names the file."""
+    for content in (b"", b"no JSON", b"[1]\n7\nnull", b'{"turn": 3}', b"[" * 100_000):
+        file = tmp_path / "t.jsonl"
+        file.write_bytes(content)
+        with pytest.raises(BadRequest, match=r"t\.jsonl"):
+            list(wire_lines(file))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CHARGEHAND_TAPE_REPLAY": "/no/such/file"},
+        {"CHARGEHAND_TAPE_REPLAY": __file__, "CHARGEHAND_TAPE_RECORD": "/no/such/file"},
+    ],
+)
+def test_bad_values_are_refused_by_name(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tape that is not there is refused, and so are two."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+    code = main(["--check-settings"])
+
+    told = capsys.readouterr().err
+    assert (code, [name for name in settings if name not in told]) == (2, [])
+
+
+def test_an_absent_plugin_leaves_nothing_but_how_to_add_it(
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--help` does not have the verb, which says what to install."""
+    install()
+
+    codes = execute(["--help"]), execute(["tape", "replay", "session.jsonl"])
+
+    told = capsys.readouterr()
+    assert codes == (0, 2)
+    assert "tape" not in told.out
+    assert "pip install 'chargehand[cli]'" in told.err

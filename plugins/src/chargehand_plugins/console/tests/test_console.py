@@ -1,0 +1,150 @@
+"""The console: beside `up`, of one tenant, by a decision link, and in words of one catalogue."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from httpx2 import AsyncClient, get
+from temporalio.client import Client
+
+from chargehand.contracts import DecisionRecord, SessionRequest
+from chargehand_cli.main import execute
+from chargehand_cli.terminal import Exit
+from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
+from chargehand_plugins.console.words import catalogue, words
+from chargehand_plugins.webhooks.links import Links
+from tests.acceptance.test_embedded_cli import process
+from tests.scripted_model import Script, answer, subtask, topics
+from tests.waiting import until_state
+
+
+@pytest.mark.slow
+def test_up_serves_the_console_and_its_api(tmp_path: Path) -> None:
+    """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
+    token = "a-token-of-this-test"
+    settings = {"CHARGEHAND_CONSOLE_TOKEN": token, "CHARGEHAND_CONSOLE_PORT": "0"}
+    with process("up", "--state-dir", tmp_path / "state", **settings) as up:
+        assert up.stderr
+        said = ""
+        while "HTTP API" not in said and (line := up.stderr.readline()):
+            said += line
+        console = re.search(r"Console: (\S+)/login\?code=\S+", said)
+        assert console, said
+
+        refused = get(f"{console[1]}/api/v1/sessions", trust_env=False)
+        answered = get(f"{console[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+
+        assert f"HTTP API: {console[1]}/api/v1 with the token $CHARGEHAND_CONSOLE_TOKEN" in said
+        assert (refused.status_code, answered.json()) == (401, {"sessions": []})
+
+
+@pytest.mark.parametrize("port", ["eighty", "-1", "65536", "1e3", "¹"])
+def test_a_port_that_is_none_is_refused(
+    port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is connected."""
+    monkeypatch.setenv("CHARGEHAND_CONSOLE_PORT", port)
+
+    assert execute(["console", "--address", "127.0.0.1:1", "--state-dir", str(tmp_path)]) == Exit.BAD_INPUT
+    assert "CHARGEHAND_CONSOLE_PORT must be a port from 0 to 65535" in capsys.readouterr().err
+
+
+async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client, tmp_path: Path) -> None:
+    """What is started runs for the console's tenant, whatever keys others have used, and a request for another is
+    refused; sessions of others are neither listed, nor counted, nor found by their id, to be read or to be stopped."""
+    async with open_console(client, tmp_path, Script().plan(*topics(1)), tenant="initech") as console:
+        taken = f"key-{hashlib.sha256(b'k').hexdigest()[:32]}"  # by the same key, at a console of all tenants
+        others = await console.environment.chargehand.start(
+            SessionRequest(goal="What is theirs?", tenant="other"), session_id=taken
+        )
+        await others.result()
+        started = await console.api.post(
+            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
+        )
+        again = await console.api.post(
+            "/api/v1/sessions", json={"goal": "What is ours?"}, headers={"Idempotency-Key": "k"}
+        )
+        forged = await console.api.post("/api/v1/sessions", json={"goal": "What is theirs?", "tenant": "other"})
+        path = f"/api/v1/sessions/{started.json()['session']}"
+        own = await console.api.get(f"{path}/result?wait=60")
+        listed = await console.api.get("/api/v1/sessions", params={"tenant": "other", "limit": 1_000})
+        spent = await console.api.get("/api/v1/spend")
+        hidden = [
+            (await console.api.get(f"/api/v1/sessions/{others.id}{part}")).status_code
+            for part in ("/status", "/plan", "/result", "/trace", "/events", "/artifacts")
+        ]
+        stopped = await console.api.post(f"/api/v1/sessions/{others.id}/cancel")
+        page = await console.api.get(f"/sessions/{others.id}")
+        request = await console.environment.chargehand.session(started.json()["session"]).request()
+
+    assert (started.status_code, again.json(), own.status_code) == (201, started.json(), 200)
+    assert request.tenant == "initech"
+    assert (forged.status_code, "'initech' only" in forged.text) == (422, True)
+    assert {each["tenant"] for each in listed.json()["sessions"]} == {"initech"}
+    assert {each["tenant"] for each in spent.json()["rows"]} == {"initech"}
+    assert hidden == [404] * len(hidden)
+    assert stopped.status_code == 404
+    assert "What is theirs" not in page.text
+
+
+SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
+
+
+@pytest.mark.real_server
+async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Client, tmp_path: Path) -> None:
+    """The page takes one decision of its kind, from its own origin; report and trace say who was sent the link."""
+    async with open_console(client, tmp_path, SCRIPT) as console:
+        url = console.running.url
+        session = await console.environment.chargehand.start(SessionRequest(goal="What is it?", approval="plan"))
+        await until_state(session, "awaiting_approval")
+        [wait] = (await session.status()).waits
+        page = Links(url, DECISION_KEY.encode()).make(session.id, wait, "mailto:a@b.example")
+        async with AsyncClient(headers={"Origin": url}, timeout=60, trust_env=False) as phone:
+            shown = await phone.get(page)
+            forged = await phone.get(f"{page}0")
+            foreign = await phone.post(f"{page}/decide_plan", headers={"Origin": "https://evil.example"})
+            other = await phone.post(f"{page}/finish_now")
+            approved = await phone.post(f"{page}/decide_plan", data={"decision": "approve"})
+            again = await phone.post(f"{page}/decide_plan", data={"decision": "reject"})
+            inside = await phone.get(f"{url}/sessions/{session.id}")
+        report, trace = await session.result(), await session.trace()
+
+    assert 'value="approve"' in shown.text
+    assert [each.status_code for each in (forged, foreign, other, approved, again)] == [403, 403, 403, 200, 200]
+    assert "it is decided" in approved.text
+    assert "Nothing is left to decide" in again.text
+    assert inside.status_code == 303
+    by = "link sent to mailto:a@b.example"
+    [decision] = report.decisions
+    assert decision == DecisionRecord(wait="plan", kind="plan", decision="approved", by=by, at=decision.at)
+    assert f"plan: approved, by {by}" in [step.name for step in trace.steps]
+
+
+CONSOLE: Final = Path(__file__).parents[1]
+_TAGS: Final = re.compile(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}|<[^>]*>", re.DOTALL)
+
+
+def test_every_word_is_used_and_every_use_is_there() -> None:
+    """By templates and by modules; a translation has these names and no others."""
+    templates = "".join(each.read_text(encoding="utf-8") for each in (CONSOLE / "templates").iterdir())
+    modules = "".join(each.read_text(encoding="utf-8") for each in CONSOLE.glob("*.py"))
+
+    used = {*re.findall(r"\bt\.(\w+)\.(\w+)", templates), *re.findall(r'\bwords\("(\w+)", "(\w+)"', modules)}
+
+    assert used == {(page, name) for page, named in catalogue().items() for name in named}
+
+
+def test_templates_have_no_words_of_their_own() -> None:
+    """What is left of a template without its tags is punctuation, and the name of the product."""
+    for template in (CONSOLE / "templates").iterdir():
+        left = _TAGS.sub(" ", template.read_text(encoding="utf-8")).replace("Chargehand", "")
+
+        assert re.findall(r"[A-Za-z]{2,}", left) == [], template.name
+
+
+def test_values_are_filled_in() -> None:
+    """Words with a place for a value take it; a percent sign elsewhere stays."""
+    assert words("sessions", "waits_for", waiting_for="a plan") == "waits for a plan"
+    assert words("ask", "title") == "Ask"

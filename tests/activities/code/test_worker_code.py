@@ -1,0 +1,72 @@
+"""What our own processes do around sandboxes: they evaluate nothing, and import no backend before its use."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = [
+    ROOT / name for name in ("activities", "workflows", "worker", "client/src", "plugins/src/chargehand_plugins")
+]
+INSIDE = {FOLDERS[-1] / f"bubblewrap/{name}.py" for name in ("program", "probe")}
+"""Files that run in the sandbox, and nowhere else."""
+EVALUATING = {"exec", "eval", "compile", "__import__"}
+UNPACKING = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "code", "codeop"}
+
+
+def sources() -> Iterator[tuple[Path, ast.Module]]:
+    paths = [path for folder in FOLDERS for path in sorted(folder.rglob("*.py")) if "tests" not in path.parts]
+    return ((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
+
+
+def imported(tree: ast.Module) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_our_own_processes_evaluate_nothing() -> None:
+    """Only sandboxes run programs: their files evaluate text, take bytes for objects, and are imported nowhere."""
+    modules = {f"chargehand_plugins.bubblewrap.{path.stem}" for path in INSIDE}
+    found: list[str] = []
+    for path, tree in sources():
+        names = imported(tree)
+        found += [f"{path.name}: {name}" for name in names & (modules if path in INSIDE else UNPACKING | modules)]
+        called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and path not in INSIDE)
+        found += [f"{path.name}: {each.id}" for each in called if isinstance(each, ast.Name) and each.id in EVALUATING]
+
+    assert found == []
+
+
+HEAVY = ("e2b", "httpcore2", "httpx", "httpx2", "matplotlib", "numpy", "pydantic_monty", "trafilatura")
+PROGRAM = f"""
+import sys
+from pathlib import Path
+from activities.tools.code.e2b import E2BRunner
+from activities.tools.code.monty import MontyRunner
+from activities.tools.code.tool import RunCode
+from activities.tools.data.chart import DrawChart
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.library import DocumentLibrary
+from activities.tools.pages.tool import ReadPage
+from activities.tools.search.tavily import TavilySearch
+from activities.tools.search.tool import Search
+store = ArtifactStore(Path("artifacts"))
+for runner in (MontyRunner(), E2BRunner("key")):
+    RunCode(runner, store)
+DrawChart(DocumentLibrary(store, Path("indexes")), store), ReadPage(), Search(TavilySearch("key"))
+print(sorted(set({HEAVY!r}) & set(sys.modules)))
+"""
+
+
+def test_making_a_tool_imports_nothing_heavy() -> None:
+    """A worker starts without the libraries of backends that nobody has used yet."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,254 @@
+"""Servers that cannot be trusted, and answers without end, cost a client no more than its limit."""
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from endless_server import EndlessServer, serve_endlessly
+from temporalio.exceptions import ApplicationError
+
+import chargehand.bucket
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.downloads import Downloads
+from activities.http.guarded_get import GuardedBackend
+from activities.http.page import FetchError, FetchLimits
+from activities.models.anthropic_messages import AnthropicModel
+from activities.models.failures import ProviderError
+from activities.models.openai_chat import OpenAIChatModel
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import ProviderJob
+from activities.tools.pages.fetch import Fetcher
+from activities.tools.search.engine import JsonEngine
+from activities.tools.search.tavily import TavilySearch
+from chargehand import gcs_bucket
+from chargehand.bucket import BucketLocation, open_bucket
+from chargehand.errors import BucketError, ChargehandError
+from chargehand.wire import ErrorType
+from tests.activities.certificates import issue, server_context
+from tests.activities.models.calls import a_call
+from tests.parameters import first_fast
+
+STATUSES = ("200", "307", "308", "400", "429", "500")
+_IN_FLIGHT = 8 << 20
+"""What the network may take beyond what is read."""
+LARGEST = {"model": 4_000_000, "search": 4_000_000, "page": 5_000_000, "document": 1_000_000, "bucket": 1 << 20}
+"""Of a successful answer, by the kind of client."""
+
+
+class Unusable(Exception):  # noqa: N818  # reads as a statement of fact
+    """A document was not read."""
+
+
+@pytest.fixture(scope="module")
+def _no_proxy() -> Generator[None]:
+    with patch.dict("os.environ", {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}):
+        yield
+
+
+@pytest.fixture
+def servers(_no_proxy: None) -> Generator[tuple[EndlessServer, list[str]]]:
+    with serve_endlessly() as serving:
+        yield serving
+
+
+async def _ask_model(wire: str, url: str, *, as_job: bool = False) -> None:
+    model = {
+        "anthropic": lambda: AnthropicModel(api_key="k", base_url=url),
+        "responses": lambda: OpenAIResponsesModel(api_key="k", base_url=f"{url}/v1", background=as_job),
+        "chat": lambda: OpenAIChatModel(base_url=f"{url}/v1", prices={"house-model": (Decimal(1), Decimal(1))}),
+    }[wire]()
+
+    async def remember(_: str) -> None:
+        raise AssertionError("no job was begun")
+
+    async def is_unwanted() -> bool:
+        return True
+
+    job = ProviderJob("", remember, is_unwanted) if as_job else None
+    urgency = "batch" if as_job else "now"
+    try:
+        await model.complete(a_call("anthropic").model_copy(update={"job": job, "urgency": urgency}))
+    finally:
+        await model.aclose()
+
+
+async def _search(url: str) -> None:
+    search = TavilySearch("tvly-key", base_url=url)
+    try:
+        await search.search("q", 3, ())
+    finally:
+        await search.close()
+
+
+async def _request(url: str) -> None:
+    engine = JsonEngine("An engine", {}, trust_env=False)
+    try:
+        await engine.request("GET", f"{url}/search")
+    finally:
+        await engine.close()
+
+
+async def _read_page(url: str) -> None:
+    await Fetcher(_backend(url), FetchLimits()).fetch(f"{url}/page")
+
+
+async def _download(url: str, folder: Path) -> None:
+    store = ArtifactStore(folder / "artifacts")
+    limits = FetchLimits(wire_bytes=1_000_000, decoded_bytes=1_000_000, total=timedelta(seconds=20))
+    downloads = Downloads(store, folder / "downloads", _allowed(url), limits)
+    (answer,) = (await downloads.fetch_all([f"{url}/document"])).values()
+    assert isinstance(answer, str)
+    raise Unusable(answer)
+
+
+def _backend(url: str) -> GuardedBackend:
+    return GuardedBackend(_allowed(url))
+
+
+def _allowed(url: str) -> frozenset[str]:
+    return frozenset({url.removeprefix("http://").partition("/")[0]})
+
+
+def _use_bucket(scheme: str, url: str) -> None:
+    settings = {
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "STORAGE_EMULATOR_HOST": url,
+    }
+    with (
+        patch.dict("os.environ", settings),
+        patch.object(gcs_bucket, "_RETRY", None),
+        patch.object(chargehand.bucket, "LARGEST_OBJECT", 1 << 20),
+    ):
+        options = {"region": "us-east-1", "endpoint": url} if scheme == "s3" else {}
+        bucket = open_bucket(BucketLocation(scheme, "documents", ""), **options)
+        with suppress(BucketError):
+            bucket.put("aa/a", b"text")  # whose answer has no content
+        bucket.fetch("aa/a", io.BytesIO())
+
+
+CLIENTS: Mapping[str, Callable[[str, Path], Awaitable[None]]] = {
+    "model anthropic": lambda url, _: _ask_model("anthropic", url),
+    "model anthropic batch": lambda url, _: _ask_model("anthropic", url, as_job=True),
+    "model responses": lambda url, _: _ask_model("responses", url),
+    "model responses background": lambda url, _: _ask_model("responses", url, as_job=True),
+    "model chat": lambda url, _: _ask_model("chat", url),
+    "search tavily": lambda url, _: _search(url),
+    "search engine": lambda url, _: _request(url),
+    "page": lambda url, _: _read_page(url),
+    "document": _download,
+    "bucket s3": lambda url, _: asyncio.to_thread(_use_bucket, "s3", url),
+    "bucket gs": lambda url, _: asyncio.to_thread(_use_bucket, "gs", url),
+}
+_EXPECTED = (ProviderError, ApplicationError, FetchError, ChargehandError, Unusable)
+
+
+@pytest.mark.parametrize("client", first_fast(CLIENTS, 4, pytest.mark.nightly))
+async def test_an_answer_without_end_costs_the_limit(
+    client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
+) -> None:
+    """The client hangs up after its limit, the failure is classified, and nothing is sent to where it redirects."""
+    server, elsewhere = servers
+    for status in STATUSES:
+        before = server.sent
+        with pytest.raises(_EXPECTED) as caught:
+            await CLIENTS[client](f"{server.url}/{status}", tmp_path / status)
+        server.wait()
+
+        kind = client.partition(" ")[0]
+        attempts = 8 if kind == "bucket" else 1
+        most = LARGEST[kind] if status == "200" else 64_000
+        if "batch" in client or "background" in client:
+            most = 32 << 20 if status == "200" else most
+        assert server.sent - before < attempts * (most + _IN_FLIGHT), status
+        if isinstance(caught.value, ProviderError):
+            _check_classification(caught.value, int(status))
+        if kind not in {"page", "document"}:
+            # Pages and documents are read by GET, without any prompt, and each redirect is checked.
+            assert elsewhere == [], status
+
+
+def _check_classification(error: ProviderError, status: int) -> None:
+    told = (error.kind, error.is_final, error.fault.possibly_billed)
+    match status:
+        case 200:
+            assert told == (ErrorType.PROVIDER_REFUSED, True, True)
+        case 307 | 308:
+            assert told == (ErrorType.PROVIDER_REFUSED, True, False)
+            assert "it redirects to 127.0.0.1" in error.message
+        case 400:
+            assert told == (ErrorType.PROVIDER_REFUSED, True, False)
+        case 429:
+            assert told == (ErrorType.RATE_LIMITED, False, False)
+        case _:
+            assert told == (ErrorType.PROVIDER_UNAVAILABLE, False, False)
+
+
+@pytest.mark.parametrize(
+    "client", first_fast(["model anthropic", "model responses", "model chat", "search engine", "page"], 2)
+)
+async def test_what_is_decompressed_is_bounded_too(
+    client: str, servers: tuple[EndlessServer, list[str]], tmp_path: Path
+) -> None:
+    """A bomb in gzip is left as soon as it is too large, and what was not offered is not read at all."""
+    server, _ = servers
+    for status in ("200-gzip", "500-gzip", "200-br", "200-zstd"):
+        before = server.sent
+        with pytest.raises(_EXPECTED):
+            await CLIENTS[client](f"{server.url}/{status}", tmp_path)
+        server.wait()
+
+        assert server.sent - before < 64_000 + _IN_FLIGHT, status
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, ssl.SSLContext | None]]:
+    """Make a certificate for each fault, by an authority that the clients trust."""
+    folder = tmp_path_factory.mktemp("certificates")
+    authority = issue("authority", (-9, 9))
+    trusted = folder / "authority.pem"
+    trusted.write_bytes(authority.pem)
+    with patch.dict("os.environ", {"SSL_CERT_FILE": str(trusted), "NO_PROXY": "127.0.0.1"}):
+        yield {
+            "self-signed": server_context(issue("127.0.0.1", (-1, 9)), folder),
+            "another host": server_context(issue("elsewhere.example", (-1, 9), authority), folder),
+            "expired": server_context(issue("127.0.0.1", (-9, -1), authority), folder),
+            "no TLS": None,
+        }
+
+
+@asynccontextmanager
+async def serve(context: ssl.SSLContext | None) -> AsyncGenerator[str]:
+    """Serve at a port; yields the address."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
+    accept = server.sockets[0].getsockname()[1]
+    async with server:
+        yield f"https://127.0.0.1:{accept}"
+
+
+@pytest.mark.parametrize("fault", ["self-signed", "another host", "expired", "no TLS"])
+async def test_a_server_that_cannot_be_trusted_is_named(contexts: dict[str, ssl.SSLContext | None], fault: str) -> None:
+    """The failure names the host and the reason, and is not retried."""
+    says = "does not speak TLS" if fault == "no TLS" else "its certificate is not trusted"
+    async with serve(contexts[fault]) as url:
+        engine = JsonEngine("SearXNG", {}, trust_env=False)
+        with pytest.raises(ApplicationError) as refused:
+            await engine.request("GET", url)
+        await engine.close()
+
+        assert refused.value.non_retryable
+        assert "SearXNG at 127.0.0.1 cannot be used" in refused.value.message
+        assert says in refused.value.message

@@ -1,0 +1,233 @@
+"""A busy event loop: it is reported, and its worker is not taken for lost."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from itertools import chain, count
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue, ValidationError
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from activities.heartbeat import BEAT_SECONDS
+from activities.metrics import EVENT_LOOP_LAG
+from activities.turn.journal import Entry, open_journal
+from tests.waiting import until
+from worker.heartbeat_sender import Heartbeats
+from worker.settings import Settings
+from worker.slots import POLLS, PacedSlots, paced_tuner
+from worker.watchdog import watch_event_loop
+from workflows.options import ActivityLimits
+
+
+@asynccontextmanager
+async def _watched() -> AsyncGenerator[MetricBuffer]:
+    """Watch the loop; gives the metrics that the SDK keeps meanwhile."""
+    buffer = MetricBuffer(10_000, MetricBufferDurationFormat.MILLISECONDS)
+    runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
+    watching = asyncio.create_task(watch_event_loop(runtime.metric_meter))
+    await asyncio.sleep(0)
+    yield buffer
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
+def _lags(buffer: MetricBuffer) -> list[float]:
+    return [update.value for update in buffer.retrieve_updates() if update.metric.name == EVENT_LOOP_LAG.name]
+
+
+async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """What keeps the loop for 400 ms is a warning in the log and a measurement in the metrics."""
+    lags: list[float] = []
+
+    async def is_measured() -> bool:
+        lags.extend(_lags(metrics))
+        return bool(lags)
+
+    async with _watched() as metrics:
+        time.sleep(0.4)  # noqa: ASYNC251  # this is what must not be done
+        await until(is_measured)
+
+    warnings = [record for record in caplog.records if record.name == "chargehand.watchdog"]
+    assert [record.levelno for record in warnings] == [logging.WARNING]
+    assert "stood still" in warnings[0].message
+    assert max(lags) >= 300
+
+
+async def test_a_blocking_tool_in_a_thread_leaves_the_loop_free() -> None:
+    """A tool that blocks a thread does not stop the loop: it goes round while the tool waits for just that (F30)."""
+    went_round = threading.Event()
+
+    def tool() -> bool:
+        return went_round.wait(timeout=20)
+
+    async with _watched() as metrics:
+        using = asyncio.create_task(asyncio.to_thread(tool))
+        rounds = 0
+        async with asyncio.timeout(15):
+            while rounds < 3:
+                await asyncio.sleep(0.05)
+                rounds += len(_lags(metrics))
+        went_round.set()
+
+        assert await using
+
+
+async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    """Within ten seconds of a warning there is no other; the next one counts what came between."""
+    ended = asyncio.Event()
+
+    def clock() -> Iterator[float]:
+        # Pairs of when a look was begun and when it was over: late by 0.45 s thrice, the third after ten seconds.
+        yield from chain.from_iterable((at, at + 0.5) for at in (0.0, 1.0, 20.0))
+        ended.set()
+        yield from count(30.0, 0.05)
+
+    times = clock()
+    watching = asyncio.create_task(watch_event_loop(clock=lambda: next(times)))
+    async with asyncio.timeout(10):
+        await ended.wait()
+    watching.cancel()
+
+    said = [record.message.partition("(")[2] for record in caplog.records if record.name == "chargehand.watchdog"]
+    assert said == ["longest 450 ms, times 1)", "longest 450 ms, times 2)"]
+
+
+def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused() -> None:
+    """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
+    cases: list[tuple[dict[str, object], str]] = [
+        ({"deployment": "crew"}, "CHARGEHAND_BUILD_ID is not set"),
+        ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
+        ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
+        ({"metrics_address": "9464"}, "metrics_address"),
+        ({"ceilings": {"max_turns": 101}}, "max_turns above 100"),
+        ({"ceilings": {"max_turns": 101}, "storage": "off"}, "CHARGEHAND_STORAGE"),
+    ]
+    for settings, named in cases:
+        with pytest.raises(ValidationError, match=named):
+            Settings.model_validate(settings)
+
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)
+"""Shorter than that of sessions, for the sake of the test's own time."""
+BLOCKED_SECONDS = 3.0
+BUSY_SECONDS = 0.1
+_LIMITS = ActivityLimits(
+    start_to_close_timeout=timedelta(minutes=1),
+    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+    retry_policy=RetryPolicy(initial_interval=timedelta(milliseconds=10), maximum_attempts=3),
+)
+
+
+def block(seconds: float) -> None:
+    """Keep the event loop and, as far as Python lets it, the interpreter."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@activity.defn
+async def tool() -> list[JsonValue]:
+    """Block the loop when the work is done, before the SDK can send the result."""
+    await asyncio.sleep(0)
+    block(BLOCKED_SECONDS)
+    return [activity.info().attempt]
+
+
+@activity.defn
+async def turn() -> list[JsonValue]:
+    """Record an entry, block the loop, and fail; then tell what the next attempt finds."""
+    async with open_journal() as record:
+        if activity.info().attempt > 1:
+            return [activity.info().attempt, record.entry.unbilled_failures]
+        await asyncio.sleep(1.5 * BEAT_SECONDS)
+        await record.record(Entry(unbilled_failures=7))
+        block(BLOCKED_SECONDS)
+        raise RuntimeError("the attempt ends")
+
+
+@activity.defn
+async def busy() -> int:
+    """Occupy the event loop for a short while."""
+    time.sleep(BUSY_SECONDS)  # noqa: ASYNC251  # on purpose
+    return activity.info().attempt
+
+
+@workflow.defn
+class Crowd:
+    """Runs many activities at once, which together take longer than the heartbeat timeout."""
+
+    @workflow.run
+    async def run(self, count: int) -> list[int]:
+        return await asyncio.gather(*(workflow.execute_activity(busy, **_LIMITS) for _ in range(count)))
+
+
+@workflow.defn
+class Blocked:
+    """Runs one activity."""
+
+    @workflow.run
+    async def run(self, name: str) -> list[JsonValue]:
+        return await workflow.execute_activity(name, result_type=list[JsonValue], **_LIMITS)
+
+
+@asynccontextmanager
+async def _worker(client: Client) -> AsyncGenerator[str]:
+    queue = f"blocked-{uuid4().hex[:8]}"
+    beat, slots = timedelta(seconds=BEAT_SECONDS), PacedSlots(100)
+    async with Worker(
+        client,
+        task_queue=queue,
+        workflows=[Blocked, Crowd],
+        activities=[tool, turn, busy],
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        build_id="blocked",
+        interceptors=[Heartbeats(slots)],
+        tuner=paced_tuner(slots),
+        max_concurrent_activity_task_polls=POLLS,
+        max_heartbeat_throttle_interval=beat,
+        default_heartbeat_throttle_interval=beat,
+    ):
+        yield queue
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("name", "result"), [("tool", [1]), ("turn", [2, 7])], ids=["one attempt", "the journal is kept"]
+)
+async def test_a_blocked_event_loop_is_not_a_lost_worker(client: Client, name: str, result: list[JsonValue]) -> None:
+    """The loop stands still for longer than the timeout: there is no timeout, and the details of the last heartbeat
+    stay what was recorded."""
+    async with _worker(client) as queue:
+        handle = await client.start_workflow(Blocked.run, name, id=f"{queue}-{name}", task_queue=queue)
+        got = await handle.result()
+        history = await handle.fetch_history()
+
+    started = [
+        event.activity_task_started_event_attributes
+        for event in history.events
+        if event.HasField("activity_task_started_event_attributes")
+    ]
+    assert got == result
+    assert [event.attempt for event in started] == [result[0]]
+    assert not any(event.last_failure.HasField("timeout_failure_info") for event in started)
+
+
+@pytest.mark.nightly
+async def test_no_more_is_accepted_than_can_be_begun(client: Client) -> None:
+    """Activities that together occupy the loop for twice the timeout are each carried out at the first attempt."""
+    count = int(2 * HEARTBEAT_TIMEOUT.total_seconds() / BUSY_SECONDS)
+    async with _worker(client) as queue:
+        attempts = await client.execute_workflow(Crowd.run, count, id=f"{queue}-crowd", task_queue=queue)
+
+    assert attempts == [1] * count

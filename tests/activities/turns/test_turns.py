@@ -1,0 +1,212 @@
+"""One turn: how its prompt is counted, whether it is wanted and fresh, and what becomes of too much of a reply."""
+
+import json
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue
+from temporalio.client import Client, WorkflowFailureError
+
+from activities.heartbeat import BEAT_SECONDS
+from activities.models.protocol import ModelCall, ModelReply
+from activities.models.registry import Models
+from activities.turn.retry_policy import Freshness
+from chargehand.contracts import Tier, Usage
+from chargehand.wire import ErrorType
+from tests.activities.models.calls import MODELS, WIRES, Wire, a_provider, usual_usage
+from tests.activities.turns.one_turn import Harness, a_turn, harness_worker, open_harness, turn_activities, turn_worker
+from tests.scripted_provider import (
+    ScriptedReply,
+    ScriptedRequest,
+    ToolUse,
+    answer,
+    calling,
+    error,
+    hanging,
+    raw,
+    stalling,
+)
+from tests.scripted_provider.wires import Body, write
+
+_RESERVED = 1_000
+"""Fewer tokens than the prompt has bytes."""
+
+
+async def test_without_a_count_a_prompt_is_bounded_by_its_bytes(client: Client, tmp_path: Path) -> None:
+    """A provider that counts no prompts is not asked, one that fails to costs only the count; no prompt is sent that
+    could be longer than what is reserved."""
+
+    def fail(_: object) -> int:
+        raise LookupError("no such path")
+
+    wires: tuple[Wire, ...] = ("chat", "anthropic")
+    for wire in wires:
+        async with open_harness(client, tmp_path / wire, wire, lambda _: answer("At eight.")) as (server, harness):
+            server.count = fail
+            refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+            server.script_errors.clear()
+        assert refusal.type == ErrorType.RESERVE_TOO_SMALL
+        assert refusal.details[0] > 6_000
+        assert (server.charges, bool(server.counted)) == (0, wire == "anthropic")
+
+
+async def test_a_fallbacks_prompt_is_not_bounded_by_what_another_model_counted(client: Client, tmp_path: Path) -> None:
+    """It is refused before it is paid if it may be longer than what was reserved, and counts for itself afterwards."""
+    async with (
+        a_provider("anthropic", lambda _: error(529, {"retry-after": "3600"})) as (_, first),
+        a_provider("chat", lambda _: answer("At eight.")) as (server, second),
+    ):
+        turns = turn_activities(tmp_path, first, MODELS["anthropic"])
+        cards = {tier: turns.models.card(tier).model_copy(update={"name": MODELS["chat"]}) for tier in Tier}
+        turns = replace(turns, models=replace(turns.models, fallback=Models(second, cards)))
+        async with turn_worker(client, "fallback-counts", turns) as worker:
+            harness = Harness(client, worker.task_queue)
+            counted: JsonValue = {"model": MODELS["anthropic"], "tokens": 200, "messages": 1}
+            refusal = await harness.fail(a_turn(counted=counted, max_input_tokens=5_000))
+            charges = server.charges
+            result = await harness.take(a_turn(counted=counted, max_input_tokens=refusal.details[0]))
+
+    assert (refusal.type, charges) == (ErrorType.RESERVE_TOO_SMALL, 0)
+    assert refusal.details[0] > 6_000
+    assert result.counted is not None
+    assert result.counted.model == MODELS["chat"]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "responses"])
+async def test_a_prompt_is_counted_by_its_provider_before_it_is_sent(
+    client: Client, tmp_path: Path, wire: Wire
+) -> None:
+    """The count is of the very prompt that is sent. One that is too long is not paid, and the refusal names what it may
+    have at most, so that so much can be reserved; one that fits with its margin passes."""
+    async with open_harness(client, tmp_path, wire, lambda _: answer("At eight.")) as (server, harness):
+        server.count = lambda _: 990
+        refusal = await harness.fail(a_turn(max_input_tokens=_RESERVED))
+        charges = server.charges
+        server.count = lambda _: 900
+        result = await harness.take(a_turn(max_input_tokens=_RESERVED))
+
+    counted, sent = ([(each.text, each.tools) for each in requests] for requests in (server.counted, server.requests))
+    assert (refusal.type, charges) == (ErrorType.RESERVE_TOO_SMALL, 0)
+    assert 990 < refusal.details[0] < 1_100
+    assert (result.stop, counted) == ("answer", sent * 2)
+
+
+_LONG = "x" * 2_100_000
+_DEEP: JsonValue = json.loads('{"a":' * 200 + "1" + "}" * 200)
+
+
+def _with_reasoning(wire: Wire, body: Body) -> Body:
+    """Add 2.1 MB of reasoning to a reply."""
+    match wire:
+        case "anthropic":
+            body["content"].insert(0, {"type": "thinking", "thinking": _LONG, "signature": "s"})
+        case "responses":
+            body["output"].insert(0, {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": _LONG})
+        case "chat":
+            body["choices"][0]["message"]["reasoning_content"] = _LONG
+    return body
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_reply_that_is_too_much_to_keep_is_charged_as_billed(
+    client: Client, tmp_path: Path, wire: Wire
+) -> None:
+    """Reasoning of 2.1 MB, 2,000 calls and arguments 200 levels deep each cost what they cost, once."""
+    use = ToolUse("search", {"query": "ferry"})
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        match request.sequence:
+            case 1:
+                return raw(_with_reasoning(wire, write(request, calling(use))))
+            case 2:
+                return calling(*[use] * 2_000)
+            case _:
+                return calling(ToolUse("search", {"query": _DEEP}))
+
+    async with open_harness(client, tmp_path, wire, respond) as (server, harness):
+        results = [await harness.take(a_turn()) for _ in range(3)]
+
+    assert [(result.stop, result.usage) for result in results] == [("tools", usual_usage(wire))] * 3
+    assert server.charges == 3
+
+
+class _Excessive:
+    """A model whose replies are within no limit."""
+
+    def __init__(self, *items: JsonValue) -> None:
+        self.calls = 0
+        self._items = items
+        self.usage = Usage(turns=1, input_tokens=9, output_tokens=9, cost_usd=Decimal("0.5"))
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        self.calls += 1
+        return ModelReply(
+            stop="tools", provider_items=self._items, model=call.model, provider="excessive", usage=self.usage
+        )
+
+
+@pytest.mark.parametrize("items", [(_LONG,), (_DEEP,), ("\ud800",)])
+async def test_a_result_that_cannot_be_recorded_is_charged_and_not_repeated(
+    client: Client, tmp_path: Path, items: tuple[JsonValue, ...]
+) -> None:
+    """Whatever an adapter lets through, a result that is too large or cannot be read is malformed, and paid once."""
+    model = _Excessive(*items)
+    async with harness_worker(client, f"harness-{uuid4().hex[:8]}", tmp_path, model, "excessive") as worker:
+        result = await Harness(client, worker.task_queue).take(a_turn())
+
+    assert (result.stop, result.usage, result.provider_items, model.calls) == ("malformed", model.usage, (), 1)
+
+
+STARTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
+PATIENCE = timedelta(seconds=5)
+
+
+def test_only_a_young_attempt_by_a_credible_clock_is_fresh() -> None:
+    """I19: attempts of these ages in seconds, by this host's clock, ask the server unless they are surely young."""
+    cases = [
+        ([0.0], [False]),  # new
+        ([2.5], [False]),  # half the heartbeat timeout
+        ([2.6], [True]),  # older than half the heartbeat timeout
+        ([15.0], [True]),  # old
+        ([-0.2], [False]),  # clocks differ a little
+        ([3600.0, 3600.1], [True, True]),  # clock far ahead
+        ([-2.0, -1.9, 4.0], [False, False, True]),  # clock behind, which is allowed for
+        ([-3600.0, -3599.9], [True, True]),  # clock far behind
+        ([0.1, -3599.9, -3599.8], [False, True, True]),  # clock jumps back
+    ]
+    for ages, doubtful in cases:
+        now = (STARTED + timedelta(seconds=age) for age in ages)
+        freshness = Freshness(now.__next__)
+        assert [freshness.is_doubtful(STARTED, PATIENCE) for _ in ages] == doubtful
+
+
+MACHINE_SECONDS = 1.0
+"""What a busy machine may add."""
+AT_WORK: dict[Wire, ScriptedReply] = {
+    "anthropic": hanging(),
+    "responses": stalling(),
+    "chat": answer("word " * 4_000).spaced(0.05),
+}
+
+
+@pytest.mark.parametrize("wire", AT_WORK)
+async def test_cancelling_a_session_closes_the_paid_call(client: Client, tmp_path: Path, wire: Wire) -> None:
+    """However far the provider has come, it sees the connection closed within a second of the cancel."""
+    async with open_harness(client, tmp_path, wire, lambda _: AT_WORK[wire]) as (server, harness):
+        turn = await harness.start(a_turn())
+        await server.until(lambda: len(server.requests) == 1)
+        cancelled_at = time.monotonic()
+        await turn.cancel()
+        await server.until(lambda: server.exchanges[0].hung_up)
+        took = time.monotonic() - cancelled_at
+        with pytest.raises(WorkflowFailureError):
+            await turn.result()
+
+    assert BEAT_SECONDS < 1.0
+    assert took < 1.0 + MACHINE_SECONDS
+    assert len(server.requests) == 1

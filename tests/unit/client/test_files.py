@@ -1,0 +1,292 @@
+"""Files on their way to the workers and back: what lands where, and what is left out and why."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from activities.documents.artifacts import ArtifactStore, BucketStore
+from chargehand import upload
+from chargehand.bucket import bucket_location, open_bucket
+from chargehand.contracts import Artifact
+from chargehand.contracts.request import DocumentUri
+from chargehand.download import Downloaded, download_artifacts, read_artifact
+from chargehand.errors import DownloadRefused, UploadRefused
+from chargehand.payloads.encryption import Encryption
+from chargehand.upload import store_documents
+from tests.s3_server import BUCKET, serve_s3
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def manifest_of(uri: str, root: Path) -> dict[str, Any]:
+    digest = uri.removeprefix("artifact:").partition("/")[0]
+    content = (root / digest[:2] / digest).read_bytes()
+    assert sha(content) == digest
+    return json.loads(content)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_file_is_stored_under_its_digest(tmp_path: Path) -> None:
+    """A single file's URI is its digest and its name, with odd characters escaped; the bytes lie under the digest."""
+    (tmp_path / "Q3 #1.md").write_bytes(b"# Results\n")
+    digest = sha(b"# Results\n")
+
+    uris = store_documents([tmp_path / "Q3 #1.md"], tmp_path / "artifacts")
+
+    assert uris == (f"artifact:{digest}/Q3%20%231.md",)
+    assert tree(tmp_path / "artifacts") == {f"{digest[:2]}/{digest}": b"# Results\n"}
+
+
+def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
+    """A folder's URI names a manifest that lists its files by name, sorted, and those left out with reasons."""
+    folder = tmp_path / "our docs"
+    (folder / "b").mkdir(parents=True)
+    (folder / "b" / "notes.py").write_text("print('ünïcode')")
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    (folder / "empty.txt").touch()
+
+    (uri,) = store_documents([folder], tmp_path / "artifacts")
+
+    manifest = manifest_of(uri, tmp_path / "artifacts")
+    assert uri.endswith("/our%20docs/")
+    assert manifest["format"] == "chargehand-manifest-1"
+    assert manifest["files"] == [
+        {"name": "a.csv", "sha256": sha(b"x,y\n1,2\n"), "bytes": 8},
+        {"name": "b/notes.py", "sha256": sha("print('ünïcode')".encode()), "bytes": 18},
+    ]
+    assert [(one["name"], one["reason"].partition(" (")[0]) for one in manifest["skipped"]] == [
+        ("empty.txt", "it is empty"),
+        ("picture.png", "its type is not supported"),
+    ]
+
+
+def test_uris_fit_the_contract(tmp_path: Path) -> None:
+    """What the upload returns is what a request accepts."""
+    folder = tmp_path / "ö % \N{SNOWMAN}"
+    folder.mkdir()
+    (folder / "ä b.txt").write_text("text")
+
+    uris = store_documents([folder, folder / "ä b.txt"], tmp_path / "artifacts")
+
+    assert [TypeAdapter(DocumentUri).validate_python(uri) for uri in uris] == list(uris)
+
+
+def test_hidden_things_and_machinery_are_left_out(tmp_path: Path) -> None:
+    """Version control, environments and hidden files are not documents, and neither is the artifact directory."""
+    for name in (".git/config", ".venv/x.txt", "node_modules/x.txt", "__pycache__/x.txt", ".env", "artifacts/aa/bb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text("secret")
+    (tmp_path / "kept.txt").write_text("kept")
+
+    (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
+
+    manifest = manifest_of(uri, tmp_path / "artifacts")
+    assert [file["name"] for file in manifest["files"]] == ["kept.txt"]
+    assert manifest["skipped"] == []
+
+
+def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
+    """A link inside the folder is a document; one that leads out of it is named and left out."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "real.txt").write_text("real")
+    (folder / "inside.txt").symlink_to("real.txt")
+    (folder / "outside.txt").symlink_to("../secret.txt")
+    (folder / "up").symlink_to("..")
+    seen: list[tuple[str, str]] = []
+
+    (uri,) = store_documents([folder], tmp_path / "artifacts", on_skip=lambda name, why: seen.append((name, why)))
+
+    manifest = manifest_of(uri, tmp_path / "artifacts")
+    assert [file["name"] for file in manifest["files"]] == ["inside.txt", "real.txt"]
+    assert seen == [("outside.txt", "it is a link out of the folder")]
+
+
+def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """A path that was asked for and cannot be used is an error, never a silent omission."""
+    unusable: list[tuple[Callable[[Path], object], str]] = [
+        (lambda _: None, "There is no file or folder .*thing"),
+        (lambda path: path.mkdir(), "holds no document that can be read"),
+        (lambda path: path.touch(), "cannot be used: it is empty"),
+        (lambda path: path.write_bytes(b"\0\xff"), "cannot be used: its type is not supported"),
+        (lambda path: path.symlink_to(path.name), "cannot be uploaded|There is no file"),
+    ]
+    for number, (make, message) in enumerate(unusable):
+        thing = tmp_path / f"thing{number}"
+        make(thing)
+        with pytest.raises(UploadRefused, match=message):
+            store_documents([thing], tmp_path / "artifacts")
+
+
+def test_a_file_that_is_too_large_is_left_out(tmp_path: Path) -> None:
+    """The ceiling is per file: 50 MB fit and one byte more does not."""
+    for name, size in (("fits.txt", 50_000_000), ("large.csv", 50_000_001)):
+        with (tmp_path / name).open("wb") as file:
+            file.write(b"text")
+            file.truncate(size)
+    (tmp_path / "fits.txt").rename(tmp_path / "fits.md")
+
+    (uri,) = store_documents([tmp_path], tmp_path / "artifacts")
+
+    manifest = manifest_of(uri, tmp_path / "artifacts")
+    assert [file["name"] for file in manifest["files"]] == ["fits.md"]
+    assert manifest["skipped"] == [{"name": "large.csv", "reason": "it is larger than 50 MB"}]
+
+
+def test_too_much_is_refused_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Totals are over everything that is uploaded together."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.txt").write_text(name * 10)
+
+    monkeypatch.setattr(upload, "MOST_FILES", 2)
+    with pytest.raises(UploadRefused, match=r"More than 2 files, reached at .*c\.txt"):
+        store_documents([tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "c.txt"], tmp_path / "artifacts")
+    monkeypatch.setattr(upload, "MOST_FILES", 3)
+    monkeypatch.setattr(upload, "MOST_BYTES", 20)
+    with pytest.raises(UploadRefused, match=r"reached at .*c\.txt: name a smaller folder"):
+        store_documents([tmp_path], tmp_path / "artifacts")
+
+
+_KEYS = f'{{"one": "{base64.b64encode(bytes(range(32))).decode()}"}}'
+
+
+def _artifact(content: bytes, name: str = "chart.png") -> Artifact:
+    digest = hashlib.sha256(content).hexdigest()
+    return Artifact(uri=f"artifact:{digest}/{name}", name=name, media_type="image/png", bytes=len(content))
+
+
+def _store(root: Path, *contents: bytes) -> Path:
+    for content in contents:
+        ArtifactStore(root).put(content)
+    return root
+
+
+def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
+    """Whatever a tool called its file, it becomes one visible file of the folder, and nothing else is written."""
+    root = _store(tmp_path / "store", b"made")
+    names = (
+        "../../escaped.png",
+        "/no-such-folder/job",
+        "..\\up.png",
+        "..",
+        "",
+        ".bashrc",
+        "a\0\x1b[31mb.png",
+        "x" * 300,
+    )
+    for number, name in enumerate(names):
+        to = tmp_path / f"to{number}"
+        (downloaded,) = download_artifacts([_artifact(b"made", name)], root, to)
+        assert [*to.iterdir()] == [downloaded.path]
+        assert downloaded.path.read_bytes() == b"made"
+        assert downloaded.path.name.isprintable()
+        assert not downloaded.path.name.startswith(".")
+
+    assert {each.name for each in tmp_path.iterdir()} == {"store", *(f"to{number}" for number in range(len(names)))}
+
+
+def test_two_files_of_one_name_are_two(tmp_path: Path) -> None:
+    """Two subtasks that both made `chart.png` lose nothing; one file that is named twice is brought once."""
+    root = _store(tmp_path / "store", b"one", b"two")
+    one, two = _artifact(b"one"), _artifact(b"two", "CHART.png")
+
+    downloaded = [*download_artifacts([one, two, one], root, tmp_path / "to")]
+
+    assert downloaded == [
+        Downloaded(one, tmp_path / "to" / "chart.png"),
+        Downloaded(two, tmp_path / "to" / "CHART (2).png"),
+    ]
+    assert [each.path.read_bytes() for each in downloaded] == [b"one", b"two"]
+
+
+def test_what_is_there_is_left_alone_unless_it_may_be_replaced(tmp_path: Path) -> None:
+    """Another file of the name stays as it is, and is named; the same file is no problem; `replace` replaces."""
+    root, to, made = _store(tmp_path / "store", b"made"), tmp_path / "to", _artifact(b"made")
+    to.mkdir()
+    (to / "chart.png").write_bytes(b"the user's own")
+
+    (refused,) = download_artifacts([made], root, to)
+    kept = (to / "chart.png").read_bytes()
+    (replaced,) = download_artifacts([made], root, to, replace=True)
+    (again,) = download_artifacts([made], root, to)
+
+    assert (refused.problem, kept) == (
+        "Another file of this name exists already and was left alone.",
+        b"the user's own",
+    )
+    assert (replaced.problem, again.problem) == ("", "")
+    assert [*to.iterdir()] == [to / "chart.png"]
+    assert (to / "chart.png").read_bytes() == b"made"
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    """A link in the folder leads no bytes elsewhere: it is left alone, or replaced by the file."""
+    root, to, outside = _store(tmp_path / "store", b"made"), tmp_path / "to", tmp_path / "outside"
+    to.mkdir()
+    (to / "chart.png").symlink_to(outside)
+    for replace in (False, True):
+        (downloaded,) = download_artifacts([_artifact(b"made")], root, to, replace=replace)
+        assert (outside.exists(), (to / "chart.png").is_symlink()) == (False, not replace)
+        assert bool(downloaded.problem) is not replace
+
+
+def test_what_cannot_be_used_is_said_so(tmp_path: Path) -> None:
+    """Only a digest names a file: no path gets into the store; a file where the folder should be is refused at once."""
+    (tmp_path / "secret").write_bytes(b"secret")
+    for uri in ("artifact:../secret", "file:///etc/passwd", f"artifact:{'0' * 63}/x", f"artifact:{'A' * 64}/x"):
+        with pytest.raises(DownloadRefused, match="not the address"):
+            read_artifact(uri, tmp_path)
+    with pytest.raises(DownloadRefused, match="cannot be used as a folder"):
+        next(download_artifacts([_artifact(b"made")], tmp_path, tmp_path / "secret"))
+
+
+def test_one_file_that_is_lost_does_not_keep_the_others(tmp_path: Path) -> None:
+    """What is missing or damaged is named with its remedy, and everything else is brought."""
+    root = _store(tmp_path / "store", b"good", b"changed")
+    damaged, missing, good = _artifact(b"changed", "a.png"), _artifact(b"never stored", "b.png"), _artifact(b"good")
+    digest = hashlib.sha256(b"changed").hexdigest()
+    (root / digest[:2] / digest).write_bytes(b"Changed")
+
+    downloaded = [*download_artifacts([damaged, missing, good], root, tmp_path / "to")]
+
+    assert [bool(each.problem) for each in downloaded] == [True, True, False]
+    assert "is damaged: restore it from a backup" in downloaded[0].problem
+    assert "Nothing is stored under" in downloaded[1].problem
+    assert [*(tmp_path / "to").iterdir()] == [tmp_path / "to" / "chart.png"]
+
+
+def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path) -> None:
+    """From a directory or a bucket, what workers sealed arrives in clear; without the keys the settings are named.
+
+    Options and settings hand `s3://…` on as a path, which has one slash less; what is missing is missing there.
+    """
+    encryption = Encryption.from_text(_KEYS, "one")
+    bucket = f"s3://{BUCKET}/artifacts"
+    location = bucket_location(bucket)
+    assert location
+    with serve_s3():
+        ArtifactStore(tmp_path / "store", encryption).put(b"made")
+        BucketStore(open_bucket(location), tmp_path / "cache", encryption).put(b"made")
+        for root in (str(tmp_path / "store"), Path(bucket)):
+            to = tmp_path / f"from-{type(root).__name__}"
+            (opened,) = download_artifacts([_artifact(b"made")], root, to, encryption=encryption)
+            (locked,) = download_artifacts([_artifact(b"made")], root, tmp_path / "without")
+            assert (opened.problem, opened.path.read_bytes()) == ("", b"made")
+            assert "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID here too" in locked.problem
+            assert not locked.path.exists()
+        (missing,) = download_artifacts([_artifact(b"other")], Path(bucket), tmp_path)
+
+    assert f"in {bucket}/: name the place" in missing.problem

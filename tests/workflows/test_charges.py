@@ -1,0 +1,293 @@
+"""What a session is charged: waste, calls of unknown outcome, and what is still set aside."""
+
+import asyncio
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from activities.models.failures import ProviderError, ProviderFault
+from activities.models.protocol import ModelCall
+from activities.turn.retry_policy import BILLED_FAILURES
+from chargehand.contracts import Limits, Report, SessionRequest
+from chargehand.errors import SessionFailed
+from chargehand.wire import ErrorType
+from tests.scripted_model import (
+    COST,
+    Held,
+    Script,
+    Turn,
+    answer,
+    most_expensive,
+    plan,
+    refined,
+    reply,
+    subtask,
+    topics,
+    use,
+)
+from tests.waiting import until_state
+from tests.workflows.conftest import OpenEnvironment, RunSession
+
+GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
+BETTER = "Look in the second chapter of the handbook, and nowhere else."
+
+
+def _uses(result: Report) -> dict[str, tuple[float, float]]:
+    return {use.limit: (use.used, use.allowed) for use in result.limits}
+
+
+async def test_a_session_that_goes_well_wastes_nothing_and_names_every_limit(run: RunSession) -> None:
+    """Every limit of the request stands in the report with what was used of it; nothing stays set aside."""
+    script = Script().plan(subtask("T1"), subtask("T2"), subtask("T3", after=["T1", "T2"]))
+    script = script.work("", use("search_documents"), answer("Known."))
+    result, _ = await run(script, GOAL)
+
+    uses = _uses(result)
+    assert result.wasted.cost_usd == 0
+    assert result.wasted.turns == 0
+    assert result.reserved_usd == 0
+    counted = ("max_turns", "budget_usd", "max_depth", "max_parallel", "max_attempts", "max_rounds", "max_reviews")
+    assert {name: uses[name] for name in counted} == {
+        "max_turns": (8, 40),
+        "budget_usd": (float(8 * COST), 2.0),
+        "max_depth": (1, 5),
+        "max_parallel": (2, 5),
+        "max_attempts": (1, 3),
+        "max_rounds": (2, 10),
+        "max_reviews": (0, 2),
+    }
+    timed = {name: use for name, use in uses.items() if name not in counted}
+    assert {name: allowed for name, (_, allowed) in timed.items()} == {
+        "deadline_seconds": 600,
+        "subtask_deadline_seconds": 300,
+    }
+    assert len(uses) == len(Limits.model_fields) - 1  # all but on_limit
+    assert timed["deadline_seconds"][0] == result.timing.wall.total_seconds()
+    assert all(0 < used <= allowed for used, allowed in timed.values())
+
+
+async def test_a_rejected_plan_is_wasted(run: RunSession) -> None:
+    """A plan that could not be carried out goes back with its errors, is paid, and is waste; the mended one is not."""
+    script = Script().plans(plan(subtask("T1", agent="nobody")), plan(subtask("T1")))
+    result, opened = await run(script, GOAL)
+
+    _, again = opened.model.of_kind("plan")
+    assert "there is no agent 'nobody'" in again.messages[0].text
+    assert (result.wasted.turns, result.wasted.cost_usd) == (1, COST)
+    assert result.usage.cost_usd == 3 * COST
+    assert result.subtasks[0].wasted.cost_usd == 0
+
+
+async def test_an_attempt_that_failed_before_a_better_one_is_wasted(run: RunSession) -> None:
+    """The record and the report name what the failed attempt cost; the attempt that is used is not in it."""
+    script = Script().plan(subtask("T1")).refine(refined(BETTER)).work(BETTER, answer("Found."))
+    script = script.work("T1", use("search_documents"), answer("", status="no_answer"))
+    result, _ = await run(script, GOAL)
+
+    [record] = result.subtasks
+    assert (record.state, record.attempts) == ("success", 2)
+    assert (record.wasted.turns, record.wasted.cost_usd) == (2, 2 * COST)
+    assert (record.usage.turns, record.usage.cost_usd) == (3, 3 * COST)
+    assert (result.wasted.turns, result.wasted.cost_usd) == (2, 2 * COST)
+    assert _uses(result)["max_attempts"] == (2, 3)
+
+
+async def test_a_subtask_that_is_given_up_is_wasted_whole(run: RunSession) -> None:
+    """A subtask is given up after three failed attempts: all of it is waste, and its sibling is not affected."""
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).refine(refined(BETTER))
+    script = script.work("", answer("", status="no_answer")).work("T2", answer("Known."))
+    result, _ = await run(script, GOAL)
+
+    lost, kept = result.subtasks
+    assert (lost.state, lost.attempts) == ("failure", 3)
+    assert lost.wasted == lost.usage
+    assert lost.wasted.turns == 3
+    assert (kept.state, kept.attempts, kept.wasted.turns) == ("success", 1, 0)
+    assert result.wasted.turns == 3
+    assert result.answer == "All of it."
+
+
+async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
+    """A child that is terminated by hand is charged its whole grant, which is waste; its sibling goes on."""
+    held = Held(answer("Never."))
+    script = Script().plan(*topics(2)).work("T1", held)
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL)
+        await asyncio.wait_for(held.reached.wait(), 30)
+        child = (await session.status()).subtasks[0].workflow_id
+        assert child is not None
+        await opened.chargehand.client.get_workflow_handle(child).terminate("by hand")
+        result = await asyncio.wait_for(session.result(), 30)
+
+    assert [(record.state, record.reason) for record in result.subtasks] == [
+        ("failure", "terminated"),
+        ("success", ""),
+    ]
+    assert result.usage.possibly_billed_twice_usd > 0
+    [lost] = [line for line in result.spend if line.purpose == "lost"]
+    assert lost.usage.cost_usd > 0
+    assert result.subtasks[0].wasted == lost.usage
+    assert result.wasted == lost.usage
+    assert result.reserved_usd == 0
+
+
+async def test_another_attempt_that_cannot_be_paid_waits_in_a_paused_session(environment: OpenEnvironment) -> None:
+    """With on_limit "pause" a bad end is not given up for want of means: raised limits pay for the next attempt."""
+    script = (
+        Script()
+        .plan(subtask("T1"))
+        .refine(refined(BETTER))
+        .work("", answer("", status="no_answer"))
+        .work(BETTER, answer("Found."))
+    )
+    tight = GOAL.model_copy(update={"limits": Limits(max_turns=3, on_limit="pause")})
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(tight)
+        await until_state(session, "paused")
+        before = len(opened.model.calls)
+        await session.raise_limits(max_turns=20)
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert before == 2
+    assert [call.task.kind for call in opened.model.calls[before:]] == ["refine", "work"]
+    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
+    assert _uses(result)["max_turns"] == (4, 20)
+    assert result.stop_reason == "completed"
+
+
+def _unanswered(*, billed: bool = True, retry: bool = True) -> ProviderError:
+    fault = ProviderFault(provider="scripted", possibly_billed=billed)
+    return ProviderError(
+        "scripted did not answer (ReadTimeout).",
+        fault,
+        ErrorType.PROVIDER_UNAVAILABLE,
+        is_final=not retry,
+        retry_after=timedelta(milliseconds=10),
+    )
+
+
+class Faults:
+    """Answers as usual, but lets the first calls of one kind fail."""
+
+    def __init__(self, kind: str, *faults: ProviderError) -> None:
+        self._kind = kind
+        self._left = list(faults)
+        self._usual = Script().plan(*topics(2))
+        self.injected = 0
+
+    def __call__(self, call: ModelCall) -> Turn:
+        if call.task.kind == self._kind and self._left:
+            self.injected += 1
+            raise self._left.pop(0)
+        return self._usual(call)
+
+
+def _of_kind(result: Report, kind: str) -> Decimal:
+    return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize(
+    ("kind", "times", "billed"),
+    [("plan", 2, True), ("work", 1, True), ("work", 2, True), ("synthesis", 1, True), ("work", 1, False)],
+)
+async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it(
+    run: RunSession, kind: str, times: int, *, billed: bool
+) -> None:
+    """Each such call is charged like its repetition, is named beside its worst case, and counts as waste; the turn
+    counts once. A call that was surely not billed, as of a connection that was never made, is not in the books."""
+    faults = Faults(kind, *(_unanswered(billed=billed) for _ in range(times)))
+
+    result, opened = await run(faults, GOAL)
+
+    [call, *_] = opened.model.of_kind(kind)
+    named = result.usage.possibly_billed_twice_usd
+    assert faults.injected == times
+    assert len(opened.model.calls) == 4 + times
+    assert result.answer == "All of it."
+    assert named == _of_kind(result, kind)
+    assert named == times * COST * billed
+    assert result.usage.possibly_billed_twice_at_most_usd >= times * most_expensive(call) * billed
+    assert result.usage.cost_usd == named + 4 * COST
+    assert result.usage.turns == 4
+    assert result.wasted.cost_usd == named
+    assert result.reserved_usd == 0
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize("unbilled", [0, 2])
+async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(run: RunSession, unbilled: int) -> None:
+    """However many errors without a charge come between; then the subtask has failed, its siblings and the report go
+    on."""
+    faults = Faults(
+        "work", _unanswered(), *(_unanswered(billed=False) for _ in range(unbilled)), _unanswered(), _unanswered()
+    )
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
+
+    result, opened = await run(faults, request)
+
+    assert faults.injected == BILLED_FAILURES + unbilled
+    assert len(opened.model.of_kind("work")) == faults.injected + 1
+    assert [(record.state, record.reason) for record in result.subtasks] == [
+        ("failure", "provider_unavailable"),
+        ("success", ""),
+    ]
+    assert result.answer == "All of it."
+    assert result.usage.turns == 4
+    assert result.usage.possibly_billed_twice_usd >= 3 * most_expensive(opened.model.of_kind("work")[0])
+    assert result.subtasks[0].wasted.possibly_billed_twice_usd == result.usage.possibly_billed_twice_usd
+
+
+async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(run: RunSession) -> None:
+    """A call that may have been charged and must not be repeated is charged once and made once."""
+    faults = Faults("work", _unanswered(retry=False))
+    request = GOAL.model_copy(update={"limits": Limits(max_turns=40, max_parallel=1)})
+
+    result, opened = await run(faults, request)
+
+    assert faults.injected == 1
+    assert len(opened.model.of_kind("work")) == 2
+    assert [record.state for record in result.subtasks] == ["failure", "success"]
+    assert result.usage.possibly_billed_twice_usd > 0
+
+
+@pytest.mark.real_server
+async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
+    """Without a plan there is no report: the session says why, after three calls."""
+    faults = Faults("plan", *(_unanswered() for _ in range(5)))
+
+    async with environment(faults) as opened:
+        session = await opened.chargehand.start(GOAL)
+        with pytest.raises(SessionFailed, match="did not answer") as failure:
+            await session.result()
+        status = await session.status()
+
+    assert failure.value.error_type is ErrorType.PROVIDER_UNAVAILABLE
+    assert faults.injected == BILLED_FAILURES
+    assert status.spent_usd >= BILLED_FAILURES * most_expensive(opened.model.calls[0])
+
+
+async def test_a_reply_without_usage_is_named_as_possibly_billed(run: RunSession) -> None:
+    """A provider that does not say what it used is charged at the worst case, and the report says how much that is."""
+    script = Script().plan(*topics(2)).work("", reply(answer("Known."), None))
+    result, opened = await run(script, GOAL)
+
+    named = result.usage.possibly_billed_twice_usd
+    assert named == _of_kind(result, "work") >= 2 * most_expensive(opened.model.of_kind("work")[0])
+    assert result.usage.cost_usd == named + 2 * COST
+    assert result.wasted.cost_usd == 0
+    assert result.usage.turns == 4
+
+
+async def test_a_bug_around_a_call_is_charged_once_and_fails_one_subtask(run: RunSession) -> None:
+    """A bug in an adapter is not taken for a lost worker and repeated: one call, charged in full and named."""
+    bug = KeyError("a bug")
+    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst"))
+    script = script.work("", bug, agent="reader").work("", bug, agent="researcher")
+    result, opened = await run(script, GOAL)
+
+    assert len([call for call in opened.model.of_kind("work") if call.agent == "reader"]) == 1
+    assert [record.state for record in result.subtasks] == ["failure", "success"]
+    assert result.usage.possibly_billed_twice_usd > 0
+    assert result.answer == "All of it."

@@ -1,0 +1,195 @@
+"""Reports that are judged: by the user's criteria, and claim by claim."""
+
+from decimal import Decimal
+
+import pytest
+from pydantic import BaseModel
+
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.synthesis import SynthesisTask
+from chargehand.contracts import Grade, Limits, Report, SessionRequest, Verification
+from tests.scripted_model import (
+    Script,
+    Turn,
+    answer,
+    graded,
+    judged,
+    plan,
+    refuse,
+    report,
+    subtask,
+    topics,
+    use,
+    verdicts,
+)
+from tests.workflows.conftest import RunSession
+
+CRITERIA = ("Names a date.", "Is one paragraph.")
+GOAL = SessionRequest(goal="When is the notice due?", review="never", criteria=CRITERIA)
+FOUND = answer(
+    "Three months [search_documents.md#L1].", ref="search_documents.md#L1", quote="what search_documents read"
+)
+ONE = Script().plan(subtask("T1")).work("", use("search_documents"), FOUND)
+TWO = Script().plan(*topics(2))
+
+
+def _met(result: Report) -> list[bool]:
+    return [each.met for each in result.grades]
+
+
+async def test_a_report_states_how_it_stands_by_each_criterion(run: RunSession) -> None:
+    """One more turn grades what the reader sees: the report with its citations, and what its sources say."""
+    result, opened = await run(ONE.on("grade", graded("", "")), GOAL)
+
+    [task] = opened.model.tasks(GradeTask)
+    assert result.grades == tuple(Grade(criterion=criterion, met=True, reason="It does.") for criterion in CRITERIA)
+    assert (task.goal, task.criteria, task.answer) == (GOAL.goal, CRITERIA, result.answer)
+    assert [(source.ref, source.quote) for source in task.sources] == [
+        ("search_documents.md#L1", "what search_documents read")
+    ]
+    assert [call.task.kind for call in opened.model.calls] == ["plan", "work", "work", "grade"]
+    assert result.usage.turns == 4
+
+
+@pytest.mark.parametrize(
+    ("grades", "revisions", "met"),
+    [
+        pytest.param([("no date", ""), ("", "")], 1, [True, True], id="a revision that meets all of them"),
+        pytest.param([("a", "b"), ("", "b"), ("", "")], 2, [True, True], id="one after the other"),
+        pytest.param([("a", "b"), ("", "c"), ("", "d")], 2, [True, False], id="two revisions at most"),
+        pytest.param([("a", ""), ("", "b")], 1, [False, True], id="a revision that makes nothing better"),
+    ],
+)
+async def test_a_report_that_fails_a_criterion_is_revised(
+    run: RunSession, grades: list[tuple[str, str]], revisions: int, met: list[bool]
+) -> None:
+    """The writer is told what is not met and why; the version that meets most is returned with its grades."""
+    given = iter(grades)
+
+    def graded_next(_: ModelCall) -> BaseModel:
+        return graded(*next(given))
+
+    script = TWO.on("grade", graded_next).synthesis(report("First."), report("Revised."))
+    result, opened = await run(script, GOAL)
+
+    written = opened.model.tasks(SynthesisTask)
+    again = [task.problems for task in written if task.problems]
+    assert {task.criteria for task in written} == {CRITERIA}
+    assert len(again) == revisions
+    assert f"“{CRITERIA[0]}”: {grades[0][0]}" in again[0][0]
+    assert _met(result) == met
+    assert result.wasted.turns == (0 if all(met) else 2)
+    assert result.answer == ("First." if met == [False, True] else "Revised.")
+    assert result.gaps == tuple(
+        f"A criterion is not met: {criterion}" for criterion, is_met in zip(CRITERIA, met, strict=True) if not is_met
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "grades"),
+    [
+        pytest.param(Limits(max_turns=4), graded("", ""), id="no turn is left"),
+        pytest.param(Limits(), graded(), id="the model grades nothing"),
+    ],
+)
+async def test_a_report_that_is_not_graded_says_so(run: RunSession, limits: Limits, grades: BaseModel) -> None:
+    """Grades that cannot be had are a named gap, never a pass, and cost nothing that the limits do not allow."""
+    script = ONE.plan(subtask("T1")).on("grade", grades).work("", use("search_documents"), use("read_document"), FOUND)
+    result, _ = await run(script, GOAL.model_copy(update={"limits": limits}))
+
+    assert result.grades == ()
+    assert (
+        "The report was not graded by its criteria: no model could do so in time and within the limits." in result.gaps
+    )
+    assert result.usage.turns <= limits.max_turns
+
+
+async def test_a_nested_session_is_not_graded(run: RunSession) -> None:
+    """The criteria are about the report that the user reads, and are judged once."""
+    nested = subtask("T1", "supervisor", instruction="Look into the notice as a whole.")
+    script = ONE.plan(nested, goal=GOAL.goal).on("grade", graded("", ""))
+    result, opened = await run(script, GOAL)
+
+    assert len(opened.model.of_kind("grade")) == 1
+    assert _met(result) == [True, True]
+
+
+CLAIMS_GOAL = SessionRequest(goal="What do the documents say about the topics?")
+REF = "search_documents.md#L1"
+QUOTE = "what search_documents read"
+FALSE = "Search documents did not read it in March [S1.1]."
+TRUE = "It is what search_documents read [S1.1]."
+
+
+def _written(*texts: str, strategy: str = "merge") -> Script:
+    finding = answer("Known.", ref=REF, quote=QUOTE)
+    drafts = [report(text) for text in texts]
+    return Script().plan(*topics(2), strategy=strategy).work("", use("search_documents"), finding).synthesis(*drafts)
+
+
+def _claims(result: Report) -> dict[str, Verification]:
+    return {claim.text: claim.verification for claim in result.claims}
+
+
+@pytest.mark.parametrize(
+    ("judge", "true", "false"),
+    [
+        (verdicts(), "supported", "cited"),
+        (verdicts(verdict="does_not_say"), "cited", "cited"),
+        (verdicts(verdict="contradicts"), "contradicted", "contradicted"),
+        (refuse, "cited", "cited"),
+    ],
+)
+async def test_only_what_code_and_judge_agree_on_is_supported(
+    run: RunSession, judge: Turn, true: Verification, false: Verification
+) -> None:
+    """No judge makes a claim supported whose words code finds denied; none at all leaves every claim cited."""
+    text = f"{TRUE}\n\n{FALSE}\n\nI hope this helps."
+    result, opened = await run(_written(text, text).on("judge_claims", judge), CLAIMS_GOAL)
+
+    assert list(_claims(result).values()) == [true, false]
+    assert {call.model for call in opened.model.of_kind("judge_claims")} == {"scripted-small"}
+    assert result.verification == false
+    assert result.confidence <= (80 if true == "supported" else 60)
+
+
+async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None:
+    """The writer is told which claim and why; what it corrects counts, and what it repeats is shown as contradicted."""
+    judge = verdicts(verdict="contradicts", of="It costs 3")
+    wrong, right = "It costs 3 [S1.1].", TRUE
+    corrected, opened = await run(_written(wrong, right).on("judge_claims", judge), CLAIMS_GOAL)
+    repeated, again = await run(_written(wrong, wrong).on("judge_claims", judge), CLAIMS_GOAL)
+
+    [_, second] = opened.model.of_kind("synthesis")
+    assert "“It costs 3.” It says 4." in second.messages[-1].text
+    assert list(_claims(corrected).values()) == ["supported"]
+    assert (list(_claims(repeated).values()), repeated.confidence) == (["contradicted"], 0)
+    assert len(again.model.of_kind("synthesis")) == 2
+    assert [claim.problem for claim in repeated.claims] == ["It says 4."]
+
+
+@pytest.mark.parametrize("strategy", ["select", "deliver", "alone"])
+async def test_a_text_that_nothing_was_written_from_is_judged_too(run: RunSession, strategy: str) -> None:
+    """The answer of one agent, a chosen and a delivered one are verified as what a writer writes."""
+    agents = topics(1 if strategy == "alone" else 2)
+    planned = plan(*agents, strategy="merge" if strategy == "alone" else strategy)
+    planned = planned.model_copy(update={"deliver": "T2"} if strategy == "deliver" else {})
+    finding = answer(f"It is {QUOTE} [{REF}].", ref=REF, quote=QUOTE)
+    script = Script().plans(planned).work("", use("search_documents"), finding).on("judge", judged("T1"))
+
+    result, opened = await run(script, CLAIMS_GOAL)
+
+    assert opened.model.of_kind("judge_claims")
+    assert all(claim.verification != "unsupported" for claim in result.claims if claim.sources)
+
+
+async def test_a_judge_is_paid_from_the_budget(run: RunSession) -> None:
+    """Whatever the budget, it holds; where it pays for no judge, nothing is supported."""
+    for cents in (14, 16, 30, 200):
+        limits = CLAIMS_GOAL.limits.model_copy(update={"budget_usd": Decimal(cents) / 100})
+        result, opened = await run(_written(TRUE, TRUE), CLAIMS_GOAL.model_copy(update={"limits": limits}))
+
+        assert result.usage.cost_usd <= limits.budget_usd
+        if not opened.model.of_kind("judge_claims"):
+            assert "supported" not in _claims(result).values()

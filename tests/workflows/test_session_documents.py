@@ -1,0 +1,194 @@
+"""Documents of sessions: what cannot be read is a gap with its reason, and no word of them is stored in clear."""
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from itertools import product
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from pydantic import SecretStr
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.crews.versions import CrewVersions
+from activities.documents.artifacts import ArtifactStore
+from activities.documents.library import DocumentLibrary
+from activities.documents.names import UnknownDocumentError
+from activities.opening.activity import SessionActivities
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.converter import data_converter
+from chargehand.upload import store_documents
+from chargehand.wire import ErrorType
+from tests.activities.documents.made_documents import HANDBOOK, SALES, contract, pdf, prices, textless_pdf
+from tests.environment import Backends
+from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
+from worker.composition import compose, encryption
+from worker.settings import Settings
+from worker.workers import build_worker
+
+GOOD: Final[Mapping[str, Callable[[], bytes]]] = {
+    "pdf": pdf,
+    "docx": contract,
+    "xlsx": prices,
+    "csv": SALES.encode,
+    "md": HANDBOOK.encode,
+    "html": lambda: b"<html><body><h1>Leave</h1><p>28 days.</p></body></html>",
+    "txt": HANDBOOK.encode,
+}
+VARIANTS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "whole": lambda whole: whole,
+    "empty": lambda _: b"",
+    "spaces": lambda _: b" \n\n ",
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "noise": lambda whole: random.Random(len(whole)).randbytes(5_000),
+    "pdf": lambda _: textless_pdf(),
+    "locked": lambda _: textless_pdf("secret"),
+    "zip": lambda _: b"PK\x03\x04" + b"x" * 500,
+    "laughs": lambda _: b'<!DOCTYPE x [<!ENTITY a "ha">]><x>&a;</x>',
+}
+MEMBERS: Final = [*product(GOOD, VARIANTS), ("exe", "noise"), ("png", "noise")]
+_SAMPLE: Final = (
+    MEMBERS if hypothesis_settings.get_current_profile_name() == "nightly" else random.Random(13).sample(MEMBERS, 4)
+)
+
+
+def _member(suffix: str, variant: str) -> bytes:
+    return VARIANTS[variant](GOOD.get(suffix, lambda: b"x" * 100)())
+
+
+def _lost(folder: Path) -> list[str]:
+    """Addresses behind which there is no document: missing, forbidden, no regular file, or no upload."""
+    (folder / "dangling.md").symlink_to(folder / "nothing.md")
+    (folder / "link.md").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.md")
+    digest = hashlib.sha256(b"never uploaded").hexdigest()
+    names = ("missing.md", "dangling.md", "link.md", "pipe.md")
+    return [
+        *(f"file:{folder}/{name}" for name in names),
+        "file:/etc/passwd",
+        f"file:{folder}/../{folder.name}-elsewhere.md",
+        f"artifact:{digest}/upload.md",
+        f"artifact:{digest}/folder/",
+        "https://127.0.0.1:9/page.html",
+    ]
+
+
+async def _readable(library: DocumentLibrary, documents: tuple[str, ...]) -> set[str]:
+    opened = await library.open(documents)
+    names: set[str] = set()
+    for entry in opened.catalog.documents:
+        with contextlib.suppress(UnknownDocumentError):
+            has_rows = any(table.rows for table in opened.catalog.tables if table.document == entry.name)
+            if has_rows or any(part.quote.strip() for part in (await opened.read(entry.name)).sources):
+                names.add(entry.name)
+    return names
+
+
+async def test_documents_that_cannot_be_read_are_gaps_with_their_reasons(client: Client, tmp_path: Path) -> None:
+    """Of all generated documents in one session, each is either readable by its agents or named in the report."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    for suffix, variant in MEMBERS:
+        (folder / f"{suffix}-{variant}.{suffix}").write_bytes(_member(suffix, variant))
+    (folder / "good.md").write_text(HANDBOOK)
+    local = [f"file:{path}" for path in sorted(folder.iterdir())]
+    documents = (*local, *_lost(folder))
+    tools = {
+        name: ScriptedTool(name, found(f"{name}.md#L1", "read"))
+        for name in ("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code")
+    }
+    model = ScriptedModel(Script().plan(subtask("T1")))
+    settings = Settings(state_dir=tmp_path, task_queue=f"test-{tmp_path.name}")
+    activities = Backends(model, {**tools}, document_roots=(folder,)).activities(tmp_path, settings.ceilings)
+    async with build_worker(client, settings, activities):
+        session = await Chargehand(client, settings.task_queue).start(
+            SessionRequest(goal="What is known?", documents=documents)
+        )
+        report = await session.result()
+
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "indexes", (folder,))
+    readable = await _readable(library, documents)
+    given = {uri.rstrip("/").rpartition("/")[2] for uri in documents}
+    gaps = [gap.removeprefix("A document was not read: ") for gap in report.gaps]
+    named = {gap.partition(": ")[0].rpartition("/")[2]: gap.partition(": ")[2] for gap in gaps}
+    assert "good.md" in readable
+    assert len(named) > 20
+    assert given - readable - named.keys() == set()
+    assert readable & named.keys() == set()
+    assert all(len(reason) > 5 for reason in named.values())
+
+
+@pytest.mark.parametrize(("suffix", "variant"), [*_SAMPLE, ("", "lost")])
+async def test_nothing_is_paid_when_no_document_can_be_read(
+    client: Client, tmp_path: Path, suffix: str, variant: str
+) -> None:
+    """A request whose only document cannot be read is refused with the reason; one that can be read is accepted."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    if suffix:
+        (folder / f"only.{suffix}").write_bytes(_member(suffix, variant))
+        documents = (f"file:{folder}/only.{suffix}",)
+    else:
+        documents = tuple(_lost(folder))
+    library = DocumentLibrary(ArtifactStore(tmp_path / "artifacts"), tmp_path / "indexes", (folder,))
+    activities = SessionActivities(CrewVersions({}, {}), {}, Settings().ceilings, library=library)
+
+    readable = await _readable(library, documents)
+    opening = ActivityEnvironment(client=client).run(activities.unread, documents)
+    if readable:
+        assert len(readable) + len(await opening) == len(documents)
+        return
+    with pytest.raises(ApplicationError) as refusal:
+        await opening
+
+    assert refusal.value.type == ErrorType.INVALID_INPUT
+    assert refusal.value.message.startswith("Invalid SessionRequest: documents: none of them can be read; ")
+    assert all(uri.rstrip("/").rpartition("/")[2] in refusal.value.message for uri in documents)
+
+
+CANARY = "canary-90ce"
+DOCUMENT = "# The aviary\n\n" + "\n\n".join(
+    f"Cage {number} of the aviary holds {CANARY}, which sings {number} hours a day." for number in range(1, 200)
+)
+
+
+async def test_no_word_of_a_document_is_stored_in_clear(client: Client, tmp_path: Path) -> None:
+    """Documents that were uploaded and conversations that were kept cannot be read without the key."""
+    settings = Settings(
+        state_dir=tmp_path / "state",
+        task_queue=f"test-{uuid4().hex[:8]}",
+        provider="extractive",
+        encryption_keys=SecretStr(json.dumps({"one": base64.b64encode(bytes(range(32))).decode()})),
+        encryption_key_id="one",
+    )
+    sealing = encryption(settings)
+    (tmp_path / "aviary.md").write_text(DOCUMENT)
+    uris = store_documents([tmp_path / "aviary.md"], settings.state_dir / "artifacts", encryption=sealing)
+    connected = await Client.connect(client.service_client.config.target_host, data_converter=data_converter(sealing))
+
+    async with AsyncExitStack() as closing:
+        activities = await compose(settings, os.environ, closing)
+        async with build_worker(connected, settings, activities):
+            session = await Chargehand(connected, settings.task_queue).start(
+                SessionRequest(goal="How many hours a day does the bird in cage 7 of the aviary sing?", documents=uris)
+            )
+            report = await session.result()
+
+    folders = [settings.state_dir / name for name in ("artifacts", "conversations")]
+    kept = {folder.name: [path for path in folder.rglob("*") if path.is_file()] for folder in folders}
+    assert report.stop_reason == "partial"  # the rules quote, and do not answer
+    assert CANARY in report.answer
+    assert all(kept.values())
+    assert [path for paths in kept.values() for path in paths if CANARY.encode() in path.read_bytes()] == []
+    assert all(path.read_bytes().startswith(b"CHS1") for paths in kept.values() for path in paths)

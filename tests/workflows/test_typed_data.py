@@ -1,0 +1,249 @@
+"""Data by schemas: between agents, and as the output of a report; checked, mended, or refused with its place."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, JsonValue
+
+from activities.contracts.cards import AgentCard, CrewCard
+from activities.contracts.drafts import SubtaskDraft
+from activities.crews.files import CrewError, load_crews
+from activities.turn_kinds.output import OutputTask
+from activities.turn_kinds.work import WorkAnswer
+from chargehand import OutputInvalid, SessionFailed
+from chargehand.contracts import JsonSchema, Limits, SessionRequest, Tier, Tiers
+from tests.scripted_model import Script, answer, output, plan, report, subtask, topics, work_task
+from tests.workflows.conftest import OpenEnvironment, RunSession
+from workflows.rules.plan_validation import InvalidPlan, check_plan
+
+CREW = """
+name = "office"
+description = "Adds up invoices and says what they come to."
+guidance = "One subtask for each invoice."
+subtask_limits = true
+
+[[agents]]
+name = "clerk"
+description = "Adds up the lines of one invoice."
+prompt = "Add up the lines of the invoice that you are given."
+input = { type = "object", properties = { invoice = { type = "string" } }, required = ["invoice"] }
+output = { type = "object", properties = { total = { type = "number" } }, required = ["total"] }
+
+[[agents]]
+name = "writer"
+description = "Writes letters about invoices."
+prompt = "Write a letter about what others have found."
+"""
+GOAL = SessionRequest(goal="What do the two invoices come to?", crew="office", review="never")
+
+
+@pytest.fixture
+def crew_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "crews"
+    folder.mkdir()
+    (folder / "office.toml").write_text(CREW, encoding="utf-8")
+    return folder
+
+
+def clerk(id_: str, invoice: str, **more: object) -> SubtaskDraft:
+    plain = subtask(id_, "clerk", instruction="Add up the lines of the invoice that you are given.")
+    return SubtaskDraft.model_validate(plain.model_dump() | {"input": f'{{"invoice": "{invoice}"}}', **more})
+
+
+def adding(data: JsonValue, **more: object) -> WorkAnswer:
+    return answer("It comes to that.").model_copy(update={"data": data, **more})
+
+
+async def test_data_goes_in_and_comes_out_by_schema(run: RunSession, crew_folder: Path) -> None:
+    """Two subtasks that differ in their data only are two; an agent that depends on them is given what each gives."""
+    letter = subtask("T3", "writer", after=["T1", "T2"])
+    script = (
+        Script()
+        .plan(clerk("T1", "A"), clerk("T2", "B"), letter)
+        .work("Add up", lambda call: adding({"total": len(str(work_task(call).input))}))
+        .synthesis(report("Done."))
+    )
+    result, opened = await run(script, GOAL, own_crews=(crew_folder,))
+
+    tasks = [work_task(call) for call in opened.model.of_kind("work")]
+    assert [record.state for record in result.subtasks] == ["success"] * 3
+    assert sorted(str(task.input) for task in tasks[:2]) == ["{'invoice': 'A'}", "{'invoice': 'B'}"]
+    assert [given.outcome.data for given in tasks[2].inputs] == [{"total": 16}, {"total": 16}]
+    assert '{"total":16}' in opened.model.of_kind("work")[2].messages[0].text
+
+
+@pytest.mark.parametrize(
+    ("given", "turns", "state"),
+    [
+        pytest.param([{"total": "12"}, {"total": 12}], 2, "success", id="the second is valid"),
+        pytest.param([{"total": "12"}] * 4, 3, "failure", id="none is"),
+    ],
+)
+async def test_invalid_data_of_an_agent_is_mended_twice_at_most(
+    run: RunSession, crew_folder: Path, given: Sequence[JsonValue], turns: int, state: str
+) -> None:
+    """Each error is named to the agent; without valid data the subtask fails for that reason, and its text is kept."""
+    script = Script().plan(clerk("T1", "A")).work("", *map(adding, given))
+    result, opened = await run(
+        script, GOAL.model_copy(update={"limits": Limits(max_attempts=1)}), own_crews=(crew_folder,)
+    )
+
+    [record] = result.subtasks
+    told = work_task(opened.model.of_kind("work")[-1]).rounds
+    assert [past.correction for past in told] == ["its data is not valid: data.total: '12' is not of type 'number'"] * (
+        turns - 1
+    )
+    assert (record.state, record.reason) == (state, "" if state == "success" else "invalid_output")
+    assert "It comes to that." in result.answer
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ({"input": '{"invoice": 3}'}, "subtask T1: input.invoice: 3 is not of type 'string'"),
+        ({"input": ""}, "subtask T1: input: 'invoice' is a required property"),
+        ({"input": "{"}, "subtasks.0.input: is not JSON"),
+        ({"agent": "writer"}, "subtask T1: input: the agent 'writer' takes none; leave it empty"),
+        ({"deadline": 100_000}, "subtasks.0.deadline: Input should be less than or equal to 1 day"),
+        ({"tier": "huge"}, "subtasks.0.tier: Input should be 'small', 'medium' or 'large'"),
+    ],
+)
+def test_a_plan_with_unusable_data_is_refused(wrong: dict[str, JsonValue], error: str) -> None:
+    """The error names the subtask and the place in its data."""
+    schema: JsonSchema = {"properties": {"invoice": {"type": "string"}}, "required": ["invoice"]}
+    agents = (
+        AgentCard(name="clerk", tier=Tier.SMALL, prompt_bytes=1, input=schema),
+        AgentCard(name="writer", tier=Tier.SMALL, prompt_bytes=1),
+    )
+    crew = CrewCard(name="office", tier=Tier.SMALL, agents=agents, prompt_bytes=1)
+
+    with pytest.raises(InvalidPlan) as refused:
+        check_plan(plan(clerk("T1", "A", **wrong)), crew, turns=20, may_nest=False, ancestors=())
+
+    assert refused.value.errors == (error,)
+
+
+@pytest.mark.real_server
+async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
+    environment: OpenEnvironment, crew_folder: Path
+) -> None:
+    """Its tier and its output tokens are those of the plan; a tier that the user sets for the agent comes first."""
+    limited = clerk("T1", "A", tier="large", max_output_tokens=5_000, deadline=20)
+    script = Script().plan(limited).work("", adding({"total": 1}))
+    async with environment(script, own_crews=(crew_folder,)) as opened:
+        await opened.run(GOAL)
+        await opened.run(GOAL.model_copy(update={"tiers": Tiers(agents={"clerk": Tier.SMALL})}))
+
+    first, second = opened.model.of_kind("work")
+    assert (first.model, second.model) == ("scripted-large", "scripted-small")
+    assert first.max_output_tokens <= 5_000
+    assert first.timeout_seconds <= 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('{ type = "string" }', '{ "$ref" = "https://example.com" }', r"agents\.clerk\.input\.properties\.invoice"),
+        ('{ type = "number" }', "{ type = 1 }", r"agents\.clerk\.output\.properties\.total\.type: "),
+        ('name = "clerk"', 'name = "clerk"\nfallback = "writer"', "'writer' has another input or output"),
+        (
+            "subtask_limits = true",
+            '[routing]\nrules = [{ match = ["*"], agents = ["clerk"] }]',
+            r"routing\.rules\.0\.agents: the agent 'clerk' requires input",
+        ),
+    ],
+)
+def test_a_crew_with_unusable_schemas_is_refused(crew_folder: Path, old: str, new: str, problem: str) -> None:
+    """When the worker starts, with the place in the file."""
+    assert old in CREW
+    (crew_folder / "office.toml").write_text(CREW.replace(old, new, 1), encoding="utf-8")
+
+    with pytest.raises(CrewError, match=problem):
+        load_crews([crew_folder], {})
+
+
+class Notice(BaseModel):
+    months: int
+    party: str | None = None
+
+
+OUTPUT_GOAL = SessionRequest(goal="How long is the notice period?", review="never")
+ASKED = OUTPUT_GOAL.model_copy(update={"output_schema": Notice.model_json_schema()})
+ONE = Script().plan(subtask("T1")).work("", answer("Three months."))
+
+
+@pytest.mark.parametrize(
+    ("script", "kinds"),
+    [
+        pytest.param(ONE, ["plan", "work", "output"], id="the text of a lone agent"),
+        pytest.param(Script().plan(*topics(2)), ["plan", "work", "work", "synthesis", "output"], id="a synthesis"),
+    ],
+)
+async def test_a_model_of_pydantic_comes_back_as_its_instance(
+    environment: OpenEnvironment, script: Script, kinds: list[str]
+) -> None:
+    """The client sends the schema of a model and gives an instance back; the report is written as ever."""
+    async with environment(script.on("output", output({"months": 3, "party": None}))) as opened:
+        found = await opened.chargehand.run(OUTPUT_GOAL, output=Notice)
+
+    assert found == Notice(months=3)
+    assert [call.task.kind for call in opened.model.calls] == kinds
+
+
+@pytest.mark.parametrize(
+    ("given", "turns", "found", "problems"),
+    [
+        pytest.param([{"months": "3"}, {"months": 3}], 2, {"months": 3}, (), id="the second is valid"),
+        pytest.param(['{"months": 3}'], 1, {"months": 3}, (), id="as JSON text"),
+        pytest.param(
+            [{"months": "3"}] * 4, 3, None, ("data.months: '3' is not of type 'integer'",), id="none is valid"
+        ),
+        pytest.param([None], 3, None, ("data: None is not of type 'object'",), id="nothing"),
+    ],
+)
+async def test_an_invalid_output_is_mended_twice_at_most(
+    run: RunSession, given: list[JsonValue], turns: int, found: JsonValue, problems: tuple[str, ...]
+) -> None:
+    """The model is told each error by its place; without a valid output, the session says so and keeps the text."""
+    result, opened = await run(ONE.on("output", *map(output, given)), ASKED)
+
+    tasks = opened.model.tasks(OutputTask)
+    assert (result.output, result.output_problems) == (found, problems)
+    assert result.stop_reason == ("invalid_output" if problems else "completed")
+    assert result.answer == "Three months."
+    assert len(tasks) == turns
+    assert all("data" in rejected.errors for rejected in tasks[-1].rejected)
+    assert result.usage.turns == 2 + turns
+
+
+async def test_a_value_that_nobody_found_is_not_invented(environment: OpenEnvironment) -> None:
+    """Where the schema requires what is missing, there is no output, and the client's error holds the report."""
+    async with environment(ONE.on("output", output({"months": 0}, "No period is named."))) as opened:
+        with pytest.raises(OutputInvalid, match="No period is named") as failed:
+            await opened.chargehand.run(OUTPUT_GOAL, output=Notice)
+
+    assert failed.value.report.stop_reason == "invalid_output"
+    assert failed.value.report.answer == "Three months."
+
+
+async def test_a_session_always_has_a_turn_left_for_its_output(environment: OpenEnvironment) -> None:
+    """The output is reserved for from the start: an agent that uses every turn it gets leaves that one."""
+    script = ONE.work("", answer("Three months.")).on("output", output({"months": 3}))
+    async with environment(script) as opened:
+        smallest = ASKED.model_copy(update={"limits": Limits(max_turns=4)})
+        result = await opened.run(smallest)
+        with pytest.raises(SessionFailed, match="max_turns 4"):
+            await opened.run(ASKED.model_copy(update={"limits": Limits(max_turns=3)}))
+
+    assert result.output == {"months": 3}
+    assert result.reserved_usd == 0
+
+
+async def test_a_schema_that_cannot_be_used_is_refused_at_once(environment: OpenEnvironment) -> None:
+    """No turn is paid for it, and the error names its place."""
+    async with environment(ONE) as opened:
+        with pytest.raises(SessionFailed, match=r"output_schema\.\$ref: must name a definition"):
+            await opened.run(OUTPUT_GOAL.model_copy(update={"output_schema": {"$ref": "https://example.com/schema"}}))
+
+    assert opened.model.calls == []

@@ -1,0 +1,167 @@
+"""What a worker's settings change for its sessions: queues of their own, heartbeat timeouts, how one is opened."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+from activities.crews.versions import CrewVersions, PinnedCrew
+from activities.heartbeat import BEAT_SECONDS, Pulse
+from activities.queues import queue_name
+from chargehand.contracts import SessionRequest
+from chargehand.wire import ActivityType
+from tests.environment import open_environment
+from tests.scripted_model import Script, answer, request_tool, subtask, topics, use
+from tests.workflows.conftest import OpenEnvironment
+from worker.composition import activity_slots, compose
+from worker.settings import Settings
+from worker.workers import build_workers
+
+_CODE = request_tool("run_code", language="python", code="print(6 * 7)")
+_REQUEST = SessionRequest(goal="What is six times seven?", review="never")
+
+
+async def test_a_host_without_keys_runs_what_models_have_written(client: Client, tmp_path: Path) -> None:
+    """Where sandboxes have a queue of their own, a worker with no other role runs the session's programs, and the one
+    with the models runs none: its own `run_code` is never called. Other tools stay where they were."""
+    queue = f"test-{uuid4().hex[:8]}"
+    settings = Settings(state_dir=tmp_path, task_queue=queue, queues={"sandboxes": 2}, roles=frozenset({"sandboxes"}))
+    script = Script().plan(subtask("T1", "analyst")).work("", use("query_data"), _CODE, answer("42"))
+    async with AsyncExitStack() as closing:
+        opened = await closing.enter_async_context(
+            open_environment(client, tmp_path, script, task_queue=queue, queues={"sandboxes": 1})
+        )
+        for worker in build_workers(client, settings, await compose(settings, {}, closing)):
+            await closing.enter_async_context(worker)
+        report = await asyncio.wait_for(opened.run(_REQUEST), 60)
+        child = str(report.subtasks[0].workflow_id)
+        history = await client.get_workflow_handle(child).fetch_history()
+        trace = await opened.chargehand.session(report.session).trace()
+
+    scheduled = [
+        each.activity_task_scheduled_event_attributes
+        for each in history.events
+        if each.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    ]
+    queues = {
+        each.activity_id.rpartition(".")[2]: each.task_queue.name for each in scheduled if "." in each.activity_id
+    }
+    assert queues == {"query_data": queue, "run_code": f"{queue}-sandboxes"}
+    assert (len(opened.tools["query_data"].calls), len(opened.tools["run_code"].calls)) == (1, 0)
+    [computed] = [step.result for step in trace.steps if step.tool == "run_code"]
+    assert computed is not None
+    assert "42" in str(computed.value)
+
+
+def test_a_role_needs_a_queue() -> None:
+    """A worker for work that has no queue of its own would wait for ever: it is refused with the setting to change."""
+    with pytest.raises(ValidationError, match=r"sandboxes have no task queue.*CHARGEHAND_QUEUES"):
+        Settings(roles=frozenset({"sandboxes"}))
+
+    only_tools = Settings(queues={"tools": 1}, roles=frozenset({"tools"}), requests_per_second=5)
+
+    assert activity_slots(only_tools) == {queue_name(only_tools.task_queue, "tools"): 1}
+
+
+def _timeout(event: HistoryEvent) -> float:
+    return event.activity_task_scheduled_event_attributes.heartbeat_timeout.ToTimedelta().total_seconds()
+
+
+@pytest.mark.real_server
+async def test_every_activity_has_the_operators_timeout(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Turns and tools, of a session and of its subtasks, whatever they have without the setting."""
+    monkeypatch.setenv("CHARGEHAND_HEARTBEAT_TIMEOUT", "60")
+    script = Script().plan(subtask("T1", "researcher")).work("", use("search"), answer("Known."))
+    async with environment(script) as opened:
+        report = await opened.run(SessionRequest(goal="What is there to know?", review="never"))
+        client = opened.chargehand.client
+        ids = (report.session, str(report.subtasks[0].workflow_id))
+        histories = [await client.get_workflow_handle(each).fetch_history() for each in ids]
+
+    scheduled = [
+        event
+        for history in histories
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert {event.activity_task_scheduled_event_attributes.activity_type.name for event in scheduled} >= {
+        "take_turn",
+        "use_tool",
+    }
+    assert set(map(_timeout, scheduled)) == {60.0}
+
+
+@given(seconds=st.none() | st.integers(1, 300))
+def test_several_heartbeats_fit_into_each_timeout(seconds: int | None) -> None:
+    """Five and more where it is not below the usual one, where they are never more often than usual."""
+    environment = ActivityEnvironment(cast("Client", _NoServer()))
+    timeout = None if seconds is None else timedelta(seconds=seconds)
+    environment.info = replace(environment.info, heartbeat_timeout=timeout)
+
+    between = asyncio.run(environment.run(_seconds))
+
+    assert between >= BEAT_SECONDS
+    if seconds is not None and seconds >= 5:
+        assert 5 < seconds / between < 7
+
+
+async def _seconds() -> float:
+    return Pulse().seconds
+
+
+class _NoServer:
+    """A client that only makes handles."""
+
+    def get_async_activity_handle(self, *, task_token: bytes) -> bytes:
+        return task_token
+
+
+REQUEST = SessionRequest(goal="What is known?", review="never")
+
+
+async def _activities(environment: OpenEnvironment) -> Sequence[str]:
+    """Run a session; return the types of the activities that it scheduled for itself."""
+    async with environment(Script().plan(*topics(1)).on("work", answer("Known."))) as opened:
+        session = await opened.chargehand.start(REQUEST)
+        assert (await session.result()).answer == "Known."
+        history = await opened.chargehand.client.get_workflow_handle(session.id).fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes for event in history.events]
+    return [each.activity_type.name for each in scheduled if each.activity_id]
+
+
+@pytest.mark.real_server
+async def test_a_session_without_documents_is_opened_within_its_first_task(environment: OpenEnvironment) -> None:
+    """No activity of its own, with its events and another workflow task, for what a worker knows by itself."""
+    assert await _activities(environment) == [ActivityType.TAKE_TURN]
+
+
+@pytest.mark.real_server
+async def test_what_cannot_be_read_at_once_is_read_by_an_activity(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that fails once costs a session an activity, and nothing else."""
+    pin, failures = CrewVersions.pin, [OSError("the disk is full")]
+
+    async def failing(self: CrewVersions, name: str, digest: str = "") -> PinnedCrew | None:
+        if failures:
+            raise failures.pop()
+        return await pin(self, name, digest)
+
+    monkeypatch.setattr(CrewVersions, "pin", failing)
+
+    assert await _activities(environment) == [ActivityType.OPEN_SESSION, ActivityType.TAKE_TURN]
