@@ -7,7 +7,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import Script, answer, compacted, report, request_tools, subtask, use, work_task
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_compaction import run
+from tests.workflows.test_long_conversations import run
 
 READ, OTHER = "search_documents.md#L1", "read_document.md#L1"
 WORDS = "what search_documents read"
