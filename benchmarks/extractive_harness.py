@@ -102,7 +102,7 @@ class Harness:
                 id=subtask.id, agent=subtask.agent, instruction=subtask.instruction, outcome=outcome
             )
         outcomes = tuple(done.values())
-        numbering = Numbering(numbered_sources(outcomes), quotations_of(outcomes))
+        numbering = Numbering(list(numbered_sources(outcomes)), quotations_of(outcomes))
         synthesis = with_outcomes(SynthesisTask(goal=goal, outcomes=()), outcomes, numbering)
         report = SynthesisAnswer.model_validate_json((await self._turn(synthesis, SynthesisAnswer, "supervisor")).text)
         return Answered(plan, tuple(answers), report)

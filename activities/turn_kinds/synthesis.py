@@ -30,7 +30,16 @@ _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You write 
 - gaps: every part of the request that the outcomes do not answer, lost subtasks included.
 - contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one you
   follow and why (empty if it cannot be decided).
-- confidence: 0-100 that the answer is right and complete."""
+- confidence: 0-100 that the answer is right and complete.
+- reopen: sources to read again, if the task allows it, else empty. Each: source (such as S2), words to find there."""
+
+_REOPEN: Final = """If this section needs what a source says beyond its quotations, name up to {most} sources in
+`reopen` and leave `answer` empty: you are asked once more, with what stands there."""
+_REOPENED: Final = (
+    """You have had these read again. What you take from them, put between quotation marks, word for word:"""
+)
+MOST_REOPENED: Final = 3
+"""Sources that the writer of one section may read again."""
 
 
 class Section(Contract):
@@ -41,12 +50,25 @@ class Section(Contract):
     outline: tuple[str, ...]
 
 
+class ReopenDraft(Contract):
+    source: str
+    words: str = ""
+
+
+class ReopenedSource(Contract):
+    number: int
+    """It is cited as `[S<number>]`."""
+    ref: str
+    text: str
+
+
 class SynthesisAnswer(TurnAnswer):
     kind: Literal["synthesis"] = "synthesis"
     answer: str
     gaps: list[str] = []
     contradictions: list[ContradictionDraft] = []
     confidence: int
+    reopen: list[ReopenDraft] = []
 
 
 class SynthesisTask(TurnTask):
@@ -63,6 +85,9 @@ class SynthesisTask(TurnTask):
     """About how long the text is to be; 0 if it is as long as it needs to be."""
     section: Section | None = left_out(None)
     """The section to write, if others write the rest."""
+    may_reopen: bool = left_out(False)
+    """Whether sources can be read again before it is written."""
+    reopened: tuple[ReopenedSource, ...] = left_out(())
     outcomes: tuple[InputOutcome, ...]
     """Every subtask of the plan, whatever became of it."""
     sources: tuple[CitedSource, ...] = ()
@@ -107,6 +132,11 @@ class SynthesisTask(TurnTask):
             parts.append(f"About {self.length_words} words.")
         if self.section:
             parts.append(_section_text(self.section))
+        if self.may_reopen:
+            parts.append(_REOPEN.format(most=MOST_REOPENED))
+        if self.reopened:
+            texts = "\n\n".join(f"[S{each.number}] {each.ref}\n{each.text}" for each in self.reopened)
+            parts.append(f"{_REOPENED}\n{data_block(texts)}")
         if self.is_part:
             parts.append(
                 "These are only some of the outcomes. The others are summarised separately, as input to the report."

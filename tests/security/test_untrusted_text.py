@@ -22,7 +22,7 @@ from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review_outcomes import ReviewTask
-from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import ReopenedSource, Section, SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.untrusted_text import escape_marks
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Contradiction, Escalation, Failure, Finding, Outcome, Source, Success
@@ -107,11 +107,12 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
                 outcomes=outcomes,
                 sources=sources,
                 section=Section(heading=text, brief=text, outline=(text,)),
+                reopened=(ReopenedSource(number=1, ref=text, text=text),),
                 contradictions=known,
                 problems=(text,),
                 first_version=text,
             ),
-            9,
+            10,
         ),
         (
             OutlineTask(

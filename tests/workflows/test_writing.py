@@ -8,9 +8,10 @@ from pydantic import BaseModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress_outcomes import CompressTask
 from activities.turn_kinds.outline_report import OutlineTask
-from activities.turn_kinds.synthesis import SynthesisTask
+from activities.turn_kinds.synthesis import ReopenDraft, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
+from chargehand.tools import failed
 from tests.scripted_model import (
     Script,
     answer,
@@ -25,7 +26,7 @@ from tests.scripted_model import (
     topics,
     use,
 )
-from tests.workflows.conftest import RunSession
+from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 ROOMY = GOAL.limits.model_copy(update={"max_turns": 60, "max_parallel": 14})
@@ -210,3 +211,54 @@ async def test_a_long_report_is_written_by_section(run: RunSession) -> None:
     assert result.gaps[:2] == ("The section 'Two' could not be written.", "costs")
     assert {claim.verification for claim in result.claims} == {"supported"}
     assert result.reserved_usd == 0
+
+
+@pytest.mark.parametrize(("turns", "reopens"), [(60, True), (13, True), (12, False)])
+async def test_the_writer_of_a_section_reads_a_source_again(run: RunSession, turns: int, *, reopens: bool) -> None:
+    """Once, before it writes, if the limits leave a turn for that to each section: it is shown the passage, cites it by
+    a number of its own, and what it quotes from there is checked like any quotation."""
+    again = "what read_document read"
+
+    def write(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, SynthesisTask)
+        assert call.task.section is not None
+        if call.task.section.heading != "One":
+            return report("It is so [S1.1].")
+        if call.task.reopened:
+            return report(f"It is “{again}” [S2].")
+        wanted = [ReopenDraft(source=source, words="the rent") for source in ("S1", "[S1]", "S7", "no number")]
+        return report("" if call.task.may_reopen else "One is so [S1.1].").model_copy(update={"reopen": wanted})
+
+    script = _long("Known.", 2).on("outline", outlined("Topics", "One", "Two", "Three")).on("synthesis", write)
+    limits = GOAL.limits.model_copy(update={"max_turns": turns})
+    result, opened = await run(script, GOAL.model_copy(update={"length_words": 3_000, "limits": limits}))
+
+    written = opened.model.tasks(SynthesisTask)
+    one = [task for task in written if task.section and task.section.heading == "One"]
+    assert [task.may_reopen for task in written if task.section][:3] == [reopens] * 3
+    assert len(one) == 1 + reopens
+    arguments = [dict(each) for each in opened.tools["read_document"].calls]
+    assert arguments == ([{"document": REF, "first": 0, "last": 0}] if reopens else [])
+    assert {claim.verification for claim in result.claims} == {"supported"}
+    assert result.usage.tool_calls == 2 + reopens
+    if reopens:
+        assert [(each.number, each.ref, each.text) for each in one[1].reopened] == [(2, "read_document.md#L1", again)]
+        assert "## One\n\nIt is “what read_document read” [S1]." in result.answer
+        assert [source.ref for source in result.sources] == ["read_document.md#L1", REF]
+
+
+async def test_a_section_is_written_without_what_cannot_be_read_again(environment: OpenEnvironment) -> None:
+    """Its writer is asked once more all the same, and is told of no source."""
+
+    def write(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, SynthesisTask)
+        wanted = [ReopenDraft(source="S1")] if call.task.may_reopen else []
+        return report("" if wanted else "It is so [S1.1].").model_copy(update={"reopen": wanted})
+
+    script = _long("Known.", 2).on("outline", outlined("Topics", "One", "Two")).on("synthesis", write)
+    async with environment(script) as opened:
+        opened.tools["read_document"].answer = failed("There is no such document.")
+        result = await opened.run(GOAL.model_copy(update={"length_words": 3_000, "limits": ROOMY}))
+
+    assert [task.reopened for task in opened.model.tasks(SynthesisTask)] == [()] * 4
+    assert result.answer == "# Topics\n\n## One\n\nIt is so [S1].\n\n## Two\n\nIt is so [S1]."

@@ -54,6 +54,10 @@ class Spending:
         if wasted:
             self.wasted += line.usage
 
+    def count_tool_call(self, agent: str) -> None:
+        """Count a call of an agent's tool."""
+        self.lines.append(SpendLine(agent=agent, model="", purpose="tools", usage=Usage(tool_calls=1)))
+
     def waste_last(self) -> None:
         """Count the latest turn as wasted after all."""
         self.wasted += self.lines[-1].usage

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from pydantic_core import to_json
 
-from activities.contracts.rounds import InputOutcome
+from activities.contracts.rounds import PASSAGE_GAP, InputOutcome
 from activities.turn_kinds.critique_report import CritiqueTask
 from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.protocol import TurnTask
@@ -63,10 +63,20 @@ _CitingTask = TypeVar("_CitingTask", bound=SynthesisTask | CritiqueTask | Outlin
 class Numbering:
     """The numbers under which a report cites its sources and their quotations."""
 
-    sources: Sequence[Source]
+    sources: list[Source]
     """In citation order."""
     quotations: Mapping[str, Sequence[str]]
     """Words that stand in each source, by its `ref`."""
+
+    def add(self, source: Source) -> int:
+        """Number what was read after the outcomes, or add its words to the source that it is; return the number."""
+        number = self.numbers.get(source.ref)
+        if number is None:
+            self.sources.append(source)
+            return len(self.sources)
+        known = self.sources[number - 1]
+        self.sources[number - 1] = known.model_copy(update={"quote": PASSAGE_GAP.join((known.quote, source.quote))})
+        return number
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -196,10 +196,11 @@ class Session:
             return agent
         return agent.model_copy(update={"tier": subtask.tier, "model": None})
 
-    def can_pay(self, task: Task, output: int) -> bool:
-        """Whether the ledger covers a turn of the supervisor that writes so many tokens."""
+    def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
+        """Whether the ledger covers turns of the supervisor that each write so many tokens."""
         bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
-        return self.ledger.unspent.covers(likely_cost(self.model(self.facts.crew.tier), bound, output))
+        turn = likely_cost(self.model(self.facts.crew.tier), bound, output)
+        return self.ledger.unspent.covers(Amount(turns, turns * turn.usd))
 
     def use_crew(self, crew: CrewCard) -> None:
         """Go on with another version of the crew, which has more agents."""

@@ -17,6 +17,7 @@ from workflows.rules.citations import name_refs, number_more_refs, without_citat
 from workflows.rules.inputs import Numbering, fit_task
 from workflows.rules.report_content import evidence_of, numbered_sources, quotations_of, read_again
 from workflows.state.session import Session
+from workflows.steps.reopened import can_reopen, reopen
 from workflows.steps.turns import try_turn
 
 _UNCITED: Final = (
@@ -84,7 +85,7 @@ class PluginReport:
 def material_of(outcomes: Sequence[InputOutcome], stop_reason: StopReason, earlier: Sequence[InputOutcome]) -> Material:
     earlier = [read_again(entry, outcomes) for entry in earlier]
     known = (*earlier, *outcomes)
-    return Material(outcomes, stop_reason, Numbering(numbered_sources(known), quotations_of(known)), earlier)
+    return Material(outcomes, stop_reason, Numbering(list(numbered_sources(known)), quotations_of(known)), earlier)
 
 
 def final_instruction(session: Session) -> str:
@@ -121,7 +122,15 @@ async def write(
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
     read = (*material.earlier, *outcomes)
     task = fit_task(task, read, material.numbering, lambda task: session.can_pay(task, REPORT.least_output))
+    if section is not None and not problems and can_reopen(session):
+        # Two turns for each section that is written beside it, less those that sections before it have reserved.
+        turns = 2 * len(section.outline) - section.outline.index(section.heading)
+        task = task.model_copy(update={"may_reopen": session.can_pay(task, REPORT.least_output, turns)})
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
+    if draft is not None and draft.reopen and task.may_reopen:
+        reopened = await reopen(session, material.numbering, draft.reopen)
+        task = task.model_copy(update={"may_reopen": False, "reopened": reopened})
+        draft = await try_turn(session, task, SynthesisAnswer, until=until) or (draft if draft.answer else None)
     if draft is None:
         return None
     answer = number_more_refs(draft.answer, material.numbering.numbers)

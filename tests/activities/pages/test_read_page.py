@@ -69,7 +69,8 @@ async def test_a_page_states_what_it_is(server: PageServer) -> None:
 
 
 async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
-    """Window after window, nothing is left out, no sentence is divided, and the page is downloaded once."""
+    """Window after window, nothing is left out, no sentence is divided, and the page is downloaded once; as long as it
+    goes on, `find` is offered."""
     sentences = [f"Sentence {number} of the page tells of tide {number * 7}." for number in range(2_000)]
     server.pages["/"] = answer(" ".join(sentences).encode())
     url = f"http://{server.host}/"
@@ -81,6 +82,7 @@ async def test_a_long_page_is_read_to_its_end(server: PageServer) -> None:
         answered = await tool.use({"url": url, "from": first, "find": ""}, CONTEXT)
         windows.append(answered.sources[0].quote)
         first = answered.output.get("next_from")
+        assert ("`find` searches the rest" in str(answered.output.get("note"))) is (first is not None)
     await tool.close()
 
     assert " ".join(windows) == " ".join(sentences)

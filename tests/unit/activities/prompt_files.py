@@ -27,7 +27,7 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.rendering import CitedSource, Quotation
 from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.route_request import RouteTask
-from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
+from activities.turn_kinds.synthesis import Section, SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Contradiction, Escalation, Finding, Partial, Source
 from tests.environment import TOOLS
@@ -150,6 +150,19 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
             contradictions=(Contradiction(about="notice", positions=("three months", "six months")),),
             problems=("T2 is not named",),
             first_version="Notice is three months [S1].",
+        ),
+    ),
+    "section": (
+        "supervisor",
+        SynthesisTask(
+            goal=_GOAL,
+            length_words=900,
+            outcomes=(_FOUND, _LOST),
+            sources=(_CITED,),
+            section=Section(
+                heading="Notice", brief="Its length, and from when on it runs.", outline=("Notice", "Repairs")
+            ),
+            may_reopen=True,
         ),
     ),
     "grade": (

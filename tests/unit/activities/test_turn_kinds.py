@@ -8,6 +8,7 @@ from pydantic_core import to_json
 
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import PASSAGE_GAP, Round, ToolCall, ToolResult
+from activities.contracts.setting import ANYWHERE
 from activities.documents.catalog import Catalog, DocumentEntry
 from activities.models.schemas import answer_schema
 from activities.turn_kinds.protocol import Message, ToolText
@@ -39,6 +40,16 @@ def test_an_agent_knows_only_itself() -> None:
     assert not re.search("checker|issues", text)
     assert "\n- issues: " in WorkTask.system_text(CREW, "checker")
     assert WorkTask.answer_type_for(CHECKER) is WorkWithIssuesAnswer
+
+
+def test_deep_work_is_longer_and_keeps_notes() -> None:
+    """In the profile `deep` an agent may write 1,500 words instead of 600, and is told to note what it finds."""
+    deep, standard = (
+        WorkTask.system_text(CREW, "reader", ANYWHERE._replace(profile=profile)) for profile in ("deep", "standard")
+    )
+
+    assert ("at most 1500 words" in deep, "Note each finding" in deep) == (True, True)
+    assert ("at most 600 words" in standard, "Note each finding" in standard) == (True, False)
 
 
 def test_every_prompt_states_the_data_rule() -> None:
