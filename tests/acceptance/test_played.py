@@ -32,6 +32,8 @@ from tests.acceptance.played.tasks import (
 )
 from tests.parameters import first_fast
 
+BACKGROUND: Final = "They are for a depot on a hill, whose mechanics also look after the old ones. " * 25
+"""A page, with which a prompt is long enough to be cached."""
 MAYORS_NAMED: Final = tuple(f"{name} is {mayor}" for name, mayor in MAYORS.items())
 CASES: Final[dict[str, tuple[Task, tuple[str, ...], int, tuple[str, ...]]]] = {
     "one agent quotes the clauses of a contract and its amendment": (
@@ -145,7 +147,8 @@ async def test_tasks_that_need_more_are_given_it(stage: Stage) -> None:
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_siblings_begin_with_what_is_cached(stage: Stage, provider: Provider) -> None:
     """Of the first turns of five researchers, at least four fifths is read from the cache, but for the very first."""
-    played = await stage.play(replace(COMPARISON, provider=provider), seconds=0.3)
+    task = replace(COMPARISON, provider=provider, goal=f"{COMPARISON.goal}\n\n{BACKGROUND}")
+    played = await stage.play(task, seconds=0.3)
 
     _, *siblings = sorted((tokens for _, tokens in played.first_turns), key=lambda each: each.cached)
     assert len(siblings) == 4
