@@ -122,7 +122,7 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert not is_held(state / "server.lock")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_without_a_terminal_leaves_its_session_running(
     served: Path, documents: Path, chargehand: Commands
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_session_outlives_its_server_and_its_worker(state: Path, documents: Pa
     assert "every six months" in answer
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) -> None:
     """A program that exits ends the run, not with a wait for ever."""
     with process("run", "--state-dir", state, "--docs", documents, "A fair question", CHARGEHAND_WORKER="false") as run:
@@ -329,7 +329,7 @@ def test_a_named_server_is_used_and_its_worker_missed(state: Path, documents: Pa
     assert not own.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_doctor_says_what_is_active_and_why(served: Path, chargehand: Commands) -> None:
     """Everything that a session needs is named, with the reason for its choice."""
     doctor = chargehand("doctor", "--state-dir", served)

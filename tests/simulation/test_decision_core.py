@@ -204,14 +204,14 @@ class TestSimpleSessions(Simple.TestCase):
     settings = budget.settings_for(30)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestNestedSessions(Nested.TestCase):
     """The same for sessions below sessions."""
 
     settings = budget.settings_for(30)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 class TestPoorSessions(Poor.TestCase):
     """The same for sessions that can hardly pay for what they do."""
 

@@ -44,7 +44,7 @@ def test_i13_a_restart_at_every_event_gives_the_same_commands(scenario: Scenario
     assert commands_of(restarted) == commands_of(calm)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(scenario=_ROOMY, repeated=_deeds("duplicate", "query"))
 @budget.settings_for(15)
 def test_i14_what_is_told_twice_changes_nothing(scenario: Scenario, repeated: list[Event]) -> None:

@@ -220,7 +220,7 @@ async def test_hostile_input_ends_a_workflow_at_once(client: Client, tmp_path: P
     """A workflow of either type, started with any payload, is refused in its first task or runs to its end."""
     async with _open(client, tmp_path, protection, Script().plan(subtask("T1"))) as opened:
         for kind in WorkflowType:
-            chosen = payloads(LARGE if protection == "none" else SMALL, 12)
+            chosen = payloads(LARGE if protection == "none" else SMALL, 6)
             endings = Counter[str]()
             for first in range(0, len(chosen), 50):  # more at once only wait for each other
                 started = [await opened.start(kind, payload) for payload in chosen[first : first + 50]]

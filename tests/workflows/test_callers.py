@@ -26,7 +26,7 @@ from workflows import registry
 
 pytestmark = pytest.mark.real_server
 
-TYPES = (*WorkflowType, "Other", "supervisor")
+TYPES = (WorkflowType.SUPERVISOR, "Other")
 ONCE = RetryPolicy(maximum_attempts=1)
 SPEND: tuple[dict[str, Any], ...] = (
     {},

@@ -136,6 +136,7 @@ async def test_a_thread_is_one(environment: OpenEnvironment) -> None:
     assert [each.session for each in result.sources] == [first.id]
 
 
+@pytest.mark.slow
 async def test_a_long_follow_up_still_knows(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def _lasting(result: Report) -> Mapping[str, object]:
     return shown | {"limits": used, "subtasks": [record.model_dump(exclude=own) for record in result.subtasks]}
 
 
+@pytest.mark.slow
 async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     environment: OpenEnvironment, run: RunSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +99,7 @@ async def test_a_session_that_continues_as_new_reports_what_any_other_does(
     assert [step.state for step in trace.steps if step.id == session.id] == ["completed"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_histories")
 async def test_messages_reach_a_session_whichever_run_it_is_in(environment: OpenEnvironment) -> None:
     """Limits are raised again and again while runs follow each other: each update is applied once and answered, queries

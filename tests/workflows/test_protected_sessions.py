@@ -212,6 +212,7 @@ async def test_sessions_with_stored_payloads_work(client: Client, tmp_path: Path
     assert kept.count("chargehand.directory") > 10
 
 
+@pytest.mark.slow
 async def test_a_missing_payload_holds_a_session_up_until_it_is_back(client: Client, tmp_path: Path) -> None:
     """A payload that is gone fails no session: who needs it waits until it is back."""
     directory = PayloadDirectory(tmp_path / "payloads", client.namespace)

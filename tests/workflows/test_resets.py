@@ -16,6 +16,7 @@ from chargehand.contracts import Report, SessionRequest
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ActivityType
+from tests.parameters import first_fast
 from tests.scripted_model import COST, Held, Script, answer, topics
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -67,7 +68,7 @@ async def test_a_reset_session_pays_nothing_twice(environment: OpenEnvironment) 
     assert [record.state for record in after.subtasks] == ["success", "success"]
 
 
-@pytest.mark.parametrize("is_paused", [False, True])
+@pytest.mark.parametrize("is_paused", first_fast([True, False]))
 async def test_a_reset_waits_for_what_still_runs(environment: OpenEnvironment, *, is_paused: bool) -> None:
     """A child that the discarded run has started goes on, and its outcome is taken over, even if it was paused."""
     held = Held(answer("Late."))

@@ -119,6 +119,7 @@ async def test_an_id_that_is_used_again_is_another_session(client: Client, envir
     assert running.model.replies == 2 * _PAID_TURNS
 
 
+@pytest.mark.slow
 async def test_every_run_of_a_cron_is_another_session(client: Client, environment: OpenEnvironment) -> None:
     """The second run of a cron starts children of its own instead of losing every subtask as a duplicate."""
     session_id = f"cron-{uuid4().hex[:8]}"

@@ -14,6 +14,7 @@ from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status,
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
 from tests.environment import SessionEnvironment
+from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, refined, request_tool, request_tools, subtask, use
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
@@ -47,7 +48,7 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
 
 
 @pytest.mark.real_server
-@pytest.mark.parametrize(("count", "cached", "most_events"), [(20, 1_000, 25), (4, 0, 4_000)])
+@pytest.mark.parametrize(("count", "cached", "most_events"), first_fast([(4, 0, 4_000), (20, 1_000, 25)]))
 async def test_messages_are_read_in_order_at_the_next_turn_each_once(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, count: int, cached: int, most_events: int
 ) -> None:

@@ -16,6 +16,7 @@ from chargehand.contracts import Limits, Plan, SessionRequest, Subtask
 from chargehand.errors import SessionCancelled, SessionFailed, UpdateRefused
 from chargehand.wire import ErrorType
 from tests.environment import SessionEnvironment
+from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
@@ -37,7 +38,7 @@ async def _descendants(environment: SessionEnvironment, session_id: str) -> list
 
 
 @pytest.mark.real_server
-@pytest.mark.parametrize("kind", ["plan", "work", "synthesis"])
+@pytest.mark.parametrize("kind", first_fast(["work", "plan", "synthesis"]))
 async def test_cancel_ends_a_session_promptly_at_every_stage(environment: OpenEnvironment, kind: str) -> None:
     """Cancelled while planning, working or writing, the session closes as cancelled, nothing below it keeps running,
     and no model is called any more."""
@@ -151,6 +152,7 @@ async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client)
     assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=1, seconds=60)
 
 
+@pytest.mark.slow
 @pytest.mark.real_server
 async def test_waiting_for_a_report_outlasts_a_pause(environment: OpenEnvironment) -> None:
     """An operator pauses a session and lets it go on: whoever waits for its report gets it in the end."""

@@ -17,6 +17,7 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import workflows
+from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, topics
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
@@ -47,7 +48,7 @@ def garbage_stays() -> Generator[None]:
 
 
 @pytest.mark.usefixtures("garbage_stays")
-@pytest.mark.parametrize("waits_for", ["agents", "approval", "an answer"])
+@pytest.mark.parametrize("waits_for", first_fast(["agents", "approval", "an answer"]))
 async def test_what_a_stopped_worker_leaves_does_nothing_more(
     environment: OpenEnvironment, client: Client, monkeypatch: pytest.MonkeyPatch, waits_for: str
 ) -> None:

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 FOLDERS = [
     ROOT / name for name in ("activities", "workflows", "worker", "client/src", "plugins/src/chargehand_plugins")
@@ -31,6 +33,7 @@ def imported(tree: ast.Module) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_our_own_processes_evaluate_nothing() -> None:
     """Only sandboxes run programs: their files evaluate text, take bytes for objects, and are imported nowhere."""
     modules = {f"chargehand_plugins.bubblewrap.{path.stem}" for path in INSIDE}

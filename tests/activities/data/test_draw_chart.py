@@ -57,6 +57,7 @@ async def test_bars_are_as_high_as_their_numbers(harness: Harness) -> None:
     assert blue[0] / blue[1] == pytest.approx(3, rel=0.05)
 
 
+@pytest.mark.slow
 async def test_every_kind_draws(harness: Harness) -> None:
     """Names, dates, times and numbers along the axis; gaps and decimals up; one name as well as a list of them."""
     charts: list[tuple[str, str, str, JsonValue]] = [

@@ -96,7 +96,9 @@ FORBIDDEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("statements", first_fast([FORBIDDEN[::6], FORBIDDEN]), ids=["some", "all"])
+@pytest.mark.parametrize(
+    "statements", first_fast([FORBIDDEN[::6], FORBIDDEN], mark=pytest.mark.nightly), ids=["some", "all"]
+)
 async def test_only_one_select_over_the_tables_runs(harness: Harness, statements: list[str]) -> None:
     """No file, no setting, no change and no Python variable (S20, S22); the answer names the tables instead."""
     before = _files(harness.folder)

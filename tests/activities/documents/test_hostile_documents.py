@@ -53,7 +53,7 @@ _HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_a_hostile_document_is_answered_in_words(tmp_path: Path) -> None:
     """Refused or read, but in seconds, in a child of at most 512 MB; the worker does not grow and reads the next."""
     files = {name: make() for name, (make, _) in _HOSTILE.items()}
@@ -151,7 +151,9 @@ _MEAN_SECONDS = 3
 _CHOSEN = BOMBS if settings.get_current_profile_name() == "nightly" else SAMPLE
 
 
-@pytest.mark.parametrize("suffix", first_fast(dict.fromkeys(suffix for _, suffix, _ in _CHOSEN), 3))
+@pytest.mark.parametrize(
+    "suffix", first_fast(dict.fromkeys(suffix for _, suffix, _ in _CHOSEN), 3, pytest.mark.nightly)
+)
 async def test_no_bomb_harms(tmp_path: Path, suffix: str, record_property: Callable[[str, object], None]) -> None:
     """Whatever its suffix: no file is lost without a word, none outlives its limits, none writes outside."""
     chosen = [bomb for bomb in _CHOSEN if bomb[1] == suffix]

@@ -61,7 +61,7 @@ def test_a_word_that_is_not_understood_leaves_no_figure(word: str, at: int) -> N
     assert read_figure(" ".join([*words[:at], word, *words[at:]]), catalog("books")) is None
 
 
-@pytest.mark.parametrize("question", first_fast(STATED, 8), ids=lambda question: question.text)
+@pytest.mark.parametrize("question", first_fast(STATED, 8, pytest.mark.nightly), ids=lambda question: question.text)
 def test_a_limiting_word_is_never_dropped(question: Question, harnesses: Mapping[Path, Harness]) -> None:
     """A limiting word in a labelled question leaves no figure, unless it is looked for as part of a name.
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 MODULES = ("anthropic_messages", "openai_responses", "openai_chat", "prices", "schemas", "failures", "registry")
 ROOT = Path(__file__).parents[3]
 NOT_CHOSEN = (
@@ -45,6 +47,7 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
     assert json.loads(done.stdout) == []
 
 
+@pytest.mark.slow
 def test_adapters_that_are_not_chosen_are_not_imported() -> None:
     """A worker with default settings composes its activities without the other adapters, and without their packages;
     neither it nor its workflows load anything of OpenTelemetry."""

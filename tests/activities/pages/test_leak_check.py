@@ -227,6 +227,7 @@ def test_no_words_make_it_fail(query: str) -> None:
         assert check(query, ["zzzzzzzzzzzz zzzz"]) in {None, "zzzzzzzzzzzz zzzz"}
 
 
+@pytest.mark.slow
 def test_reading_grows_with_the_text_and_has_an_end() -> None:
     """Ten times as long is ten times as much to read, more or less, and never more than the bound."""
     for unit in ("A", "1 ", "\\u0041", "=41", "01", "&amp;", "65,", "xn--", "%41", " \t", "word ", "../"):

@@ -143,6 +143,7 @@ def test_neither_a_server_nor_a_worker_says_what_to_do(tmp_path: Path) -> None:
         find_location(LocationOptions(), {}, tmp_path, here=tmp_path, project=tmp_path, has_package=False)
 
 
+@pytest.mark.slow
 def test_nothing_slow_is_loaded() -> None:
     """The keeper and its user need the standard library only, following no pages, uploads no bucket's library,
     and help no contracts."""

@@ -26,6 +26,7 @@ ASKED = "Which year?"
 MEANT = "The latest one."
 
 
+@pytest.mark.slow
 async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_task(
     client: Client, tmp_path: Path
 ) -> None:

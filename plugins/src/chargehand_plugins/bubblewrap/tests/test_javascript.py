@@ -101,6 +101,7 @@ rows.map((row) => row.height * 2)
     )
 
 
+@pytest.mark.slow
 @inside
 async def test_each_end_of_a_program_is_told() -> None:
     """A value, or an error that ends with what went wrong; nothing reaches out, and nothing is without end."""

@@ -111,6 +111,7 @@ async def test_encrypted_sessions_replay_with_their_keys_only(client: Client, tm
     assert "✔" not in without.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -158,6 +158,7 @@ async def test_a_request_that_is_not_on_the_tape_ends_the_session(client: Client
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wind-limits", "engine-faults"])
 async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: str) -> None:
     """Each replays without documents: two agents succeed, nothing is missing, and every mark has its quoted source."""
