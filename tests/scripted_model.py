@@ -201,7 +201,7 @@ class ScriptedTool:
         description = f"The scripted tool {self.name}."
         parameters: dict[str, JsonValue] = {"type": "object", "properties": {"amount": {"type": "number"}}}
         return ToolSpec(
-            name=self.name, description=description, parameters=parameters, acts=self.acts, at_once=self.at_once
+            name=self.name, description=description, parameters=parameters, acts=self.acts, own_step=not self.at_once
         )
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # scripted

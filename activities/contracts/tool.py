@@ -31,8 +31,9 @@ class ToolSpec(Contract):
     """Arguments that a tool that reaches out never sends anywhere: they may name what is private."""
     acts: bool = left_out(False)
     """Whether it changes something in the world; such a call is applied once."""
-    at_once: bool = left_out(False)
-    """Whether it only reads what is on this host, and quickly: a turn may use it before it ends."""
+    own_step: bool = left_out(False)
+    """Whether a call is always an activity of its own. A turn may use others before it ends, for a few seconds, if they
+    neither act nor reach out and neither a policy nor a person binds them."""
     idempotent: bool = left_out(False)
     """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
     repeatable: bool = left_out(False)

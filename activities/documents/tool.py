@@ -32,7 +32,6 @@ class SearchDocuments:
     spec = ToolSpec(
         name="search_documents",
         needs_documents=True,
-        at_once=True,
         description=(
             f"Search the user's documents by words: the {_MOST_PASSAGES} best passages, word for word, each under the "
             "ref to cite it by. `coverage` is the share of the query's words that each passage has, 0 to 1, in the "
@@ -92,7 +91,6 @@ class ReadDocument:
     spec = ToolSpec(
         name="read_document",
         needs_documents=True,
-        at_once=True,
         description=(
             f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
             "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. If there is more, `next` "

@@ -175,7 +175,7 @@ class SessionActivities:
 
     def _may_be_at_once(self, spec: ToolSpec) -> bool:
         """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
-        return spec.at_once and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
+        return not spec.own_step and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
 
     def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
         crew, specs = pinned.crew, pinned.specs

@@ -44,6 +44,7 @@ class FunctionTool:
             idempotent=definition.idempotent,
             repeatable=definition.repeatable,
             approval=definition.approval,
+            own_step=definition.own_step,
             time_limit_seconds=limit.total_seconds() if limit else None,
             settles_within_seconds=None if settles_within is None else settles_within.total_seconds(),
         )

@@ -43,6 +43,7 @@ class Recall:
         """Describe the tool."""
         return ToolSpec(
             name=RECALL,
+            own_step=True,  # the workflow gives it the outcome
             description=(
                 "Read the outcome of an earlier subtask in full: its text, findings, data and gaps, then its sources "
                 "with the passages kept of them, then the text of its files. Use it when your task shows an outcome "

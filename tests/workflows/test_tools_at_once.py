@@ -129,7 +129,8 @@ async def test_an_attempt_that_is_lost_while_its_tools_are_used_loses_no_reply(
         session = await opened.chargehand.start(REQUEST)
 
         assert await uses_of(opened, session) == [QUICK]
-    assert len(lost) == len(opened.model.calls) == (await session.result()).usage.turns
+    assert any(request.at_once for request in lost)
+    assert len(opened.model.calls) == (await session.result()).usage.turns
 
 
 @pytest.mark.real_server

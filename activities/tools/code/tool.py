@@ -84,6 +84,7 @@ class RunCode:
         has_tables = has_documents and self._library is not None
         return ToolSpec(
             name="run_code",
+            own_step=True,
             description=(
                 f"Run {_NAMES[languages]}, be it one line; each run starts clean. You see what it prints, and its last "
                 f"expression. {_row_rules(has_tables=has_tables)}"

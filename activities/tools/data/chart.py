@@ -37,6 +37,7 @@ class DrawChart:
     capabilities = READS_DOCUMENTS
     spec = ToolSpec(
         name="draw_chart",
+        own_step=True,
         needs_documents=True,
         description=(
             "Draw a chart of the user's tables, kept for the user with the report: one SELECT (DuckDB) whose rows are "

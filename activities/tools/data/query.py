@@ -41,7 +41,6 @@ class QueryData:
     spec = ToolSpec(
         name="query_data",
         needs_documents=True,
-        at_once=True,
         description=(
             "Ask the user's tables in SQL (DuckDB): one SELECT over the tables listed with the documents, names as "
             "listed. You get 50 rows at most under a ref to cite, and `row_count`: aggregate and sort in SQL. "

@@ -100,6 +100,7 @@ class Tool(Generic[_P, _R]):
     approval: bool
     time_limit: timedelta | None
     settles_within: timedelta | None
+    own_step: bool
     signature: Signature
     outcome_lookup: Signature | None = field(default=None, init=False)
 
@@ -166,6 +167,7 @@ def tool(
     approval: bool = False,
     time_limit: timedelta | None = None,
     settles_within: timedelta | None = None,
+    own_step: bool = False,
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]:
     """Make a tool of a function; its name, its docstring and its typed parameters are what a model sees.
 
@@ -181,11 +183,14 @@ def tool(
         time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
         settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
             after that. By default a call that is not applied is looked up twice, and then a person decides.
+        own_step: whether each call is an activity of its own. By default a call that changes nothing, sends nothing out
+            and needs no approval is made within the turn that asks for it, as long as it takes less than 5 seconds; one
+            that takes longer, or fails, is made again as an activity.
 
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.
     """
-    options = (acts, idempotent, repeatable, approval, time_limit, settles_within)
+    options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step)
 
     def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
         signature = read_signature(function)

@@ -84,6 +84,25 @@ def test_a_wrong_tool_is_refused_with_the_remedy(folder: Path, text: str, proble
     assert choose_own_tools(added, taken=["search"]).problem == str(refused.value)
 
 
+async def test_an_own_tool_may_be_used_within_a_turn_unless_it_is_to_be_a_step() -> None:
+    """Each call is an activity of its own only where its author says so."""
+
+    @tool(capabilities=[])
+    def quick() -> str:
+        """Read."""
+        return "read"
+
+    @tool(capabilities=[], own_step=True)
+    def dear() -> str:
+        """Read what each call is paid for."""
+        return "read"
+
+    async with AsyncExitStack() as closing:
+        tools = await open_own_tools([quick, dear], 2, closing)
+
+    assert {name: each.spec.own_step for name, each in tools.items()} == {"quick": False, "dear": True}
+
+
 async def test_a_dependency_is_opened_once_and_closed_with_the_worker() -> None:
     """Two tools share what one provider opens."""
     events: list[str] = []
