@@ -115,9 +115,9 @@ chaos: $(GROUP)dev ## Inject faults for a quarter of an hour; write docs/durabil
 	@$(BIN)/python -m chaos --write docs/durability.md $(ARGS)
 
 nightly: $(GROUP)dev $(GROUP)agentdojo $(GROUP)browser ## Run the longest tests, far more random examples and hostile inputs; write docs/security-tests.md
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist worksteal -m 'nightly and not browser' $(ARGS)
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist worksteal -m 'nightly and not browser' --ignore tests/simulation $(ARGS)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'nightly and browser' tests/browser $(ARGS)
-	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly $(ALL_TESTS) \
+	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly -m '' \
 		tests/simulation tests/unit/workflows/test_ledger.py tests/activities/extractive/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
