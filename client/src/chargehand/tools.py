@@ -13,11 +13,11 @@ A worker gets them from a plug-in: `chargehand.plugins`.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
-from typing import Final, Generic, ParamSpec, TypeVar, get_args
+from typing import Any, Final, Generic, ParamSpec, TypeVar, get_args
 
 from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
@@ -193,24 +193,28 @@ def tool(
     options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step)
 
     def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
-        signature = read_signature(function)
-        known = get_args(Capability)
-        unknown = sorted(set(capabilities).difference(known))
-        problems = [f"capabilities: there is no '{each}'; there are {', '.join(known)}" for each in unknown]
-        if time_limit is not None and not timedelta(0) < time_limit <= LONGEST_TIME_LIMIT:
-            problems.append("time_limit: must be above 0 and at most 10 minutes; have longer work done elsewhere")
-        settles = acts and not idempotent and timedelta(0) <= (settles_within or timedelta(0)) <= LONGEST_SETTLING
-        if settles_within is not None and not settles:
-            problems.append("settles_within: from 0 to 5 minutes, for a tool that acts and is not idempotent")
-        if idempotent and not acts:
-            problems.append("idempotent: says something of tools that act; pass acts=True, or leave it out")
-        if repeatable and acts:
-            problems.append("repeatable: says something of tools that only read; a call that acts is applied once")
-        if problems:
-            raise ToolDefinitionError(signature.where, problems)
-        return Tool(function, frozenset(capabilities), *options, signature)
+        made = Tool(function, frozenset(capabilities), *options, read_signature(function))
+        if problems := list(_problems(made)):
+            raise ToolDefinitionError(made.where, problems)
+        return made
 
     return make
+
+
+def _problems(made: Tool[..., Any]) -> Iterator[str]:
+    """Word what contradicts itself in what was said of a tool."""
+    known = get_args(Capability)
+    for unknown in sorted(made.capabilities.difference(known)):
+        yield f"capabilities: there is no '{unknown}'; there are {', '.join(known)}"
+    if made.time_limit is not None and not timedelta(0) < made.time_limit <= LONGEST_TIME_LIMIT:
+        yield "time_limit: must be above 0 and at most 10 minutes; have longer work done elsewhere"
+    settles = made.acts and not made.idempotent and timedelta(0) <= (made.settles_within or timedelta(0))
+    if made.settles_within is not None and not (settles and made.settles_within <= LONGEST_SETTLING):
+        yield "settles_within: from 0 to 5 minutes, for a tool that acts and is not idempotent"
+    if made.idempotent and not made.acts:
+        yield "idempotent: says something of tools that act; pass acts=True, or leave it out"
+    if made.repeatable and made.acts:
+        yield "repeatable: says something of tools that only read; a call that acts is applied once"
 
 
 def _answer(name: str, arguments: Mapping[str, JsonValue], result: object) -> ToolAnswer:

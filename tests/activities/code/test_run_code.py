@@ -91,7 +91,7 @@ async def test_a_language_is_chosen_where_there_is_a_choice(harness: Harness) ->
     assert "language" not in cast("dict[str, JsonValue]", harness.tool(one).spec.parameters["properties"])
     properties = cast("dict[str, JsonValue]", harness.tool(two).spec.parameters["properties"])
     assert properties["language"] == {"type": "string", "enum": ["python", "javascript"]}
-    assert harness.tool(two).spec.description.startswith("Compute by Python or JavaScript code")
+    assert harness.tool(two).spec.description.startswith("Run Python or JavaScript")
     assert two.written_in == ["python", "javascript"]
     assert answers[2].output == {"error": "`language` must be one of python, javascript."}
     assert refused.output == {"error": "`language` must be one of python."}
