@@ -19,7 +19,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from activities.contracts.session import OpenSessionRequest
 from activities.newest import Newest
 from chargehand.visibility import describe
-from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
 
 _CALLERS: Final[Mapping[str, frozenset[str]]] = {
     ActivityType.VERIFY_REPORT: frozenset({WorkflowType.VERIFICATION}),
@@ -27,7 +27,7 @@ _CALLERS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Activities that belong to one type of workflow."""
 _OURS: Final[frozenset[str]] = frozenset(WorkflowType) - frozenset[str]().union(*_CALLERS.values())
-_WITHOUT_PARENT: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.VERIFICATION, WorkflowType.TENANT})
+_WITHOUT_PARENT: Final = SESSIONS | {WorkflowType.VERIFICATION, WorkflowType.TENANT}
 _PATIENCE: Final = timedelta(seconds=3)
 """Shorter than a missed heartbeat takes to be noticed."""
 _MOST_RUNS: Final = 10_000
@@ -86,7 +86,7 @@ class CallerCheck(Interceptor):
         is_ours = caller.type in ours and caller.task_queue == self._task_queue
         if is_ours and (is_delegated or caller.type not in _WITHOUT_PARENT):
             parent = await self._look_up(caller.parent) if caller.parent else _Caller()
-            is_ours = (parent.type, parent.task_queue) == (WorkflowType.SUPERVISOR, self._task_queue)
+            is_ours = parent.type in SESSIONS and parent.task_queue == self._task_queue
         if not is_ours:
             raise ApplicationError(
                 "This activity spends money or reaches out, and runs only within a session of the task queue "

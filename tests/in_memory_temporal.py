@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -111,6 +111,11 @@ class InMemoryTemporal:
             await asyncio.gather(*self._activities.tasks, return_exceptions=True)
             with _no_loop_runs():
                 self._server.close()
+
+    def skip(self, time: timedelta) -> None:
+        """Let time pass at once."""
+        self._began += int(time.total_seconds() * 1e9)
+        self._changed.set()
 
     # --- WorkflowService ---------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import prompt_bytes
 from activities.turn_kinds.compact_conversation import CompactAnswer, NoteDraft
 from activities.turn_kinds.compress_outcomes import CompressAnswer
+from activities.turn_kinds.converse import ConverseTask, ReplyAnswer
 from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.design_agents import DesignAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
@@ -110,6 +111,15 @@ class Script:
             return script
         return script.on("work", forced, when=lambda call: matches(call) and getattr(call.task, "must_answer", False))
 
+    def replies(self, words: str, *turns: Turn, agent: str = "") -> Self:
+        """Reply to messages of a conversation with these words, a turn each round."""
+
+        def matches(call: ModelCall) -> bool:
+            task = call.task
+            return isinstance(task, ConverseTask) and words in task.latest().instruction and agent in {"", call.agent}
+
+        return self.on("converse", *turns, when=matches)
+
     def synthesis(self, *turns: Turn) -> Self:
         """Write the report, then the one that a critic has sent back."""
         return self.on("synthesis", *turns)
@@ -127,6 +137,8 @@ class Script:
 
 def _position(call: ModelCall) -> int:
     match call.task:
+        case ConverseTask() as task:
+            return len(task.latest().rounds)
         case WorkTask(rounds=rounds):
             return len(rounds)
         case PlanTask(rejected=rejected) | ExpandTask(rejected=rejected):
@@ -325,6 +337,13 @@ def answer(
     )
 
 
+def say(content: str, *, hand_over: str = "", job: str = "", confidence: int = 80) -> ReplyAnswer:
+    """Reply to a message of a conversation."""
+    return ReplyAnswer(
+        status="success", content=content, findings=[], confidence=confidence, hand_over=hand_over, job=job
+    )
+
+
 def report(text: str) -> SynthesisAnswer:
     return SynthesisAnswer(answer=text, gaps=[], contradictions=[], confidence=90)
 
@@ -404,6 +423,7 @@ def verdicts(*, verdict: Verdict = "says", of: str = "", reason: str = "It says 
 
 DEFAULTS: Final[Mapping[str, Turn]] = {
     "work": answer("Known."),
+    "converse": say("I see."),
     "synthesis": report("All of it."),
     "expand": expanded(),
     "design": DesignAnswer(agents=[]),

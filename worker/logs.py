@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
 
 from activities.current_span import current_trace_id
-from chargehand.wire import WorkflowType
+from chargehand.wire import SESSIONS
 
 LogFormat = Literal["auto", "json", "text"]
 """`auto` is text on a terminal, and JSON anywhere else."""
@@ -159,7 +159,7 @@ def _of_workflow(workflow_id: str, run_id: str, workflow_type: str) -> dict[str,
     fields = {"workflow_id": workflow_id, "run_id": run_id, "workflow_type": workflow_type}
     if child := _CHILD.fullmatch(workflow_id):
         fields |= {"session": child[1], **({"agent": child[2]} if child[3] else {})}
-    elif workflow_type == WorkflowType.SUPERVISOR:
+    elif workflow_type in SESSIONS:
         fields["session"] = workflow_id
     return fields
 

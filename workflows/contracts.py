@@ -16,18 +16,21 @@ from chargehand.contracts import (
     Capability,
     Contract,
     Contradiction,
+    ConversationRequest,
     DecisionRecord,
     Dollars,
     EditRecord,
     Message,
     Outcome,
     Plan,
+    Reply,
     Route,
     SessionRequest,
     Source,
     SpendLine,
     Subtask,
     SubtaskRecord,
+    TranscriptLine,
     Usage,
     left_out,
 )
@@ -71,6 +74,8 @@ class SteeringState(Contract):
 class ConversationState(Contract):
     """What a conversation has come to; see `workflows.state.conversation`."""
 
+    opening: str = left_out("")
+    """In a conversation with a person, the message with which the rounds begin."""
     summary: str = left_out("")
     opening_notes: tuple[Note, ...] = left_out(())
     """The notes with which this conversation began."""
@@ -256,6 +261,8 @@ class SubtaskRequest(Message):
     """Where the run before this one stopped."""
     others_act: bool = left_out(False)
     """Whether other agents of the session may change something in the world meanwhile."""
+    converses: bool = left_out(False)
+    """Whether it answers a message of a conversation: the state has the message, and its end is handed back."""
     goal_is_public: bool = left_out(False)
     """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
 
@@ -277,3 +284,60 @@ class SubtaskResult(Contract):
     """Time spent waiting for a larger grant, or for a person."""
     overcharges: dict[str, float] = left_out({})
     """How many times a reservation calls were seen to cost, by model."""
+    conversation: ConversationState | None = left_out(None)
+    """What its conversation has come to, if it answers a message of one."""
+    hand_over: str = left_out("")
+    """The agent that it hands the conversation over to."""
+    job: str = left_out("")
+    """The goal of a job that it delegates."""
+
+
+class QueuedMessage(Contract):
+    """A message of a conversation that waits to be answered."""
+
+    number: int
+    """Its place in the transcript; 0 if it is about a job."""
+    text: str
+    update: str = left_out("")
+    """Id of the update that brought it."""
+
+
+class GivenReply(Contract):
+    """A reply, for an update that is sent again to another run."""
+
+    update: str
+    reply: Reply
+
+
+class DialogueState(Contract):
+    """What was said in a conversation; see `workflows.state.dialogue`. Nothing is being answered."""
+
+    floor: str = left_out("")
+    lines: tuple[TranscriptLine, ...] = left_out(())
+    numbered: int = left_out(0)
+    messages: int = left_out(0)
+    replies: int = left_out(0)
+    attempts: int = left_out(0)
+    jobs: int = left_out(0)
+    known_jobs: tuple[str, ...] = left_out(())
+    conversation: ConversationState | None = left_out(None)
+    """That of the agent which has the floor; None if it begins with the transcript."""
+    reads: frozenset[Capability] = left_out(frozenset())
+    given: tuple[GivenReply, ...] = left_out(())
+
+
+class ConversationStartRequest(ConversationRequest, title="ConversationRequest"):
+    """A request as the workflow takes it: what a client writes, and the state of one that continues as new."""
+
+    largest_bytes: ClassVar[int] = 50 << 20
+    most_values: ClassVar[int] = 500_000
+
+    state: str = left_out("")
+    """Where the run before this one stopped: a `ConversationRunState` as JSON, as for a session."""
+
+
+class ConversationRunState(Contract):
+    """A conversation that continues in a new run."""
+
+    session: SupervisorState
+    dialogue: DialogueState

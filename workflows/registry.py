@@ -29,8 +29,10 @@ from chargehand.contracts import Contract
 from chargehand.converter import invalid_input
 from chargehand.payloads.storage import READ_BY_CLIENTS
 from chargehand.plugins import Hook, installed
-from chargehand.wire import ErrorType, SignalName, WorkflowType
+from chargehand.wire import SESSIONS, ErrorType, SignalName
+from workflows.conversation import ConversationWorkflow
 from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCompletion
+from workflows.session_workflow import SessionWorkflow
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 from workflows.verification import VerificationWorkflow
@@ -38,6 +40,7 @@ from workflows.verification import VerificationWorkflow
 _SIGNALS: Final = frozenset(SignalName)
 WORKFLOWS: Final[Sequence[type]] = (
     SupervisorWorkflow,
+    ConversationWorkflow,
     SubtaskWorkflow,
     VerificationWorkflow,
 )
@@ -114,7 +117,7 @@ class _Instance(WorkflowInstance):
     def get_external_store_context(self, command_info: CommandInfo | None) -> StorageDriverStoreContext:
         if command_info is None or (
             command_info.command_type == CommandType.COMMAND_TYPE_COMPLETE_WORKFLOW_EXECUTION
-            and self.get_info().workflow_type == WorkflowType.SUPERVISOR
+            and self.get_info().workflow_type in SESSIONS
         ):
             return READ_BY_CLIENTS
         return self._storing
@@ -147,7 +150,7 @@ class _RefuseBadInput(WorkflowInboundInterceptor):
         """Render the details of a session only on request: to render them at every change is quadratic."""
         answer = await super().handle_query(input)
         session = workflow.instance()
-        if isinstance(answer, WorkflowMetadata) and isinstance(session, SupervisorWorkflow):
+        if isinstance(answer, WorkflowMetadata) and isinstance(session, SessionWorkflow):
             return WorkflowMetadata(definition=answer.definition, current_details=session.details())
         return answer
 

@@ -74,6 +74,7 @@ class SubtaskWorkflow:
             agent.conversation.keep(task, result)
             if outcome := agent.outcome_of(result):
                 if not agent.inbox.unread or number == request.max_rounds:
+                    agent.end(result)
                     return outcome
                 agent.keep_answer(outcome, result)
             elif result.stop == "tools" and not task.must_answer:

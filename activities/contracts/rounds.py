@@ -59,6 +59,8 @@ class Round(Contract):
     """An answer that was not the last word, since the person who asked had written meanwhile."""
     told: tuple[str, ...] = left_out(())
     """What the person who asked has written after it."""
+    said: str = left_out("")
+    """In a conversation, the message that came after `answer`, and that the next rounds are about."""
     turns_left: int = left_out(0)
     """How many turns the agent has after this round; 0 if it is not told, since the next one has to answer."""
     spare_turns: int = left_out(0)

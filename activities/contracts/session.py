@@ -115,6 +115,8 @@ class SessionFacts(Contract):
 class OpenSessionRequest(Contract):
     session: str
     request: SessionRequest
+    converses: bool = left_out(False)
+    """Whether it is a conversation, whose agents reply to messages."""
 
 
 class AddAgentsRequest(Contract):

@@ -26,6 +26,7 @@ from activities.json_schema import schema_problems
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.queues import ToolQueues
 from activities.tools.note import NOTE
+from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
@@ -112,7 +113,7 @@ class SessionActivities:
         if problems:
             raise invalid_input("SessionRequest", problems)
         facts = SessionFacts(
-            crew=self._card(pinned, request, terms.profile),
+            crew=self._card(pinned, request, terms.profile, ConverseTask if opening.converses else WorkTask),
             models=dict(pinned.models),
             terms=terms,
             ceilings=self.ceilings,
@@ -177,7 +178,9 @@ class SessionActivities:
         """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
         return not spec.own_step and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
 
-    def _card(self, pinned: PinnedCrew, request: SessionRequest, profile: Profile) -> CrewCard:
+    def _card(
+        self, pinned: PinnedCrew, request: SessionRequest, profile: Profile, work: type[WorkTask] = WorkTask
+    ) -> CrewCard:
         crew, specs = pinned.crew, pinned.specs
         own = max(_longest_text(task_type, crew, "", profile) for task_type in SUPERVISOR_TASK_TYPES)
         return CrewCard(
@@ -186,7 +189,7 @@ class SessionActivities:
             version=crew.version,
             digest=pinned.digest,
             tier=request.tiers.supervisor or crew.tier,
-            agents=tuple(self._agent_card(pinned, agent, request, profile) for agent in crew.agents),
+            agents=tuple(self._agent_card(pinned, agent, request, profile, work) for agent in crew.agents),
             effort=crew.effort or EFFORTS.get(profile),
             strategy=crew.strategy,
             nested=crew.nested,
@@ -203,7 +206,9 @@ class SessionActivities:
             prompt_bytes=own + SCHEMA_BYTES,
         )
 
-    def _agent_card(self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, profile: Profile) -> AgentCard:
+    def _agent_card(
+        self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, profile: Profile, work: type[WorkTask]
+    ) -> AgentCard:
         crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
         return AgentCard(
             name=agent.name,
@@ -227,15 +232,15 @@ class SessionActivities:
             output=agent.output,
             confidence_threshold=crew.confidence_threshold if threshold is None else threshold,
             slow=agent.slow,
-            prompt_bytes=_prompt_bytes(pinned, agent, profile),
+            prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
         )
 
 
-def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile) -> int:
+def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile, work: type[WorkTask]) -> int:
     offered = [*(pinned.specs[tool] for tool in agent.tools), *((NOTE,) if agent.tools else ())]
     reserved = sum(spec.reserved_bytes for spec in offered)
     specs = "".join(json.dumps(spec.model_dump()) for spec in offered)
-    return _longest_text(WorkTask, pinned.crew, agent.name, profile) + len(specs.encode()) + reserved + SCHEMA_BYTES
+    return _longest_text(work, pinned.crew, agent.name, profile) + len(specs.encode()) + reserved + SCHEMA_BYTES
 
 
 def _longest_text(task_type: type[TurnTask], crew: Crew, agent: str, profile: Profile) -> int:

@@ -7,6 +7,7 @@ import asyncio
 import zlib
 from typing import Final
 
+from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 
 from activities.documents.artifacts import ArtifactError, Artifacts
@@ -42,9 +43,9 @@ class Conversations:
                 type=ErrorType.CONVERSATION_MISSING,
                 non_retryable=True,
             ) from error
-        before = WorkTask.model_validate_json(zlib.decompress(kept))
+        before = from_json(zlib.decompress(kept))
         own = {"kind": task.kind, "must_answer": task.must_answer, "earlier": ""}
-        return type(task).model_validate(dict(before) | own | {"rounds": (*before.rounds, *task.rounds)})
+        return type(task).model_validate(before | own | {"rounds": [*before.get("rounds", ()), *task.rounds]})
 
     async def keep(self, task: Task) -> str:
         """Store a conversation for the next turn and return its digest; "" if it is short or this is the last turn."""

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from activities.turn_kinds.compact_conversation import CompactAnswer, CompactTask
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
+from activities.turn_kinds.converse import ConverseTask, ReplyAnswer
 from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
@@ -29,6 +30,7 @@ Task = Annotated[
     | RouteTask
     | ExpandTask
     | WorkTask
+    | ConverseTask
     | CompactTask
     | SynthesisTask
     | RefineTask
@@ -50,6 +52,7 @@ Answer = Annotated[
     | ExpandAnswer
     | WorkAnswer
     | WorkWithIssuesAnswer
+    | ReplyAnswer
     | CompactAnswer
     | SynthesisAnswer
     | RefineAnswer

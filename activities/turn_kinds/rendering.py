@@ -32,6 +32,11 @@ def told_text(told: Sequence[str]) -> str:
     return "\n".join([heading, *map(request_block, told)])
 
 
+def said_text(text: str) -> str:
+    """Render what the user says in a conversation."""
+    return f"The user says:\n{request_block(text)}"
+
+
 def nesting_note(*, may_nest: bool) -> str:
     """Tell a planner whether a subtask may be a session."""
     if may_nest:

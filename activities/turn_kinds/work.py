@@ -18,6 +18,7 @@ from activities.turn_kinds.rendering import (
     outcome_section,
     refs_of,
     request_section,
+    said_text,
     told_text,
 )
 from activities.turn_kinds.short_refs import ShortRefs
@@ -109,6 +110,8 @@ class WorkTask(TurnTask):
     last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
     """What is asked at the end of a conversation in which the agent must answer."""
 
+    summary_heading: ClassVar = "What you have done so far, in your own words"
+
     kind: Literal["work"] = "work"
     goal: str
     """The session's goal, for context only; empty for an agent that is not told it."""
@@ -147,13 +150,8 @@ class WorkTask(TurnTask):
         agent = crew.agent(agent_name)
         if agent is None:
             raise ValueError(f"crew '{crew.name}' has no agent '{agent_name}'")
-        with_tools = f"{_WITH_NOTES if setting.keeps_notes else ''}{_WITH_TOOLS}"
         text = cls.instructions.format(
-            name=agent.name,
-            prompt=setting.fit(agent.prompt),
-            working=with_tools if setting.usable_tools(agent) else _WITHOUT_TOOLS,
-            words=setting.words(agent),
-            refs=_WITH_REFS if agent.cites else _WITHOUT_REFS,
+            name=agent.name, prompt=setting.fit(agent.prompt), **working_rules(agent, setting)
         )
         if agent.output is not None:
             text += f"\n{_DATA_INSTRUCTIONS}\n{to_json(agent.output).decode()}"
@@ -187,7 +185,7 @@ class WorkTask(TurnTask):
             *([] if self.input is None else [f"Input:\n{data_block(to_json(self.input).decode())}"]),
             *self._shape(),
             *self._before(),
-            *([told_text(self.told)] if self.told else []),
+            *told_section(self.told),
         ]
 
     def _before(self) -> list[str]:
@@ -197,7 +195,7 @@ class WorkTask(TurnTask):
         titles = {note.source.ref: note.source.title for note in self.notes if note.source}
         legend = refs.legend(f"{summary}\n{notes}", titles)
         headed = {
-            "What you have done so far, in your own words": summary,
+            self.summary_heading: summary,
             "Your notes so far": notes,
             "Sources of these": legend,
         }
@@ -219,6 +217,20 @@ class WorkTask(TurnTask):
         elif self.must_answer:
             first = first.model_copy(update={"text": f"{first.text}\n\n{self.last_request}"})
         return (first, *conversation)
+
+
+def working_rules(agent: Agent, setting: Setting) -> dict[str, object]:
+    """Say how an agent uses its tools, how long its text may be, and how it names sources."""
+    with_tools = f"{_WITH_NOTES if setting.keeps_notes else ''}{_WITH_TOOLS}"
+    return {
+        "working": with_tools if setting.usable_tools(agent) else _WITHOUT_TOOLS,
+        "words": setting.words(agent),
+        "refs": _WITH_REFS if agent.cites else _WITHOUT_REFS,
+    }
+
+
+def told_section(told: tuple[str, ...]) -> list[str]:
+    return [told_text(told)] if told else []
 
 
 class ShownText:
@@ -271,7 +283,12 @@ def _turns_left(past: Round) -> str:
 
 
 def _round_messages(past: Round, shown: ShownText) -> list[Message]:
-    told = [told_text(past.told)] if past.told else []
+    told = told_section(past.told)
+    if past.said:
+        said = Message(
+            role="assistant", text=shown.refs.shorten(past.answer) or "(no reply)", provider_items=past.provider_items
+        )
+        return [said, Message(role="user", text="\n\n".join([said_text(past.said), *told]))]
     if past.answer:
         said = Message(role="assistant", text=shown.refs.shorten(past.answer), provider_items=past.provider_items)
         return [said, Message(role="user", text="\n\n".join([*told, "Answer again, as a whole."]))]

@@ -57,12 +57,12 @@ class Commands:
         self._options = ("--address", client.service_client.config.target_host, *options)
         self._environment = command_environment(**settings)
 
-    async def __call__(self, command: str, *arguments: str | Path) -> Ran:
+    async def __call__(self, command: str, *arguments: str | Path, given: str = "") -> Ran:
         """Run a command in this process, beside the event loop of the tests; signals do not reach it."""
 
         def run() -> Ran:
             with self._ONE_AT_A_TIME, patch.object(terminal, "_cancel_on_signal", _go_on):
-                return run_command([command, *arguments, *self._options], self._environment)
+                return run_command([command, *arguments, *self._options], self._environment, given)
 
         return await asyncio.wait_for(asyncio.to_thread(run), 60)
 

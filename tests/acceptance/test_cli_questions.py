@@ -97,9 +97,9 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
         async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
             chargehand = _commands(opened, tmp_path)
             running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", tty=theirs)
-            seen = await _read_until(ours, "leave empty to skip): ")
+            seen = await read_until(ours, "leave empty to skip): ")
             os.write(ours, f"{MEANT}\n".encode())
-            draining = asyncio.create_task(_drain(ours))
+            draining = asyncio.create_task(drain(ours))
             out, _ = await asyncio.wait_for(running.communicate(), 60)
             draining.cancel()
     finally:
@@ -122,13 +122,13 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tm
             running = await chargehand.begin(
                 "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=theirs
             )
-            plan = await _read_until(ours, "decide later: ")
+            plan = await read_until(ours, "decide later: ")
             os.write(ours, b"a\n")
-            await _read_until(ours, "leave empty to skip): ")
+            await read_until(ours, "leave empty to skip): ")
             running.send_signal(signal.SIGINT)
-            await _read_until(ours, "exits at once: ")
+            await read_until(ours, "exits at once: ")
             os.write(ours, b"f\n")
-            draining = asyncio.create_task(_drain(ours))
+            draining = asyncio.create_task(drain(ours))
             out, _ = await asyncio.wait_for(running.communicate(), 60)
             draining.cancel()
     finally:
@@ -152,7 +152,7 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
     assert "All of it." in ran.out
 
 
-async def _read_until(descriptor: int, words: str) -> str:
+async def read_until(descriptor: int, words: str) -> str:
     """Read from a terminal until it shows something."""
     seen = ""
     async with asyncio.timeout(60):
@@ -161,7 +161,7 @@ async def _read_until(descriptor: int, words: str) -> str:
     return seen
 
 
-async def _drain(descriptor: int) -> None:
+async def drain(descriptor: int) -> None:
     """Read what a terminal goes on to show, so that whoever writes is not held up."""
     loop = asyncio.get_running_loop()
     loop.add_reader(descriptor, lambda: os.read(descriptor, 4_096))

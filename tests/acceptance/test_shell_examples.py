@@ -69,7 +69,8 @@ _OTHERS: Final = {
         "docs/how-to/steering.md",
         "docs/how-to/traces.md",
     ),
-    "they are about a terminal, or a worker of their own: test_embedded_cli.py, test_replays.py": (
+    "they are about a terminal, or a worker of their own: test_embedded_cli.py, test_chat.py, test_replays.py": (
+        "docs/how-to/conversations.md",
         "docs/how-to/terminal.md",
         "plugins/src/chargehand_plugins/tape/README.md",
     ),

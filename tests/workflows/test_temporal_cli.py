@@ -14,7 +14,7 @@ from activities.models.protocol import ModelCall
 from chargehand.messages import UPDATES
 from chargehand.session import Session
 from tests.conftest import temporal_program
-from tests.scripted_model import Held, Script, Turn, answer, request_tool, subtask
+from tests.scripted_model import Held, Script, Turn, answer, request_tool, say, subtask
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_tool_approval import DESK, pending
@@ -24,10 +24,10 @@ _BLOCK: Final = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HASH: Final = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
-def commands() -> list[list[str]]:
-    """List the commands of the page in their order."""
-    blocks = "".join(_BLOCK.findall(_PAGE.read_text(encoding="utf-8"))).replace("\\\n", "")
-    return [shlex.split(line) for line in blocks.splitlines()]
+def commands(page: Path = _PAGE) -> list[list[str]]:
+    """List the commands of a page in their order."""
+    blocks = "".join(_BLOCK.findall(page.read_text(encoding="utf-8"))).replace("\\\n", "")
+    return [shlex.split(line) for line in blocks.splitlines() if line.startswith("temporal ")]
 
 
 @pytest.mark.slow
@@ -82,6 +82,22 @@ async def test_updates_can_be_sent_by_the_temporal_cli(
     }
 
 
+@pytest.mark.real_server
+async def test_a_conversation_can_be_held_by_the_temporal_cli(environment: OpenEnvironment, client: Client) -> None:
+    """It is opened, talked with, read and closed by the commands of its page."""
+    said: list[str] = []
+    async with environment(Script().replies("pump", say("Is its lamp on?"))) as opened:
+        for command in commands(_PAGE.with_name("conversations.md")):
+            replaced = {"chargehand": opened.chargehand.task_queue, "temporal": temporal_program()}
+            said.append(await _run(client, *(replaced.get(word, word) for word in command)))
+        end = await opened.chargehand.conversation("pump").result()
+
+    assert "Is its lamp on?" in said[1]
+    assert "Is its lamp on?" in said[2]
+    assert '"closed"' in said[-1]
+    assert (end.reason, end.messages, end.replies) == ("closed", 1, 1)
+
+
 async def _is_ready_for(name: str, ports: Session, complaint: Session, held: Held) -> str:
     """Wait until a session is where an update is for; returns the hash of the call to decide about."""
     match name:
@@ -99,7 +115,7 @@ async def _is_ready_for(name: str, ports: Session, complaint: Session, held: Hel
     return _HASH
 
 
-async def _run(client: Client, *command: str) -> None:
+async def _run(client: Client, *command: str) -> str:
     environment: dict[str, Any] = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     environment |= {"TEMPORAL_ADDRESS": client.service_client.config.target_host}
     process = await asyncio.create_subprocess_exec(
@@ -107,3 +123,4 @@ async def _run(client: Client, *command: str) -> None:
     )
     written, _ = await process.communicate()
     assert process.returncode == 0, (command, written.decode())
+    return written.decode()

@@ -82,6 +82,7 @@ _BY_KIND: Final[Mapping[str, Purpose]] = {
     "expand": PLAN,
     "work": WORK,
     "compact": WORK,
+    "converse": WORK,
     "synthesis": REPORT,
     "outline": PLAN,
     "output": OUTPUT,

@@ -1,6 +1,6 @@
 """What one workflow has spent on model calls, line by line, and what its models have proven to cost. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -57,6 +57,10 @@ class Spending:
     def count_tool_call(self, agent: str) -> None:
         """Count a call of an agent's tool."""
         self.lines.append(SpendLine(agent=agent, model="", purpose="tools", usage=Usage(tool_calls=1)))
+
+    def include(self, lines: Iterable[SpendLine]) -> None:
+        """Note what a child has cost, whose grant is settled by itself."""
+        self.lines = [*merge_spend([*self.lines, *lines])]
 
     def waste_last(self) -> None:
         """Count the latest turn as wasted after all."""

@@ -95,7 +95,7 @@ class SteeringItem(Contract):
     kind: Literal["steering"] = "steering"
     number: Annotated[int, Field(ge=1, le=1_000_000)]
     """Larger than that of everything told before by the same session."""
-    text: Annotated[str, Field(max_length=4_000)] = left_out("")
+    text: Annotated[str, Field(max_length=20_000)] = left_out("")
     """The message; empty to end the tools that the agent is using."""
     path: Annotated[str, Field(max_length=300)] = left_out("")
     """For a nested session: the subtask that it is for; empty for all."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from activities.contracts.rounds import Round
 from activities.turn.contracts import TurnResult
+from activities.turn_kinds.converse import ReplyAnswer
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import (
@@ -100,6 +101,10 @@ class AgentWork:
         )
         self.conversation = Conversation(request, self._state.conversation)
         self.spending = Spending(self._state.spending)
+        self._hand_over = ""
+        """The agent that its reply hands a conversation over to."""
+        self._job = ""
+        """The goal of a job that it delegates."""
         self._forced = ""
         """Why the turn that is being taken has to answer; empty if it may use tools."""
         self.inbox = Inbox(self._state.messages, self._state.messages_read)
@@ -138,6 +143,9 @@ class AgentWork:
             rounds=self.rounds_begun,
             waited=self.mailbox.waited(now),
             overcharges=self.spending.overcharges,
+            conversation=self.conversation.state() if self.request.converses else None,
+            hand_over=self._hand_over,
+            job=self._job,
         )
 
     def until(self, now: datetime) -> datetime | None:
@@ -181,7 +189,7 @@ class AgentWork:
         return self.conversation.is_long(task, self.input_tokens(task))
 
     def is_stuck(self) -> bool:
-        return is_repetitive(self.conversation.rounds, effects_of(self.request))
+        return is_repetitive(self.conversation.recent, effects_of(self.request))
 
     def cost_of_going_on(self, task: WorkTask) -> GoingOn:
         """Estimate what this turn costs if it uses tools, with the turn that follows it."""
@@ -212,6 +220,15 @@ class AgentWork:
     def keep_answer(self, outcome: Outcome, result: TurnResult) -> None:
         """Keep an answer in case no other follows, and have the agent answer again after what a person has written."""
         self._change(answered=outcome, answered_after=self.inbox.read, corrections=0)
+        self._add_answer(result)
+
+    def end(self, result: TurnResult) -> None:
+        """Note the last answer, after which a conversation with a person goes on in another subtask."""
+        if isinstance(result.answer, ReplyAnswer):
+            self._hand_over, self._job = result.answer.hand_over.strip(), result.answer.job.strip()
+            self._add_answer(result)
+
+    def _add_answer(self, result: TurnResult) -> None:
         text = result.answer.model_dump_json(exclude={"kind"}) if result.answer else ""
         self.conversation.add(Round(answer=text, provider_items=result.provider_items))
 

@@ -51,7 +51,11 @@ class Clock:
 
     def extend(self, deadline: timedelta) -> None:
         """Move the deadline, counted from the start of the session; never to an earlier time."""
-        self.deadline_at = max(self.deadline_at, self.started_at + deadline)
+        self.reach(self.started_at + deadline)
+
+    def reach(self, deadline_at: datetime) -> None:
+        """Move the deadline to a time, unless it is later already."""
+        self.deadline_at = max(self.deadline_at, deadline_at)
 
     def finish_now(self) -> None:
         self.is_finish_requested = True

@@ -10,6 +10,7 @@ from activities.contracts.rounds import Round, ToolCall
 from activities.tools.recall import RECALL
 from activities.turn.contracts import Counted, TurnResult
 from activities.turn_kinds.compact_conversation import CompactAnswer, CompactTask
+from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
@@ -47,6 +48,17 @@ class Conversation:
         return self._state.rounds
 
     @property
+    def recent(self) -> tuple[Round, ...]:
+        """The rounds since a person has spoken last, in a conversation with one; else all."""
+        begins = max((at for at, past in enumerate(self.rounds, start=1) if past.said), default=0)
+        return self.rounds[begins:]
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a person has said in it."""
+        return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds)) if text)
+
+    @property
     def tool_calls(self) -> int:
         """Calls that reached a tool."""
         return self._state.tool_calls
@@ -64,7 +76,7 @@ class Conversation:
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
         """The files that tools made, one for each address."""
-        created = (artifact for past in self.rounds for result in past.results for artifact in result.artifacts)
+        created = (artifact for past in self.recent for result in past.results for artifact in result.artifacts)
         return tuple({artifact.uri: artifact for artifact in (*self._state.artifacts, *created)}.values())
 
     @property
@@ -95,9 +107,9 @@ class Conversation:
         return tuple(note.source for note in self._request.notes if note.source is not None)
 
     def task(self) -> WorkTask:
-        return WorkTask(
+        return (ConverseTask if self._request.converses else WorkTask)(
             goal=self._request.goal if self._request.agent.sees_goal else "",
-            instruction=self._request.subtask.instruction,
+            instruction=self._state.opening or self._request.subtask.instruction,
             input=self._request.subtask.input,
             inputs=self._request.inputs,
             final_instruction=self._request.final_instruction,
@@ -176,6 +188,7 @@ class Conversation:
                 self.notes.add(draft.claim, draft.ref, "", read)
         sources = tuple(_beginning(source) for source in list(self.read.values())[-_MOST_SOURCES:])
         self._state = ConversationState(
+            opening=self.said[-1] if self.said else "",
             summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
             opening_notes=self.notes.kept,
             opening_told=(*self._state.opening_told, *(told for past in self.rounds for told in past.told)),

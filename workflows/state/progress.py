@@ -196,6 +196,11 @@ class Progress:
         }
         return plan
 
+    def forget_others(self) -> None:
+        """Drop what is known of subtasks that are no longer in the plan."""
+        self.outcomes = {id_: outcome for id_, outcome in self.outcomes.items() if id_ in self._records}
+        self.begun &= {*self._records}
+
     def begin(self, subtask_id: str) -> None:
         """Note that a subtask begins, or ends without beginning: it can no longer be edited."""
         self.begun.add(subtask_id)

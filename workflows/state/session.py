@@ -262,13 +262,15 @@ class Session:
         by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
         return max(0, min(MOST_ITEMS, by_turns, by_usd))
 
-    def reserve(self, subtask: Subtask, not_started: int) -> Reservation | None:
+    def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
         """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
         least, agent, most = self.least_grant(subtask.agent), self.agent(subtask.agent), self.ledger.unspent
         if agent is not None:
             card, limits = self.card_for(subtask, agent), self.request.limits
             rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
             most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
+        if most_usd is not None:
+            most = most.at_most(Amount(most.turns, max(most_usd, least.usd)))
         return self.grants.reserve(least, most, not_started)
 
     def reserve_report(self) -> None:

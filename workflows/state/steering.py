@@ -98,6 +98,14 @@ class Steering:
             self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
         return item, ways
 
+    @property
+    def next_number(self) -> int:
+        return self._numbered + 1
+
+    def forget(self, subtask: str) -> None:
+        """Drop what was written to a subtask that has ended, and that was read or is answered otherwise."""
+        self._told = [told for told in self._told if told.subtask != subtask]
+
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""
         if item.text:

@@ -14,7 +14,7 @@ from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
 from workflows.budget.ledger import Amount, Reservation
-from workflows.contracts import LimitUsage, SubtaskResult
+from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.on_exit import on_exit
 from workflows.rules.answer_time import QUESTION_TIME
@@ -50,18 +50,18 @@ _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
 
 
 @dataclass(frozen=True)
-class _Try:
+class Try:
     """What one attempt does differently from the plan."""
 
     subtask: Subtask
     tier: Tier | None = None
     """Tier that replaces the agent's own."""
 
-    def change(self, **values: str) -> "_Try":
+    def change(self, **values: str) -> "Try":
         return replace(self, subtask=self.subtask.model_copy(update=values))
 
 
-_Tried = list[tuple[_Try, SubtaskResult]]
+_Tried = list[tuple[Try, SubtaskResult]]
 
 
 async def attempt(session: Session, subtask: Subtask, reservation: Reservation) -> Outcome:
@@ -81,14 +81,14 @@ async def _attempt_until_decided(
     session: Session, subtask: Subtask, first: Reservation, tried: _Tried
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None gives up."""
-    following = _Try(*await around_backlog(session, subtask))
+    following = Try(*await around_backlog(session, subtask))
     done: set[Action] = set()
     reservation: Reservation | None = first
     while reservation is not None:
         notes = _notes_for(session, following.subtask, tried)
-        tried.append((following, await _attempt_once(session, following, reservation, notes)))
+        tried.append((following, await attempt_once(session, following, reservation, notes)))
         step = await _decide(session, tried, done)
-        if not isinstance(step, _Try):
+        if not isinstance(step, Try):
             return step
         following = step
         reservation = await _reserve_again(session, following.subtask)
@@ -115,12 +115,17 @@ def _notes_for(session: Session, subtask: Subtask, tried: _Tried) -> tuple[Note,
     return ()
 
 
-async def _attempt_once(
-    session: Session, trying: _Try, reservation: Reservation, notes: tuple[Note, ...]
+async def attempt_once(
+    session: Session,
+    trying: Try,
+    reservation: Reservation,
+    notes: tuple[Note, ...] = (),
+    state: SubtaskState | None = None,
 ) -> SubtaskResult:
-    """Run one child workflow and settle its grant."""
+    """Run one child workflow and settle its grant; a message of a conversation begins with a state."""
     subtask, tier = trying.subtask, trying.tier
-    child = child_workflow_id(session.root, session.run, subtask.agent, task_text(subtask), tier.value if tier else "")
+    text = task_text(subtask) if state is None else f"{subtask.id} {task_text(subtask)}"  # people repeat themselves
+    child = child_workflow_id(session.root, session.run, subtask.agent, text, tier.value if tier else "")
     began_at = workflow.now()
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
@@ -139,7 +144,9 @@ async def _attempt_once(
     way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
     with on_exit(lambda: session.progress.steering.close(way, read)):
-        job = Job(subtask=subtask, inputs=inputs, notes=notes, reads=reads, grant=reservation.amount, way=way)
+        job = Job(
+            subtask=subtask, inputs=inputs, notes=notes, reads=reads, grant=reservation.amount, way=way, state=state
+        )
         ended = await _run(session, job, tier)
         read = ended.messages_read
     own_time = timedelta(0)
@@ -170,7 +177,7 @@ async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
     return await run_subtask(session, job, agent)
 
 
-async def _decide(session: Session, tried: _Tried, done: set[Action]) -> _Try | Outcome | None:
+async def _decide(session: Session, tried: _Tried, done: set[Action]) -> Try | Outcome | None:
     """Follow the recovery table from the latest outcome to the next attempt or to a decision; None gives up."""
     latest, ended = tried[-1]
     agents = tuple(trying.subtask.agent for trying, _ in tried)
@@ -191,10 +198,10 @@ async def _decide(session: Session, tried: _Tried, done: set[Action]) -> _Try | 
     return None
 
 
-async def _apply(session: Session, action: Action, means: Means, tried: _Tried) -> _Try | Outcome | None:
+async def _apply(session: Session, action: Action, means: Means, tried: _Tried) -> Try | Outcome | None:
     """Turn an action into the next attempt or a decision; None if it gives neither."""
     latest, ended = tried[-1]
-    step: _Try | Outcome | None = None
+    step: Try | Outcome | None = None
     match action:
         case Action.ACCEPT:
             step = accept(ended.outcome)
@@ -208,7 +215,7 @@ async def _apply(session: Session, action: Action, means: Means, tried: _Tried) 
         case Action.JUDGE:
             step = await _judge_attempts(session, tried)
         case Action.SPLIT:
-            step = _Try(latest.subtask).change(agent=SUPERVISOR)
+            step = Try(latest.subtask).change(agent=SUPERVISOR)
         case Action.ASK:
             answered = await _ask(session, latest.subtask, question_of(ended.outcome))
             step = latest.change(instruction=answered) if answered else None
@@ -221,11 +228,11 @@ def _input_reads(session: Session, subtask: Subtask) -> frozenset[Capability]:
     return session.provenance.of_inputs(subtask, session.progress.planned_version(subtask))
 
 
-def _for_fallback(session: Session, subtask: Subtask, agent: str) -> _Try:
+def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
     """Give a subtask to another agent; as it was planned, if its new instruction could leak private text."""
     if is_leak(capabilities_of(agent, session.facts.crew), _input_reads(session, subtask)):
         subtask = session.progress.planned_version(subtask)
-    return _Try(subtask).change(agent=agent)
+    return Try(subtask).change(agent=agent)
 
 
 def _needed(session: Session, subtask: Subtask) -> Amount:

@@ -37,7 +37,7 @@ from chargehand.contracts import (
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount
-from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult
+from workflows.contracts import LimitUsage, SubtaskRequest, SubtaskResult, SubtaskState
 from workflows.mailbox.contracts import Places
 from workflows.mailbox.signals import notify
 from workflows.on_exit import on_exit
@@ -76,6 +76,8 @@ class Job:
     grant: Amount
     way: Delivery
     """Ends at the child."""
+    state: SubtaskState | None = None
+    """Where a conversation stands whose next message it answers."""
 
 
 async def run_subtask(session: Session, job: Job, agent: AgentCard) -> SubtaskResult:
@@ -138,6 +140,8 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
         goal_is_public=session.request.delegation is None,
+        state=job.state,
+        converses=job.state is not None,
     )
 
 

@@ -27,6 +27,15 @@ async def close(session: Session, report: Report, place: Place) -> Report:
     return report
 
 
+async def close_conversation(session: Session, place: Place, reason: str) -> None:
+    """End a conversation, once every message is answered or refused."""
+    await workflow.wait_condition(workflow.all_handlers_finished)
+    enter(session, "finished")
+    list_state(session)
+    await place.leave(session.close_ledger())
+    await _announce(session, stop_reason=reason)
+
+
 async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
     """End a session that failed or was cancelled, perhaps before it was open."""
     progress.enter("cancelled" if is_cancelled_exception(error) else "failed")

@@ -1,5 +1,6 @@
 """The first step of a session: read the facts about its request, and check that its limits pay for anything."""
 
+from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 
 from pydantic import ValidationError
@@ -30,8 +31,12 @@ from workflows.steps.visibility import publish
 from workflows.steps.waits import start_alarm
 
 
-async def open_session(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
+async def open_session(
+    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, *, converses: bool = False
+) -> Session:
     """Read the facts about a request, reserve the report, and refuse what cannot work; or go on from a state.
+
+    A conversation has no report, and ends when it is idle.
 
     Raises:
         ApplicationError: `InvalidInput`, `LimitTooSmall` or `TenantLimit`.
@@ -39,31 +44,37 @@ async def open_session(written: SupervisorRequest, progress: Progress, mailbox: 
     _check(written)
     progress.set_goal(written.goal)
     if written.state:
-        return _resume(written, progress, mailbox, place)
+        return _resume(written, progress, mailbox, place, converses=converses)
     delegation = written.delegation
     if delegation is None:
         _show_in_lists(written)
-    facts = _within_authority(await _read_facts(written), delegation)
+    facts = _within_authority(await _read_facts(written, converses=converses), delegation)
     place.take(facts.admission)
     progress.add_gaps(facts.unread)
-    session = _new_session(written, facts, progress, mailbox)
-    _hold_report(session)
+    session = _new_session(
+        written, facts, progress, mailbox, timedelta(0) if converses else facts.terms.limits.deadline
+    )
+    if not converses:
+        _hold_report(session)
     if facts.admission is not None:
         queued_at = workflow.now()
         await place.wait(facts, written, progress, lambda: _is_limited(written))
         session.clock.delay(workflow.now() - queued_at)
-    start_alarm(session.clock)
     progress.open(session.ledger, session.clock)
-    session.reserve_report()
+    if not converses:
+        start_alarm(session.clock)
+        session.reserve_report()
     if delegation is not None:
         session.spending.learn(delegation.overcharges)
     publish(session)
     return session
 
 
-def _new_session(written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox) -> Session:
+def _new_session(
+    written: SupervisorRequest, facts: SessionFacts, progress: Progress, mailbox: Mailbox, deadline: timedelta
+) -> Session:
     delegation, limits, now = written.delegation, facts.terms.limits, workflow.now()
-    deadline_at = now + limits.deadline
+    deadline_at = now + deadline
     return Session(
         id=workflow.info().workflow_id,
         run=delegation.run if delegation else _run_name(),
@@ -96,7 +107,9 @@ def _within_authority(facts: SessionFacts, delegation: Delegation | None) -> Ses
     return facts.model_copy(update={"crew": crew})
 
 
-def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place) -> Session:
+def _resume(
+    written: SupervisorRequest, progress: Progress, mailbox: Mailbox, place: Place, *, converses: bool
+) -> Session:
     try:
         state = SupervisorState.model_validate_json(written.state)
     except ValidationError as error:
@@ -113,7 +126,8 @@ def _resume(written: SupervisorRequest, progress: Progress, mailbox: Mailbox, pl
         mailbox=mailbox,
         was_reset=state.was_reset or was_reset(),
     )
-    start_alarm(session.clock)
+    if not converses:
+        start_alarm(session.clock)
     progress.open(session.ledger, session.clock)
     progress.resume(state.progress)
     mailbox.resume(state.mailbox)
@@ -170,8 +184,8 @@ def _hold_report(session: Session) -> None:
         session.judge_reserve.hold()
 
 
-async def _read_facts(request: SessionRequest) -> SessionFacts:
-    opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request)
+async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFacts:
+    opening = OpenSessionRequest(session=workflow.info().workflow_id, request=request, converses=converses)
     if not (request.documents or request.follows or request.delegation):
         facts = await _facts_at_once(opening)
         if facts is not None:

@@ -220,12 +220,12 @@ def _refusal(
         count_refusal("permission")
         return _refuse(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
     effects = effects_of(request)
-    repetition = refuse_repetition(call, conversation.rounds, effects, calls)
+    repetition = refuse_repetition(call, conversation.recent, effects, calls)
     if repetition is not None:
         count_refusal("loop_guard")
         return repetition
     if call.tool in request.agent.acting:
-        repetition = refuse_repetition(call, [*conversation.rounds, Round(calls=tuple(calls[:position]))], effects)
+        repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], effects)
         if repetition is not None:
             count_refusal("loop_guard")
             # The first of them may turn out not to be made.
@@ -271,7 +271,7 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
     # The addresses that an agent without access to anything private has found, unchanged.
     found = () if "reads_private" in request.agent.capabilities else conversation.addresses
-    return (*goal, *approved, *found)
+    return (*goal, *approved, *found, *conversation.said)
 
 
 def _refuse(call: ToolCall, error: str, *, may_be_repeated: bool = False, is_unknown: bool = False) -> ToolResult:

@@ -11,7 +11,7 @@ from chargehand.listing import WAITING_STATES
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
 from workflows.state.session import Session
 
-_IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "executing"})
+_IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset({*WAITING_STATES, "awaiting_message", "executing"})
 """States that are written into the memo; the others can be told from what the session does."""
 
 

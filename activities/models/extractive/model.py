@@ -15,8 +15,9 @@ from activities.models.extractive.figures import sql_of, state
 from activities.models.extractive.grammar import read_figure
 from activities.models.extractive.planner import QUOTE, plan, point, read_instruction
 from activities.models.protocol import ModelCall, ModelReply
+from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.plan import PlanTask
-from activities.turn_kinds.work import WorkAnswer, WorkTask, WorkWithIssuesAnswer
+from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Usage
 
 MODEL_NAME: Final = "extractive"
@@ -38,17 +39,13 @@ def reply(call: ModelCall) -> ModelReply:
         case PlanTask():
             answer: BaseModel = plan(call.task, call.catalog, call.crew_agents)
         case WorkTask():
-            made = _work(call.task, call.catalog, frozenset(tool.name for tool in call.tools))
+            task = call.task.latest() if isinstance(call.task, ConverseTask) else call.task
+            made = _work(task, call.catalog, frozenset(tool.name for tool in call.tools))
             if isinstance(made, tuple):
                 return ModelReply(stop="tools", tool_calls=made, model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
-            if call.task.told or any(past.told for past in call.task.rounds):
+            if task.told or any(past.told for past in task.rounds):
                 made = made.model_copy(update={"gaps": [*made.gaps, _UNHEARD]})
-            reviews = call.answer_type is WorkWithIssuesAnswer
-            answer = (
-                WorkWithIssuesAnswer.model_validate(made.model_dump(exclude={"kind"}) | {"issues": []})
-                if reviews
-                else made
-            )
+            answer = call.answer_type.model_validate({"issues": [], **made.model_dump(exclude={"kind"})})
         case _:
             answer = decide(call.task)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)

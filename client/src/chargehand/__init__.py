@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chargehand.client import Chargehand as Chargehand
     from chargehand.contracts import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
+    from chargehand.conversation import Conversation as Conversation
     from chargehand.converter import data_converter as data_converter
     from chargehand.errors import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
     from chargehand.listing import SessionSummary as SessionSummary

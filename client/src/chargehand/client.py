@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -12,7 +12,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from chargehand.connect import connect
-from chargehand.contracts import Report, SessionRequest
+from chargehand.contracts import ConversationRequest, Report, SessionRequest
+from chargehand.conversation import Conversation, start_conversation
 from chargehand.converter import contract, describe_problems, join_problems
 from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
@@ -20,7 +21,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.storage import Storage
 from chargehand.schedules import Overlap, delete_schedule, put_schedule, scheduled, times
 from chargehand.search_attributes import UNANSWERABLE, missing_attributes
-from chargehand.session import Session, prepared, start_session
+from chargehand.session import Session, prepared, start_session, with_documents
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import list_executions
@@ -107,6 +108,34 @@ class Chargehand:
         """
         asked = await prepared(request, documents, self._files)
         return await start_session(self.client, self.task_queue, asked, session_id, self._files)
+
+    async def converse(
+        self,
+        request: ConversationRequest | None = None,
+        *,
+        documents: Sequence[Document] = (),
+        conversation_id: str | None = None,
+        **fields: Any,
+    ) -> Conversation:
+        """Open a conversation; with the id of one that exists, give that one back instead of opening a second.
+
+        Args:
+            request: a whole request; without one, `fields` are those of `ConversationRequest`.
+            documents: what the agents may read beside the request's own, as in `start()`.
+            conversation_id: up to 175 characters; made up if absent.
+            fields: such as `crew`.
+
+        Raises:
+            InvalidInput: a field or the id is invalid.
+            UploadRefused: a document cannot be used, or it is unknown where the workers read.
+        """
+        asked = contract(ConversationRequest, **fields) if request is None else request
+        asked = await with_documents(asked, documents, self._files)
+        return await start_conversation(self.client, self.task_queue, asked, conversation_id)
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """Give access to a conversation by its id, without asking the server whether it exists."""
+        return Conversation(self.client, conversation_id)
 
     @overload
     async def run(

@@ -6,7 +6,14 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from chargehand.contracts import Report, SessionRequest, VerificationReport, VerificationRequest
+from chargehand.contracts import (
+    ConversationEnd,
+    ConversationRequest,
+    Report,
+    SessionRequest,
+    VerificationReport,
+    VerificationRequest,
+)
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.converter import printable
 from chargehand.errors import InvalidInput
@@ -34,6 +41,16 @@ class Supervisor:
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
         """Run a session."""
+        raise NotImplementedError(request)
+
+
+@workflow.defn(name=WorkflowType.CONVERSATION)
+class ConversationInterface:
+    """Input and result of a conversation; its queries and updates are in `chargehand.messages`."""
+
+    @workflow.run
+    async def run(self, request: ConversationRequest) -> ConversationEnd:
+        """Hold a conversation."""
         raise NotImplementedError(request)
 
 

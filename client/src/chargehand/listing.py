@@ -75,8 +75,11 @@ class SessionSummary(BaseModel):
 
 def listing_memo(request: SessionRequest) -> dict[str, str]:
     """Build the memo by which lists show a session."""
-    follows = {_FOLLOWS: request.follows} if request.follows else {}
-    return {_GOAL: one_line(request.goal, _GOAL_CHARACTERS), **follows}
+    return goal_memo(request.goal) | ({_FOLLOWS: request.follows} if request.follows else {})
+
+
+def goal_memo(goal: str) -> dict[str, str]:
+    return {_GOAL: one_line(goal, _GOAL_CHARACTERS)}
 
 
 def one_line(text: str, most: int) -> str:

@@ -1,8 +1,9 @@
-"""The messages of a session: every query and update, written once.
+"""The messages of a session and of a conversation: every query and update, written once.
 
-`Session`, its face without `await`, the stand-in of tests, Nexus, the HTTP API with its OpenAPI document, the console
-and the MCP server offer what stands in this table; the workflow `Supervisor` handles it. The rules of a message's
-content are on its contract. The name of a row travels: it is never changed, nor used for something else.
+`Session` and `Conversation`, their faces without `await`, the stand-in of tests, Nexus, the HTTP API with its OpenAPI
+document, the console and the MCP server offer what stands in these tables; the workflows of these names handle it. The
+rules of a message's content are on its contract. The name of a row travels: it is never changed, nor used for something
+else.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -11,12 +12,15 @@ from typing import Any, Final, Generic, Literal, ParamSpec, TypedDict, TypeVar, 
 from chargehand.contracts import (
     Answer,
     CallDecision,
+    ConversationMessage,
     Interruption,
     Plan,
     PlanDecision,
     PlanEdit,
     RaisedLimits,
+    Reply,
     Status,
+    Transcript,
     TypedByPeople,
     UserMessage,
 )
@@ -46,12 +50,12 @@ class SessionMessage(Generic[Fields, Input, Output]):
         self.returns: Final = returns
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+        self.name, self._table = name, owner
 
     @property
     def summary(self) -> str:
         """One line that says what it does: the docstring below the row."""
-        return attribute_docstrings(Messages)[self.name].rstrip(".")
+        return attribute_docstrings(self._table)[self.name].rstrip(".")
 
     def content(self, *args: Fields.args, **fields: Fields.kwargs) -> Input:
         return cast("Input", None if self.takes is None else contract(self.takes, *args, **fields))
@@ -63,9 +67,9 @@ class SessionMessage(Generic[Fields, Input, Output]):
     def __get__(self, session: "MessagesWithoutAwait", owner: type) -> Callable[Fields, Output]: ...
 
     @overload
-    def __get__(self, session: "Messages", owner: type) -> Callable[Fields, Coroutine[Any, Any, Output]]: ...
+    def __get__(self, session: "CommonMessages", owner: type) -> Callable[Fields, Coroutine[Any, Any, Output]]: ...
 
-    def __get__(self, session: "Messages | None", owner: type) -> Any:
+    def __get__(self, session: "CommonMessages | None", owner: type) -> Any:
         if session is None:
             return self
 
@@ -104,21 +108,29 @@ def _update(takes: Any, returns: type[Output]) -> SessionMessage[..., Any, Outpu
     return SessionMessage("update", takes, returns)
 
 
-class Messages:
-    """The table: a row for each query and update of a session, with its name, input and output."""
+class CommonMessages:
+    """What a session and a conversation take alike."""
 
     status = _query(Status)
     """Return state, plan, spend, open questions and waiting tool calls."""
+    decide_call = _update(CallDecision, Status)
+    """Approve, edit or reject a tool call that awaits approval."""
+    raise_limits = _update(RaisedLimits, Status)
+    """Allow the session more turns, money or time, in total; a paused one continues."""
+
+    send: Any
+    """How one of them is sent, with its content."""
+
+
+class Messages(CommonMessages):
+    """The table of sessions: a row for each query and update, with its name, input and output."""
+
     plan = _query(cast("type[Plan | None]", Plan | None))
     """Return the plan; null until there is one."""
     decide_plan = _update(PlanDecision, Plan)
     """Approve, edit or reject a plan that awaits approval; return the plan that is carried out."""
-    decide_call = _update(CallDecision, Status)
-    """Approve, edit or reject a tool call that awaits approval."""
     answer = _update(Answer, Status)
     """Answer the question of a subtask, which then continues."""
-    raise_limits = _update(RaisedLimits, Status)
-    """Allow the session more turns, money or time, in total; a paused one continues."""
     tell = _update(UserMessage, Status)
     """Have agents read a message at their next turn."""
     interrupt = _update(Interruption, Status)
@@ -128,16 +140,30 @@ class Messages:
     finish_now = _update(None, Status)
     """Stop the running subtasks, and write the report from the results so far."""
 
-    send: Any
-    """How a session sends one of them, with its content."""
+
+class ConversationMessages(CommonMessages):
+    """The table of conversations."""
+
+    say = _update(ConversationMessage, Reply)
+    """Say something, and return the reply to it; messages are answered in the order in which they come."""
+    transcript = _query(Transcript)
+    """Return what was said, and who has the floor."""
+    close = _update(None, Status)
+    """End the conversation once the present message is answered; jobs are stopped."""
 
 
-class MessagesWithoutAwait(Messages):
-    """The same, for sessions whose methods wait for the output."""
+class MessagesWithoutAwait(CommonMessages):
+    """Of those whose methods wait for the output."""
 
 
 Row = SessionMessage[..., Any, Any]
-MESSAGES: Final = cast(
-    "Mapping[str, Row]", {name: row for name, row in vars(Messages).items() if isinstance(row, SessionMessage)}
-)
+
+
+def _rows(table: type) -> Mapping[str, Row]:
+    own = {name: row for each in reversed(table.__mro__) for name, row in vars(each).items()}
+    return cast("Mapping[str, Row]", {name: row for name, row in own.items() if isinstance(row, SessionMessage)})
+
+
+MESSAGES: Final = _rows(Messages)
 UPDATES: Final = {name: row for name, row in MESSAGES.items() if row.kind == "update"}
+CONVERSATION_MESSAGES: Final = _rows(ConversationMessages)

@@ -16,6 +16,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from chargehand.contracts import (
+    ConversationRequest,
     Event,
     PendingCall,
     Plan,
@@ -39,6 +40,7 @@ from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
 
 _T = TypeVar("_T")
+_Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 
 _PATIENCE_SECONDS: Final = 15.0
 """How long a worker may take to answer until the client looks for one."""
@@ -273,42 +275,62 @@ class Session(Messages):
         return await self._answer(verifying.result())
 
     async def _send(self, message: SessionMessage[..., Any, Output], content: object, update: str | None) -> Output:
-        if message.kind == "query":
-            return await self._answer(self._handle.query(message.name, result_type=message.returns))
-        sent: list[object] = [] if content is None else [content]
-        return await self._answer(
-            self._handle.execute_update(message.name, args=sent, id=update, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        )
+        return await exchange(self._client, self._handle, message, content, update)
 
     async def _answer(self, call: Awaitable[_T]) -> _T:
-        """Wait for what a worker answers, as long as there is one."""
-        answering = asyncio.ensure_future(call)
-        # Read, since its waiter may be gone.
-        answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        try:
-            with translated(self.id):
-                while not (await asyncio.wait({answering}, timeout=_PATIENCE_SECONDS))[0]:
-                    await self._require_worker()
-                return await answering
-        finally:
-            answering.cancel()
+        return await answered(self._client, self.id, call)
 
-    async def _require_worker(self) -> None:
-        task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
-        if not await pollers(self._client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
-            raise NoWorker(self.id, task_queue)
+
+async def exchange(
+    client: Client,
+    handle: WorkflowHandle[Any, Any],
+    message: SessionMessage[..., Any, Output],
+    content: object,
+    update: str | None,
+) -> Output:
+    """Send one message to a workflow, and wait for the answer."""
+    if message.kind == "query":
+        return await answered(client, handle.id, handle.query(message.name, result_type=message.returns))
+    sent: list[object] = [] if content is None else [content]
+    sending = handle.execute_update(message.name, args=sent, id=update, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+    return await answered(client, handle.id, sending)
+
+
+async def answered(client: Client, workflow_id: str, call: Awaitable[_T]) -> _T:
+    """Wait for what a worker answers, as long as there is one."""
+    answering = asyncio.ensure_future(call)
+    # Read, since its waiter may be gone.
+    answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    try:
+        with translated(workflow_id):
+            while not (await asyncio.wait({answering}, timeout=_PATIENCE_SECONDS))[0]:
+                await _require_worker(client, workflow_id)
+            return await answering
+    finally:
+        answering.cancel()
+
+
+async def _require_worker(client: Client, workflow_id: str) -> None:
+    task_queue = (await describe(client, workflow_id)).execution_config.task_queue.name
+    if not await pollers(client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
+        raise NoWorker(workflow_id, task_queue)
 
 
 async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
     """Make a request of a goal, and upload its documents."""
     asked = contract(SessionRequest, goal=request) if isinstance(request, str) else request
+    return await with_documents(asked, documents, files)
+
+
+async def with_documents(asked: _Request, documents: Sequence[Document], files: SharedFiles) -> _Request:
+    """Upload the documents of a request."""
     if isinstance(documents, str):
         raise InvalidInput(f"documents: pass a list: documents=[{documents!r}]")
     if not documents:
         return asked
     uploaded = await asyncio.to_thread(files.upload, documents)
     given = {name: getattr(asked, name) for name in asked.model_fields_set}
-    return contract(SessionRequest, **given | {"documents": (*asked.documents, *uploaded)})
+    return contract(type(asked), **given | {"documents": (*asked.documents, *uploaded)})
 
 
 async def start_session(

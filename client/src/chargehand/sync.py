@@ -18,10 +18,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from chargehand import client, session
-from chargehand.messages import MessagesWithoutAwait
+from chargehand import client, conversation, session
+from chargehand.messages import ConversationMessages, Messages, MessagesWithoutAwait
 
-__all__ = ["Chargehand", "Session"]
+__all__ = ["Chargehand", "Conversation", "Session"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -67,6 +67,16 @@ def _opening(
     return wait
 
 
+def _conversing(
+    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, conversation.Conversation]],
+) -> Callable[Concatenate[Any, _Parameters], "Conversation"]:
+    @functools.wraps(method)
+    def wait(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> "Conversation":
+        return Conversation(_wait(getattr(self.asynchronous, method.__name__)(*args, **kwargs)))
+
+    return wait
+
+
 def _iterating(
     method: Callable[Concatenate[Any, _Parameters], AsyncIterator[_Result]],
 ) -> Callable[Concatenate[Any, _Parameters], Generator[_Result]]:
@@ -96,7 +106,7 @@ def _connecting(
     return wait
 
 
-class Session(MessagesWithoutAwait):
+class Session(MessagesWithoutAwait, Messages):
     """One session on a server; see `chargehand.Session`."""
 
     def __init__(self, asynchronous: session.Session) -> None:
@@ -123,6 +133,21 @@ class Session(MessagesWithoutAwait):
     verify = _waiting(session.Session.verify)
 
 
+class Conversation(MessagesWithoutAwait, ConversationMessages):
+    """One conversation on a server; see `chargehand.Conversation`."""
+
+    def __init__(self, asynchronous: conversation.Conversation) -> None:
+        self.asynchronous = asynchronous
+        self.id = asynchronous.id
+
+    send = _waiting(conversation.Conversation.send)
+    approve_call = _waiting(conversation.Conversation.approve_call)
+    reject_call = _waiting(conversation.Conversation.reject_call)
+    result = _waiting(conversation.Conversation.result)
+    cancel = _waiting(conversation.Conversation.cancel)
+    follow = _iterating(conversation.Conversation.follow)
+
+
 class Chargehand:
     """Sessions on one Temporal namespace and task queue; see `chargehand.Chargehand`."""
 
@@ -137,6 +162,12 @@ class Chargehand:
     schedule = _waiting(client.Chargehand.schedule)
     unschedule = _waiting(client.Chargehand.unschedule)
     missing_search_attributes = _waiting(client.Chargehand.missing_search_attributes)
+
+    converse = _conversing(client.Chargehand.converse)
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """Give access to a conversation by its id, without asking the server whether it exists."""
+        return Conversation(self.asynchronous.conversation(conversation_id))
 
     def session(self, session_id: str) -> Session:
         """Give access to a session by its id, without asking the server whether it exists."""

@@ -22,7 +22,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowHandle
 
 from chargehand.errors import SessionNotFound
-from chargehand.wire import WorkflowType
+from chargehand.wire import SESSIONS
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ _NO_END_YET: Final = "No completion event found"
 _WHILE_PAUSED_SECONDS: Final = 1.0
 _PAGE: Final = 200
 """Each has a memo with its plan: a page has to stay below what one answer of the server may have."""
-ROOT_RUNS: Final = f"WorkflowType = '{WorkflowType.SUPERVISOR}' AND ParentWorkflowId IS NULL"
+_TYPES: Final = ", ".join(f"'{each}'" for each in sorted(SESSIONS))
+ROOT_RUNS: Final = f"WorkflowType IN ({_TYPES}) AND ParentWorkflowId IS NULL"
 """The query for runs of sessions that no other session started."""
 ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
 """The query for these sessions: of one that has continued as new, the newest run."""
@@ -68,7 +69,7 @@ async def describe(
 async def describe_session(client: Client, session_id: str) -> WorkflowExecutionInfo:
     """Describe a session; another workflow is `SessionNotFound`."""
     found = (await describe(client, session_id)).workflow_execution_info
-    if found.type.name != WorkflowType.SUPERVISOR:
+    if found.type.name not in SESSIONS:
         raise SessionNotFound(session_id)
     return found
 

@@ -14,10 +14,15 @@ NEXUS_SERVICE: Final = "Chargehand"
 
 class WorkflowType(StrEnum):
     SUPERVISOR = "Supervisor"
+    CONVERSATION = "Conversation"
     SUBTASK = "Subtask"
     VERIFICATION = "Verification"
     WEBHOOK = "Webhook"
     TENANT = "Tenant"
+
+
+SESSIONS: Final = frozenset({WorkflowType.SUPERVISOR, WorkflowType.CONVERSATION})
+"""Types of workflows that carry out a session, of their own or as a conversation."""
 
 
 class ActivityType(StrEnum):

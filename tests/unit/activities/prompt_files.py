@@ -12,6 +12,7 @@ from activities.crews.files import load_crews
 from activities.documents.catalog import Catalog, Column, DocumentEntry, Table
 from activities.turn_kinds.compact_conversation import CompactTask
 from activities.turn_kinds.compress_outcomes import CompressTask
+from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.critique_report import CritiqueTask
 from activities.turn_kinds.design_agents import DesignTask
 from activities.turn_kinds.expand_subtask import ExpandTask
@@ -115,6 +116,15 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
     "compact": (
         "reader",
         CompactTask(goal=_GOAL, instruction="Find the notice period.", rounds=(_ROUND,), must_answer=True),
+    ),
+    "converse": (
+        "reader",
+        ConverseTask(
+            goal="Help the tenant of 4 Quay Street.",
+            instruction="How long is our notice period?",
+            summary="user: Hello.\n\nanalyst: Hello. What do you want to know?",
+            rounds=(_ROUND, Round(answer='{"content": "Three months."}', said="And from which date does it run?")),
+        ),
     ),
     "refine": (
         "supervisor",

@@ -11,8 +11,8 @@ from typing import Any, Final, cast, get_args
 from pydantic import TypeAdapter
 
 from chargehand import contracts
-from chargehand.contracts import Report, SessionRequest, TypedByPeople
-from chargehand.messages import MESSAGES
+from chargehand.contracts import ConversationEnd, ConversationRequest, Report, SessionRequest, TypedByPeople
+from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
 
 _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 """Read whole, beside the messages of a session; the schema of each holds those of its parts."""
@@ -20,8 +20,17 @@ _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 
 def _messages() -> set[str]:
     """Name what goes in and out of a session: its request and report, and the messages of its updates and queries."""
-    sent = chain(*((row.takes, *(get_args(row.returns) or [row.returns])) for row in MESSAGES.values()))
-    return {each.__name__ for each in (SessionRequest, Report, *sent) if each and each is not NoneType}
+    sent = chain(
+        *(
+            (row.takes, *(get_args(row.returns) or [row.returns]))
+            for row in {**MESSAGES, **CONVERSATION_MESSAGES}.values()
+        )
+    )
+    return {
+        each.__name__
+        for each in (SessionRequest, Report, ConversationRequest, ConversationEnd, *sent)
+        if each and each is not NoneType
+    }
 
 
 @cache

@@ -13,8 +13,8 @@ from typing import cast
 import typer.main
 from typer.core import TyperGroup
 
-from chargehand.contracts import SessionRequest
-from chargehand.messages import UPDATES
+from chargehand.contracts import ConversationRequest, SessionRequest
+from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand_cli.main import app
 from chargehand_cli.verb_groups import VerbGroups
 from tests.unit.deployment.test_documents import ROOT, documents
@@ -114,7 +114,8 @@ def test_requests_are_requests() -> None:
     assert found
     for words in found:
         update = words[words.index("--name") + 1] if "--name" in words else ""
-        takes = UPDATES[update].takes if update else SessionRequest
+        opens = ConversationRequest if "Conversation" in words else SessionRequest
+        takes = {**UPDATES, **CONVERSATION_MESSAGES}[update].takes if update else opens
         assert takes
         assert takes.model_validate_json(words[words.index("--input") + 1])
 

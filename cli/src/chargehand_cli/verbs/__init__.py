@@ -1,6 +1,7 @@
 """The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
 
 from chargehand_cli.verbs import (
+    chat,
     decide,
     inspect,
     report,
@@ -12,7 +13,7 @@ from chargehand_cli.verbs import (
 )
 
 GROUPS = {
-    "Run": (run.app,),
+    "Run": (run.app, chat.app),
     "Follow and steer": (watch.app, steer.app, decide.app),
     "Read": (inspect.app, sessions.app, report.app),
     "Operate": (up.app,),

@@ -314,6 +314,7 @@ SessionState = Literal[
     "executing",
     "awaiting_answer",
     "awaiting_call_approval",
+    "awaiting_message",
     "paused",
     "synthesising",
     "finished",

@@ -31,6 +31,7 @@ _END_STATES: Final[dict[str, StepState]] = {
 """State after an event, by the end of the event's name."""
 _KINDS: Final[dict[str, StepKind]] = {
     WorkflowType.SUPERVISOR: "session",
+    WorkflowType.CONVERSATION: "session",
     WorkflowType.SUBTASK: "subtask",
     ActivityType.TAKE_TURN: "turn",
     ActivityType.USE_TOOL: "tool",

@@ -1,0 +1,157 @@
+"""Talk with a crew: `chat`, at a terminal or with a message a line from standard input."""
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from chargehand import ChargehandError
+from chargehand_cli.connection import Connection
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, say
+from chargehand_cli.verb import FILES, AsJson, Documents, Quiet, verb
+
+if TYPE_CHECKING:
+    from chargehand import Conversation, PendingCall, Reply
+
+app = typer.Typer()
+
+_LOOK_SECONDS: Final = 1.0
+"""How often it is looked for calls that wait for a person, and for what a job has come to."""
+
+
+@verb(app, location=FILES)
+async def chat(
+    connection: Connection,
+    *,
+    crew: Annotated[str | None, typer.Option(help="Crew that talks.", show_default="research")] = None,
+    agent: Annotated[str | None, typer.Option(help="Agent that has the floor first.", show_default="the first")] = None,
+    docs: Documents = None,
+    goal: Annotated[str | None, typer.Option(help="What its agents have to know of you and the matter.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="5.00")] = None,
+    conversation_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Conversation to go on with, or to open.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Talk with the agents of a crew: a message a line, typed or piped, and the reply to standard output."""
+    typed = {"crew": crew, "agent": agent, "goal": goal, "limits": {"budget_usd": budget} if budget else None}
+    fields: dict[str, Any] = {name: value for name, value in typed.items() if value is not None}
+    await connection.open()
+    talk = await connection.chargehand.converse(documents=docs or (), conversation_id=conversation_id, **fields)
+    if not quiet:
+        say(connection.describe())
+        say(f"Conversation {talk.id}{': end it by /close, leave it by Ctrl-D' if can_ask() else ''}")
+    is_closed = await _Chat(talk, as_json=as_json).hold()
+    if is_closed or (conversation_id is None and not sys.stdin.isatty()):
+        with suppress(ChargehandError):  # it has ended meanwhile
+            await talk.close()
+    elif not quiet:
+        say(f"To go on: `chargehand chat --id {talk.id}`")
+    return Exit.DONE
+
+
+@dataclass
+class _Chat:
+    """What was shown of a conversation, and the lines that are typed."""
+
+    talk: "Conversation"
+    as_json: bool
+    _lines: "asyncio.Queue[str]" = field(default_factory=asyncio.Queue[str])
+    _shown: int = 0
+    """The latest line of the transcript that was shown."""
+    _seen: set[str] = field(default_factory=set[str])
+    """Calls that were shown."""
+
+    async def hold(self) -> bool:
+        """Say what is typed until the input ends; returns whether the user has closed the conversation."""
+        self._shown = max((line.number for line in (await self.talk.transcript()).lines), default=0)
+        loop = asyncio.get_running_loop()
+        # A daemon: a process that is interrupted does not wait for a line.
+        Thread(target=_read, args=(loop, self._lines), daemon=True).start()
+        while text := await self._next():
+            if text.strip() == "/close":
+                return True
+            if text.strip():
+                await self._say(text)
+        await self._wait_for_jobs()
+        return False
+
+    async def _next(self) -> str:
+        """Wait for a line, empty at the end of the input; meanwhile show what jobs come to."""
+        if can_ask():
+            prompt("> ")
+        while True:
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(self._lines.get(), _LOOK_SECONDS)
+            await self._show_reports()
+
+    async def _say(self, text: str) -> None:
+        saying = asyncio.create_task(self.talk.say(text=text))
+        try:
+            while not (await asyncio.wait({saying}, timeout=_LOOK_SECONDS))[0]:
+                for call in (await self.talk.status()).calls:
+                    await self._ask(call)
+            self._show(await saying)
+        finally:
+            saying.cancel()
+
+    async def _ask(self, call: "PendingCall") -> None:
+        """Show a call that waits for a person, once; at a terminal, ask for the decision."""
+        if call.id in self._seen:
+            return
+        self._seen.add(call.id)
+        arguments = one_safe_line(json.dumps(call.arguments, ensure_ascii=False), 2_000)
+        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)} {arguments}")
+        if not can_ask():
+            say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
+            return
+        prompt("[a]pprove, [r]eject, or leave empty to decide elsewhere: ")
+        choice = (await self._lines.get()).strip()[:1].lower()
+        try:
+            if choice == "a":
+                await self.talk.approve_call(call)
+            elif choice == "r":
+                await self.talk.reject_call(call)
+        except ChargehandError as error:
+            say(f"Not accepted: {error}")
+
+    async def _show_reports(self) -> None:
+        """Show the replies that no message has asked for."""
+        lines = (await self.talk.transcript()).lines
+        for line in lines:
+            if line.number > self._shown and line.kind == "reply":
+                self._put(line.text, line.model_dump_json())
+        self._shown = max((line.number for line in lines), default=self._shown)
+
+    async def _wait_for_jobs(self) -> None:
+        """Wait for the jobs that run, and for what the agent says of them."""
+        while (await self.talk.transcript()).jobs or (await self.talk.status()).state == "executing":  # noqa: ASYNC110  # it happens in another process
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self._show_reports()
+
+    def _show(self, reply: "Reply") -> None:
+        self._put(reply.text, reply.model_dump_json())
+        for gap in () if self.as_json else reply.gaps:
+            say(f"Gap: {one_safe_line(gap, 600)}")
+        self._shown = max(self._shown, reply.number)
+
+    def _put(self, text: str, as_json: str) -> None:
+        if self.as_json:
+            put_json(as_json)
+        else:
+            put_markdown(text)
+
+
+def _read(loop: asyncio.AbstractEventLoop, lines: "asyncio.Queue[str]") -> None:
+    """Read lines up to the end of the input, which is an empty one."""
+    with suppress(RuntimeError):  # the loop has ended
+        for line in sys.stdin:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        loop.call_soon_threadsafe(lines.put_nowait, "")

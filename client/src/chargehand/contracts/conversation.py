@@ -1,0 +1,152 @@
+"""A conversation: the request that opens it, what is said in it, and how it ended."""
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from chargehand.contracts.base import Contract, Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
+from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
+from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
+from chargehand.contracts.request import MOST_DOCUMENTS, DocumentUri, WebhookAddress
+
+__all__ = [
+    "ConversationEnd",
+    "ConversationLimits",
+    "ConversationMessage",
+    "ConversationRequest",
+    "Reply",
+    "Transcript",
+    "TranscriptLine",
+]
+
+USER: Final = "user"
+"""The speaker of what a person says."""
+JOB: Final = "job"
+"""The speaker of what a delegated job came to."""
+EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
+
+
+class ConversationLimits(Limits):
+    """Limits of a whole conversation, with the jobs that it delegates.
+
+    `max_rounds` and `subtask_deadline` hold for the answer to one message, `deadline` for one job.
+    """
+
+    max_turns: Annotated[Count, Field(le=1_000)] = 100
+    """LLM calls in the whole conversation, whatever they are for (1 to 1,000)."""
+    budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 5.0})] = Decimal("5.00")
+    """US dollars that the whole conversation may spend on models (more than 0, at most 10,000)."""
+    message_usd: DollarLimit | None = None
+    """US dollars that the answer to one message may spend, without the jobs that it delegates."""
+
+
+class ConversationRequest(TypedByPeople):
+    """Opens a conversation. Nothing is required."""
+
+    goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000), NoControlCharacters] = ""
+    """What the conversation is for, and what its agents have to know of the user (20,000 characters at most)."""
+    crew: Name = "research"
+    """Name of the crew whose agents talk."""
+    agent: Name | None = None
+    """The agent that has the floor first; the first of the crew if absent."""
+    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS), NullIsEmpty] = ()
+    """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    limits: ConversationLimits = ConversationLimits()
+    """Limits of the whole conversation; those that are absent are the usual ones."""
+    idle: UpToAWeek = timedelta(days=1)
+    """How long after the last message or reply the conversation ends: seconds, `8h`, `3d`, ISO 8601 (7 days at most).
+    Approvals and jobs end by then too."""
+    answer_within: AnswerTime | None = None
+    """How long a tool call that needs approval waits for a person; a working day if absent."""
+    tenant: Name = "default"
+    """The tenant that the conversation runs for."""
+    priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3
+    """Order in a backlog, 1 (first) to 5 (last)."""
+    tiers: Tiers = Tiers()
+    """Model tiers that override the crew's."""
+    webhook: WebhookAddress | None = left_out(None)
+    """Where to announce the conversation's end, as for a session."""
+
+
+class ConversationMessage(TypedByPeople):
+    """What a person says in a conversation."""
+
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=20_000), NoControlCharacters]
+    """The message (1 to 20,000 characters)."""
+    mode: Literal["queue", "interrupt"] = "queue"
+    """While an agent works, `queue` lets it answer first what was said before; `interrupt` ends the tools that it is
+    using and has it read this message at once, so that one reply answers both."""
+
+
+class Reply(Contract):
+    """What an agent replies."""
+
+    number: int
+    """Its place in the transcript, from 1."""
+    answers: tuple[int, ...] = ()
+    """The places of the messages that it answers; empty if it reports on a job."""
+    agent: str
+    """The agent that had the floor."""
+    text: str
+    """The reply, in Markdown."""
+    at: datetime
+    """When it was given."""
+    kind: Literal["success", "partial", "failure", "escalation"] = "success"
+    """Whether the agent could answer; of a failure, `text` says what failed."""
+    reason: str = ""
+    """What kind of failure or escalation it is; a `FailureReason` if something stopped the agent."""
+    confidence: Confidence = 0
+    """How sure the agent is: 0 (a guess) to 100 (certain)."""
+    gaps: tuple[str, ...] = ()
+    """What was asked and could not be found or done."""
+    sources: tuple[Source, ...] = ()
+    """What the reply rests on."""
+    artifacts: tuple[Artifact, ...] = left_out(())
+    """Files that the agent's tools made."""
+    usage: Usage = Usage()
+    """What it cost."""
+
+
+class TranscriptLine(Contract):
+    """One line of a transcript."""
+
+    number: int
+    """Its place, from 1."""
+    kind: Literal["message", "reply", "hand_over", "job"]
+    """A message of a person, a reply of an agent, an agent that hands over, or what a delegated job came to."""
+    speaker: str
+    """`user`, the name of an agent, or `job` for what a delegated job came to."""
+    text: str
+    """What was said."""
+    at: datetime
+    """When it was said."""
+
+
+class Transcript(Contract):
+    """What was said, in order. Of a long conversation, the beginning is left out."""
+
+    lines: tuple[TranscriptLine, ...] = ()
+    """What was said."""
+    floor: str = ""
+    """The agent that has the floor."""
+    jobs: tuple[str, ...] = ()
+    """Delegated jobs that are running, by the id of their subtask."""
+
+
+class ConversationEnd(Contract):
+    """How a conversation ended."""
+
+    reason: EndReason
+    """`closed` by a person, `idle` for too long, or ended by its limits."""
+    messages: int
+    """How many messages of people it had."""
+    replies: int
+    """How many replies they got."""
+    spend: tuple[SpendLine, ...] = ()
+    """What it cost, by agent, model and purpose."""
+    usage: Usage = Usage()
+    """The sum."""
+    gaps: tuple[str, ...] = ()
+    """Calls whose outcome is unknown, and what else a person has to look into."""

@@ -1,0 +1,74 @@
+"""`chargehand chat`: a message a line, piped or typed."""
+
+import asyncio
+import os
+import pty
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.acceptance.commands import Commands
+from tests.acceptance.test_cli_questions import drain, read_until
+from tests.environment import SessionEnvironment, open_environment
+from tests.scripted_model import Script, answer, request_tool, say, subtask
+from tests.workflows.test_conversing import crews_in
+
+
+def _commands(opened: SessionEnvironment, folder: Path) -> Commands:
+    chargehand = opened.chargehand
+    return Commands(chargehand.client, "--task-queue", chargehand.task_queue, "--state-dir", folder)
+
+
+async def test_each_piped_line_is_answered_on_standard_output(client: Client, tmp_path: Path) -> None:
+    """Replies come in order, and that about a job last; a conversation of its own is closed, another is left open."""
+    script = (
+        Script()
+        .plan(subtask("T1", agent="engineer"))
+        .work("", answer("Dry."))
+        .replies("Hello", say("Hello."))
+        .replies("Find out", say("It has begun.", job="Find out why pumps fail."))
+        .replies("job j1", say("They ran dry."))
+    )
+    async with open_environment(
+        client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+    ) as opened:
+        chargehand = _commands(opened, tmp_path)
+        ran = await chargehand("chat", "--crew", "desk", "--quiet", given="Hello\n\nFind out why.\n")
+        left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
+        again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
+        [closed] = [each async for each in opened.chargehand.list(state="completed", crew="desk") if each.id != "left"]
+        end = await opened.chargehand.conversation("left").result()
+
+    assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
+    assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
+    assert closed.goal == "A conversation"
+    assert (end.reason, end.messages) == ("closed", 2)
+
+
+@pytest.mark.slow
+async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path) -> None:
+    """The call that waits for a person is shown, and decided about by a letter."""
+    script = Script().replies("money", request_tool("refund", amount=7), say("You get it back."))
+    ours, theirs = pty.openpty()
+    try:
+        async with open_environment(
+            client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+        ) as opened:
+            running = await _commands(opened, tmp_path).begin("chat", "--crew", "desk", tty=theirs)
+            await read_until(ours, "> ")
+            os.write(ours, b"I want my money back.\n")
+            shown = await read_until(ours, "decide elsewhere: ")
+            os.write(ours, b"a\n")
+            await read_until(ours, "> ")
+            os.write(ours, b"/close\n")
+            draining = asyncio.create_task(drain(ours))
+            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            draining.cancel()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+    assert 'clerk asks to use refund {"amount": 7}' in shown
+    assert out.decode() == "You get it back.\n"
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [7]

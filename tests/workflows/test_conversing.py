@@ -1,0 +1,327 @@
+"""Conversations: messages in, replies out, tools between, by one agent at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client
+
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.converse import ConverseTask
+from chargehand import Conversation
+from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
+from chargehand.messages import ConversationMessages
+from tests.environment import SessionEnvironment, open_environment
+from tests.in_memory_temporal import InMemoryTemporal
+from tests.scripted_model import Held, Script, Turn, answer, request_tool, say, subtask, use
+from tests.waiting import runs_of, until
+from tests.workflows.conftest import OpenEnvironment
+from workflows import continue_as_new
+
+DESK = """
+name = "desk"
+description = "Talks with customers."
+guidance = "Give everything to the clerk."
+
+[[agents]]
+name = "clerk"
+description = "Refunds, and writes letters."
+prompt = "Help the customer."
+tools = ["refund", "search_documents"]
+capabilities = ["reads_private"]
+approve = ["refund"]
+
+[[agents]]
+name = "engineer"
+description = "Knows how machines work."
+prompt = "Explain machines."
+"""
+
+Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
+
+
+@pytest.fixture
+def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
+    """Open a worker with the crew `desk`."""
+
+    def opened(script: Script, **options: object) -> AbstractAsyncContextManager[SessionEnvironment]:
+        return environment(script, own_crews=(crews_in(tmp_path),), acting=("refund",), **options)  # pyright: ignore[reportArgumentType]
+
+    return opened
+
+
+def crews_in(tmp_path: Path) -> Path:
+    folder = tmp_path / "crews"
+    folder.mkdir(exist_ok=True)
+    (folder / "desk.toml").write_text(DESK)
+    return folder
+
+
+async def pending(conversation: Conversation) -> PendingCall:
+    """Wait until a call waits for a person."""
+
+    async def is_there() -> bool:
+        return len((await conversation.status()).calls) == 1
+
+    await until(is_there)
+    return (await conversation.status()).calls[0]
+
+
+async def test_each_message_gets_its_reply(desk: Desk) -> None:
+    """The agent reads what was said before, uses its tools, and replies; a call waits for a person as in a session."""
+    script = (
+        Script()
+        .replies("Hello", say("Hello. What can I do?"))
+        .replies("money", request_tool("refund", amount=7), say("You get 7 back."))
+    )
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk", conversation_id="talk")
+        first = await asyncio.wait_for(talk.say(text="Hello"), 20)
+        second = asyncio.create_task(talk.say(text="I want my money back."))
+        call = await pending(talk)
+        waiting = await talk.status()
+        await talk.approve_call(call)
+        settled = await asyncio.wait_for(second, 20)
+        transcript = await talk.transcript()
+        await talk.close()
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    assert (first.text, first.agent, first.answers) == ("Hello. What can I do?", "clerk", (1,))
+    assert waiting.state == "awaiting_call_approval"
+    assert (settled.text, settled.answers) == ("You get 7 back.", (3,))
+    assert [line.speaker for line in transcript.lines] == ["user", "clerk", "user", "clerk"]
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [7]
+    assert (end.reason, end.messages, end.replies, end.usage.turns) == ("closed", 2, 2, 3)
+
+
+async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) -> None:
+    """Messages that come while the agent works wait; an update that is sent twice is one message."""
+    held = Held(say("One."))
+    script = Script().replies("first", held).replies("second", say("Two.")).replies("third", say("Three."))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        texts = ("first", "second", "third")
+        saying: list[asyncio.Task[Reply]] = []
+        for text in texts:
+            saying.append(asyncio.create_task(_say(talk, text, update=text)))
+            await until(partial(_has_said, talk, text))
+        saying.append(asyncio.create_task(_say(talk, "second", update="second")))
+        await held.reached.wait()
+        held.released.set()
+        replies = await asyncio.wait_for(asyncio.gather(*saying), 20)
+
+    assert [reply.text for reply in replies] == ["One.", "Two.", "Three.", "Two."]
+    assert [reply.answers for reply in replies] == [(1,), (2,), (3,), (2,)]
+    assert [call.task.latest().instruction for call in opened.model.calls if isinstance(call.task, ConverseTask)] == [
+        *texts
+    ]
+
+
+async def test_an_interruption_is_read_at_once_and_one_reply_answers_both(desk: Desk) -> None:
+    """The tools in use end, and the agent reads the message at its next turn."""
+    held = Held(request_tool("search_documents", query="all of it"))
+    script = Script().replies("Look", held, say("Stopped."))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        looking = asyncio.create_task(talk.say(text="Look at everything."))
+        await held.reached.wait()
+        stopping = asyncio.create_task(talk.say(text="Stop!", mode="interrupt"))
+        await until(lambda: _has_said(talk, "Stop!"))
+        held.released.set()
+        replies = await asyncio.wait_for(asyncio.gather(looking, stopping), 20)
+        after = await asyncio.wait_for(talk.say(text="Thanks."), 20)
+
+    assert [reply.text for reply in replies] == ["Stopped.", "Stopped."]
+    assert {reply.answers for reply in replies} == {(1, 2)}
+    assert (after.text, after.answers) == ("I see.", (4,))
+
+
+async def test_an_agent_hands_over_and_the_next_goes_on_from_the_transcript(desk: Desk) -> None:
+    """The other agent answers the same message, knows what was said, and keeps the floor; who had it does not get it
+    back for the same message."""
+    script = (
+        Script()
+        .replies("Hello", say("Hello."))
+        .replies("pump", say("I ask our engineer.", hand_over="engineer"), agent="clerk")
+        .replies("pump", say("Its valve is closed.", hand_over="clerk"), agent="engineer")
+        .replies("Thanks", say("You are welcome."), agent="engineer")
+    )
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        await asyncio.wait_for(talk.say(text="Hello"), 20)
+        reply = await asyncio.wait_for(talk.say(text="Why does the pump not run?"), 20)
+        later = await asyncio.wait_for(talk.say(text="Thanks."), 20)
+
+    engineer = next(call for call in opened.model.calls if call.agent == "engineer")
+    assert (reply.agent, reply.text) == ("engineer", "I ask our engineer.\n\nIts valve is closed.")
+    assert reply.gaps == ("Not handed over to another agent: it had the floor for this message already.",)
+    assert later.agent == "engineer"
+    assert "user: Hello\n\nclerk: Hello." in engineer.messages[0].text
+    assert "(hands over to engineer) I ask our engineer." in engineer.messages[0].text
+    assert "The user says:\n<request>\nWhy does the pump not run?" in engineer.messages[0].text
+
+
+async def test_a_job_runs_while_the_talk_goes_on(desk: Desk) -> None:
+    """A delegated job is a session; meanwhile messages are answered, and its end is reported by itself."""
+    held = Held(answer("Pumps fail when they run dry."))
+    script = (
+        Script()
+        .plan(subtask("T1", agent="engineer"))
+        .work("", held)
+        .replies("report", say("It has begun.", job="Write a report about failing pumps."))
+        .replies("job j1 has ended", say("The report says: pumps fail when they run dry."))
+    )
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        begun = await asyncio.wait_for(talk.say(text="I want a report on pumps."), 20)
+        await asyncio.wait_for(held.reached.wait(), 20)
+        meanwhile = await asyncio.wait_for(talk.say(text="And the weather?"), 20)
+        running = (await talk.transcript()).jobs
+        held.released.set()
+        await until(lambda: _has_said(talk, "The report says: pumps fail when they run dry."))
+        transcript = await talk.transcript()
+        await talk.close()
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    told = opened.model.calls[-1].messages[0].text
+    assert (begun.text, meanwhile.text, running) == ("It has begun.", "I see.", ("j1",))
+    assert [line.speaker for line in transcript.lines] == ["user", "clerk", "user", "clerk", "job", "clerk"]
+    assert "Outcome of j1" in told
+    assert "Pumps fail when they run dry." in told
+    assert (end.replies, end.usage.turns) == (3, len(opened.model.calls))
+
+
+async def test_it_ends_when_it_is_idle_for_too_long(desk: Desk) -> None:
+    """The time counts from the last message or reply."""
+    async with desk(Script()) as opened:
+        talk = await opened.chargehand.converse(crew="desk", idle=timedelta(seconds=2))
+        await asyncio.wait_for(talk.say(text="Hello"), 20)
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    assert (end.reason, end.replies) == ("idle", 1)
+
+
+async def test_its_limits_hold_for_all_messages_and_for_each(desk: Desk) -> None:
+    """A message that cannot be paid is told so, and ends the conversation; more is never spent than was allowed."""
+    script = Script().replies("Look", *(use("search_documents", about=n) for n in range(9)))
+    async with desk(script) as opened:
+        limits = ConversationLimits(max_turns=5)
+        talk = await opened.chargehand.converse(crew="desk", limits=limits)
+        first = await asyncio.wait_for(talk.say(text="Look here."), 20)
+        second = await asyncio.wait_for(talk.say(text="Look there."), 20)
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    assert first.kind in {"partial", "failure"}
+    assert (second.kind, second.reason) == ("failure", "out_of_budget")
+    assert "limits of the conversation are used up" in second.text
+    assert end.reason == "out_of_budget"
+    assert end.usage.turns == len(opened.model.calls) <= 5
+
+
+async def _say(talk: Conversation, text: str, update: str) -> Reply:
+    return await talk.send(ConversationMessages.say, ConversationMessage(text=text), id=update)
+
+
+async def _has_said(talk: Conversation, text: str) -> bool:
+    return any(line.text == text for line in (await talk.transcript()).lines)
+
+
+SUPPORT = [f"Message {number} of the customer." for number in range(1, 31)]
+REFUNDS = (8, 23)
+"""Messages that ask for a refund, which a person has to approve."""
+
+
+def _support(call: ModelCall) -> Turn:
+    """Reply to each message by its number, after a refund where one is asked for."""
+    task = call.task
+    assert isinstance(task, ConverseTask)
+    latest = task.latest()
+    number = SUPPORT.index(latest.instruction) + 1
+    if number in REFUNDS and not latest.rounds:
+        return request_tool("refund", amount=number)
+    return say(f"Reply {number}.")
+
+
+async def _talk_through(talk: Conversation, numbers: Iterable[int], decide: Callable[[], Awaitable[None]]) -> None:
+    """Say some of the messages, each with its own update id, and check each reply."""
+    for number in numbers:
+        saying = asyncio.create_task(_say(talk, SUPPORT[number - 1], update=f"u{number}"))
+        if number in REFUNDS:
+            await pending(talk)
+            await decide()
+            await talk.approve_call(await pending(talk))
+        reply = await asyncio.wait_for(saying, 30)
+        assert (reply.text, reply.answers) == (f"Reply {number}.", (2 * number - 1,))
+
+
+async def test_thirty_messages_with_a_day_between(desk: Desk) -> None:
+    """Each message gets its own reply though the worker forgets the conversation after every task; an approval can wait
+    for days, and costs the agent no time; the agent reads the whole conversation."""
+    async with desk(Script().on("converse", _support), cached_workflows=0) as opened:
+        talk = await opened.chargehand.converse(crew="desk", idle=timedelta(days=3), answer_within="2d")
+        server = cast("InMemoryTemporal", opened.chargehand.client.workflow_service)
+
+        async def wait_a_day() -> None:
+            server.skip(timedelta(days=1))
+
+        await _talk_through(talk, range(1, 31), wait_a_day)
+        transcript = await talk.transcript()
+        server.skip(timedelta(days=3))
+        end = await asyncio.wait_for(talk.result(), 20)
+
+    rounds = opened.model.tasks(ConverseTask)[-1].rounds
+    assert [line.text for line in transcript.lines] == _both_sides()
+    assert [past.said for past in rounds if past.said] == SUPPORT[1:]
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [*REFUNDS]
+    assert (end.reason, end.messages, end.replies) == ("idle", 30, 30)
+
+
+@pytest.mark.real_server
+async def test_it_survives_its_worker_and_goes_on_in_new_runs(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is replaced while a call waits for a person and while a message waits for an answer, and runs continue
+    as new between messages: none is lost or answered twice, whichever run it is sent to again."""
+    monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
+    folder, queue = crews_in(tmp_path), f"talk-{uuid4().hex[:8]}"
+    options: dict[str, Any] = {"own_crews": (folder,), "acting": ("refund",), "task_queue": queue}
+    script = Script().on("converse", _support)
+
+    async def at_once() -> None:
+        pass
+
+    async with open_environment(client, tmp_path, script, **options) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        await _talk_through(talk, range(1, 8), at_once)
+        refunding = asyncio.create_task(_say(talk, SUPPORT[7], update="u8"))
+        call = await pending(talk)
+    async with open_environment(client, tmp_path, script, **options) as second:
+        await talk.approve_call(call)
+        assert (await asyncio.wait_for(refunding, 30)).text == "Reply 8."
+        await _talk_through(talk, range(9, 16), at_once)
+    waiting = asyncio.create_task(_say(talk, SUPPORT[15], update="u16"))
+    async with open_environment(client, tmp_path, script, **options) as third:
+        assert (await asyncio.wait_for(waiting, 30)).text == "Reply 16."
+        await _talk_through(talk, range(17, 31), at_once)
+        again = await asyncio.wait_for(_say(talk, SUPPORT[2], update="u3"), 30)
+        transcript = await talk.transcript()
+        await talk.close()
+        end = await asyncio.wait_for(talk.result(), 30)
+        runs = await runs_of(client, talk.id, 4)
+
+    calls = [call for each in (opened, second, third) for call in each.tools["refund"].calls]
+    assert again.text == "Reply 3."
+    assert [line.text for line in transcript.lines] == _both_sides()
+    assert [call["amount"] for call in calls] == [*REFUNDS]
+    assert len(runs) > 3
+    assert (end.messages, end.replies, end.usage.turns) == (30, 30, 32)
+
+
+def _both_sides() -> list[str]:
+    return [text for number, said in enumerate(SUPPORT, start=1) for text in (said, f"Reply {number}.")]

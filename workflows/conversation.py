@@ -1,0 +1,164 @@
+"""The workflow of a conversation: messages in, replies out, tools and jobs between."""
+
+import asyncio
+from contextlib import suppress
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from chargehand.contracts import (
+        ConversationEnd,
+        ConversationMessage,
+        Limits,
+        Plan,
+        Reply,
+        Status,
+        Transcript,
+    )
+    from chargehand.converter import invalid_input
+    from chargehand.messages import ConversationMessages, handles
+    from chargehand.wire import WorkflowType
+    from workflows.contracts import ConversationRunState, ConversationStartRequest, DialogueState, SupervisorRequest
+    from workflows.rules.refusal import Refused
+    from workflows.rules.report_content import merge_spend, usage_of
+    from workflows.session_workflow import SessionWorkflow, next_task, refusals
+    from workflows.state.dialogue import Dialogue
+    from workflows.state.session import Session
+    from workflows.steps.close import close_conversation, close_early
+    from workflows.steps.converse import Talk, converse, interrupt
+    from workflows.steps.open import open_session
+
+_GOAL = "Talk with the user."
+"""What agents read as the goal if the request names none."""
+
+
+@workflow.defn(name=WorkflowType.CONVERSATION)
+class ConversationWorkflow(SessionWorkflow):
+    """Holds one conversation: a session whose plan grows by a subtask for each message."""
+
+    @workflow.init
+    def __init__(self, request: ConversationStartRequest) -> None:
+        super().__init__()
+        self._state = _state_of(request)
+        self._dialogue = Dialogue(self._state.dialogue if self._state else DialogueState())
+        self._talk: Talk | None = None
+        self._is_over = False
+
+    @workflow.run
+    async def run(self, request: ConversationStartRequest) -> ConversationEnd:
+        """Open the conversation, answer what is said, and say how it ended."""
+        try:
+            session = self._session = await self._open_session(request)
+            self._talk = Talk(request.model_copy(update={"state": ""}), session, self._dialogue)
+            self._talk.touch()
+            reason = await converse(self._talk)
+            self._is_over = True
+            await close_conversation(session, self._place, reason)
+            before = self._dialogue.state()
+            return ConversationEnd(
+                reason=reason,
+                messages=before.messages,
+                replies=before.replies,
+                spend=merge_spend(session.spending.lines),
+                usage=usage_of(session.spending.lines),
+                gaps=tuple(self._progress.gaps),
+            )
+        except (asyncio.CancelledError, Exception) as error:
+            self._is_over = True
+            await close_early(error, self._session, self._progress, self._place)
+            raise
+
+    @workflow.update(**handles(ConversationMessages.say))
+    async def say(self, message: ConversationMessage) -> Reply:
+        """Queue a message, or hand it to the agent that works; return the reply."""
+        update = workflow.current_update_info()
+        name = update.id if update else ""
+        number = self._dialogue.number_of(name)
+        if number is None:
+            number = self._dialogue.receive(name, message.text, workflow.now())
+            await next_task()
+            self._dialogue.admit(number)
+            if message.mode == "interrupt" and self._talk is not None:
+                await interrupt(self._talk, number)
+        await workflow.wait_condition(lambda: self._is_over or self._dialogue.reply_to(number) is not None)
+        reply = self._dialogue.reply_to(number)
+        if reply is None:
+            with refusals():
+                raise Refused("The conversation has ended before this was answered.")
+        return reply
+
+    @say.validator
+    def _check_message(self, message: ConversationMessage) -> None:  # noqa: ARG002  # the handler's signature
+        with refusals():
+            self._refuse_if_over()
+            self._dialogue.check()
+
+    @workflow.query(**handles(ConversationMessages.transcript))
+    def transcript(self) -> Transcript:
+        """Return what was said."""
+        return self._dialogue.transcript(self._talk.jobs if self._talk else ())
+
+    @workflow.update(**handles(ConversationMessages.close))
+    async def close(self) -> Status:
+        """End the conversation once the present message is answered."""
+        await next_task()
+        self._dialogue.close()
+        if self._session is not None:
+            self._session.clock.stop()
+        return self._progress.status()
+
+    @close.validator
+    def _check_close(self) -> None:
+        with refusals():
+            self._refuse_if_over()
+
+    async def _open_session(self, request: ConversationStartRequest) -> Session:
+        if request.state and self._state is None:
+            problem = "state: is set by a conversation that continues as new; leave it out"
+            raise invalid_input("ConversationRequest", [problem])
+        state = self._state.session.model_dump_json() if self._state else ""
+        written = _session_request(request, state)
+        session = await open_session(written, self._progress, self._mailbox, self._place, converses=True)
+        if self._state is None:
+            agents = [agent.name for agent in session.facts.crew.agents]
+            floor = request.agent or agents[0]
+            if floor not in agents:
+                known = ", ".join(agents)
+                raise invalid_input("ConversationRequest", [f"agent: there is no agent '{floor}'; there are {known}"])
+            self._dialogue.give_floor(floor, "", workflow.now())
+            self._progress.adopt(Plan(subtasks=()))
+        return session
+
+    def _refuse_if_over(self) -> None:
+        if self._is_over:
+            raise Refused("The conversation has ended.")
+
+
+def _state_of(request: ConversationStartRequest) -> ConversationRunState | None:
+    """Read the state of the run before; None if there was none, or if it is not one."""
+    if not request.state or workflow.info().continued_run_id is None:
+        return None
+    with suppress(ValidationError):
+        return ConversationRunState.model_validate_json(request.state)
+    return None
+
+
+def _session_request(request: ConversationStartRequest, state: str) -> SupervisorRequest:
+    """Put a conversation's request into the terms of a session."""
+    limits = request.limits
+    named = {"max_turns", "budget_usd", *limits.model_fields_set} & {*Limits.model_fields}
+    return SupervisorRequest(
+        goal=request.goal or _GOAL,
+        crew=request.crew,
+        documents=request.documents,
+        limits=Limits(**{name: getattr(limits, name) for name in named}),
+        review="never",
+        answer_within=request.answer_within,
+        tenant=request.tenant,
+        priority=request.priority,
+        tiers=request.tiers,
+        webhook=request.webhook,
+        state=state,
+    )

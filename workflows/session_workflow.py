@@ -1,0 +1,126 @@
+"""What the workflows of sessions and of conversations have in common: their state, and the messages that both take."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from chargehand.contracts import CallDecision, RaisedLimits, SessionState, Status
+    from chargehand.messages import CommonMessages, handles
+    from chargehand.wire import ErrorType, SignalName
+    from workflows import options
+    from workflows.mailbox.contracts import Envelope
+    from workflows.mailbox.mailbox import Mailbox
+    from workflows.rules.refusal import Refused
+    from workflows.rules.web_ui import details
+    from workflows.state.progress import Progress
+    from workflows.state.session import Session
+    from workflows.steps.admission import Place
+    from workflows.steps.call_approvals import decide_call
+    from workflows.steps.messages import act_on
+    from workflows.steps.visibility import publish
+
+_ENDED = frozenset[SessionState]({"failed", "cancelled"})
+
+
+class SessionWorkflow:
+    """A session that may not be open yet, and its handlers."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(workflow.info().workflow_id)
+        self._session: Session | None = None
+        self._mailbox = Mailbox(workflow.info().workflow_id)
+        self._place = Place(self._mailbox)
+
+    @workflow.query(**handles(CommonMessages.status))
+    def status(self) -> Status:
+        """Return the session status."""
+        return self._progress.status()
+
+    @workflow.update(**handles(CommonMessages.raise_limits))
+    async def raise_limits(self, raised: RaisedLimits) -> Status:
+        """Apply higher limits; a paused session continues."""
+        await next_task()
+        with refusals():
+            self._open.check_raised(raised, workflow.info().execution_timeout)
+            await self._place.enlarge(raised.budget_usd)
+            self._open.raise_limits(raised)
+            self._progress.waits.decide(self._progress.waits.limits_id, "raised", raised.by)
+            publish(self._open)
+            return self._progress.status()
+
+    @raise_limits.validator
+    def _check_raised(self, raised: RaisedLimits) -> None:
+        self._check(lambda session: session.progress.refuse_if_over())
+        self._check(lambda session: session.check_raised(raised, workflow.info().execution_timeout))
+
+    @workflow.update(**handles(CommonMessages.decide_call))
+    async def decide_call(self, decision: CallDecision) -> Status:
+        """Apply a person's decision to the call that it names, once."""
+        await next_task()
+        with refusals():
+            await decide_call(self._open, decision)
+            return self._progress.status()
+
+    @decide_call.validator
+    def _check_call(self, decision: CallDecision) -> None:
+        with refusals():
+            self._open.approvals.check(decision)
+
+    @workflow.signal(name=SignalName.MAILBOX, description="What the parent session, subtasks and ledgers send.")
+    async def receive(self, envelope: Envelope) -> None:
+        """Settle a reply, or act on anything else; what cannot come from any of these is ignored and counted."""
+        if not envelope.is_reply:
+            await workflow.wait_condition(lambda: self._session is not None or self._progress.state in _ENDED)
+        is_expected = self._mailbox.receive(envelope)
+        if is_expected and not envelope.is_reply:
+            is_expected = self._session is not None and await act_on(self._session, envelope)
+        if not is_expected:
+            self._progress.ignore_message()
+
+    @workflow.signal(dynamic=True, description="Any other signal does nothing: sessions are steered by updates.")
+    def ignore_unknown(self, signal: str, _: Sequence[RawValue]) -> None:
+        """Show that a signal was ignored, to those who would wait for its effect."""
+        self._progress.ignore_unknown(signal)
+
+    def details(self) -> str:
+        """Render what the Web UI shows of the session, when it asks."""
+        return details(self._progress.status())
+
+    @property
+    def _open(self) -> Session:
+        if self._session is None:
+            raise Refused("The session is still being opened; try again.")
+        return self._session
+
+    @property
+    def _is_resuming(self) -> bool:
+        """Whether another run has continued in this one, which is open before any handler is."""
+        return self._session is None and workflow.info().continued_run_id is not None
+
+    def _check(self, rule: Callable[[Session], object]) -> None:
+        """Apply a rule to an update before it is accepted, unless the session is only about to continue."""
+        if not self._is_resuming:
+            with refusals():
+                rule(self._open)
+
+
+@contextmanager
+def refusals() -> Generator[None]:
+    """Have an update fail with the reason for which it is refused."""
+    try:
+        yield
+    except Refused as error:
+        raise ApplicationError(str(error), type=ErrorType.UPDATE_REFUSED, non_retryable=True) from None
+
+
+async def next_task() -> None:
+    """Wait for the next workflow task before an update changes anything.
+
+    Without a cached workflow the SDK can deliver an update together with what an earlier, commandless task already
+    decided, and the update first; a replay then sees them one after the other (docs/decisions/0008).
+    """
+    await workflow.sleep(options.NEXT_TASK, summary="apply an update")

@@ -1,0 +1,196 @@
+"""What is said in a conversation: the transcript, and the messages that wait."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from itertools import accumulate
+from typing import Final, Literal, TypeVar
+
+from activities.contracts.rounds import Round
+from chargehand.contracts import Contract, Outcome, Reply, Transcript, TranscriptLine
+from chargehand.contracts.conversation import JOB, USER
+from workflows.budget.ledger import Amount
+from workflows.contracts import (
+    ConversationState,
+    DialogueState,
+    GivenReply,
+    QueuedMessage,
+    SpendingState,
+    SubtaskResult,
+    SubtaskState,
+)
+from workflows.rules.information_flow import Reads
+from workflows.rules.refusal import Refused
+
+_Item = TypeVar("_Item", bound=Contract)
+
+_MOST_WAITING: Final = 50
+_TRANSCRIPT_BYTES: Final = 200_000
+_GIVEN_BYTES: Final = 200_000
+"""Of replies that updates can be sent again for, in a later run."""
+_OPENING_CHARACTERS: Final = 24_000
+"""Of the transcript, as an agent reads it that gets the floor."""
+_LINE_CHARACTERS: Final = 4_000
+_MOST_KNOWN_JOBS: Final = 5
+
+
+class Dialogue:
+    """A message is numbered when it comes, and waits for its turn once it is admitted."""
+
+    def __init__(self, before: DialogueState) -> None:
+        self._state = before
+        self._waiting: dict[int, QueuedMessage] = {}
+        """By number, in order; those about jobs have numbers too, so that they do not overtake."""
+        self._admitted: set[int] = set()
+        self._told: dict[int, int] = {}
+        """Messages that were handed to the agent while it works, by the number under which it knows them."""
+        self._numbers = {each.update: each.reply.answers[0] for each in before.given}
+        self._replies = {number: each.reply for each in before.given for number in each.reply.answers}
+        self.is_closing = False
+        self.working_on = ""
+        """The subtask that answers a message now."""
+
+    def state(self) -> DialogueState:
+        return self._state
+
+    @property
+    def floor(self) -> str:
+        return self._state.floor
+
+    @property
+    def reads(self) -> Reads:
+        """What kinds of text the transcript rests on."""
+        return self._state.reads
+
+    @property
+    def known_jobs(self) -> tuple[str, ...]:
+        """Jobs whose outcomes the agent that has the floor knows."""
+        return self._state.known_jobs
+
+    @property
+    def has_message(self) -> bool:
+        first = next(iter(self._waiting), 0)
+        return first in self._admitted
+
+    def transcript(self, jobs: Collection[str]) -> Transcript:
+        return Transcript(lines=self._state.lines, floor=self.floor, jobs=tuple(jobs))
+
+    def check(self) -> None:
+        """Refuse a message when too many wait, or the conversation is about to end."""
+        if self.is_closing:
+            raise Refused("The conversation is being closed.")
+        if len(self._waiting) >= _MOST_WAITING:
+            raise Refused(f"text: {_MOST_WAITING} messages wait for an answer, the most that may")
+
+    def close(self) -> None:
+        self.is_closing = True
+
+    def number_of(self, update: str) -> int | None:
+        """Find a message that came before by the same update."""
+        return self._numbers.get(update)
+
+    def receive(self, update: str, text: str, at: datetime) -> int:
+        """Number a message; it waits until it is admitted."""
+        number = self._add("message", USER, text, at)
+        self._numbers[update] = number
+        self._waiting[number] = QueuedMessage(number=number, text=text, update=update)
+        self._change(messages=self._state.messages + 1)
+        return number
+
+    def admit(self, number: int) -> None:
+        self._admitted.add(number)
+
+    def take(self) -> QueuedMessage:
+        """Take the first message that waits."""
+        return self._waiting.pop(next(iter(self._waiting)))
+
+    def tell(self, number: int, item: int) -> str:
+        """Note that a message is handed to the agent that works; returns its text."""
+        self._told[item] = number
+        return self._waiting[number].text
+
+    def heard(self, read: Collection[int]) -> tuple[QueuedMessage, ...]:
+        """Take the messages that the agent has read while it worked; the others wait for their turn."""
+        numbers = sorted(number for item, number in self._told.items() if item in read)
+        self._told.clear()
+        return tuple(self._waiting.pop(number) for number in numbers)
+
+    def reply_to(self, number: int) -> Reply | None:
+        return self._replies.get(number)
+
+    def begin_attempt(self) -> str:
+        """Name the subtask that answers a message."""
+        self._change(attempts=self._state.attempts + 1)
+        self.working_on = f"m{self._state.attempts}"
+        return self.working_on
+
+    def opening(self, message: QueuedMessage, grant: Amount, now: datetime) -> SubtaskState:
+        """Have an agent go on with a message: in its own conversation, or from the transcript."""
+        before, text = self._state.conversation, message.text
+        if before is None:
+            talk = ConversationState(opening=text, summary=self._so_far(message.number))
+        else:
+            rounds, last = before.rounds, before.rounds[-1] if before.rounds else Round()
+            if last.answer and not last.said:
+                rounds, said = rounds[:-1], last.model_copy(update={"said": text})
+            else:
+                said = Round(said=text)
+            anew = {"rounds": (*rounds, said), "tool_calls": 0, "doubts": (), "artifacts": ()}
+            talk = before.model_copy(update=anew)
+        spending = SpendingState(granted_turns=grant.turns, granted_usd=grant.usd)
+        return SubtaskState(spending=spending, conversation=talk, began_at=now, rounds_begun=0)
+
+    def end_attempt(self, ended: SubtaskResult, reads: Reads) -> None:
+        """Keep what the agent's conversation has come to."""
+        self.working_on = ""
+        self._change(conversation=ended.conversation, reads=self.reads | reads)
+
+    def give_floor(self, agent: str, text: str, at: datetime) -> None:
+        """Have another agent go on, which begins with the transcript."""
+        if self.floor:
+            self._add("hand_over", self.floor, f"(hands over to {agent}) {text}".strip(), at)
+        self._change(floor=agent, conversation=None)
+
+    def begin_job(self) -> str:
+        self._change(jobs=self._state.jobs + 1)
+        return f"j{self._state.jobs}"
+
+    def end_job(self, job: str, outcome: Outcome, at: datetime) -> None:
+        """Have the agent that has the floor report on a job, with the outcome as its input."""
+        self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
+        number = self._state.numbered
+        text = f"The job {job} has ended; its outcome is above. Tell me what came of it."
+        self._waiting[number] = QueuedMessage(number=0, text=text)
+        self.admit(number)
+        known = (*self.known_jobs, job)[-_MOST_KNOWN_JOBS:]
+        self._change(known_jobs=known, conversation=None)
+
+    def reply(self, reply: Reply, answered: Collection[QueuedMessage]) -> Reply:
+        """Give the reply to some messages its place in the transcript."""
+        numbers = tuple(each.number for each in answered if each.number)
+        number = self._add("reply", reply.agent, reply.text, reply.at)
+        reply = reply.model_copy(update={"number": number, "answers": numbers})
+        self._replies |= dict.fromkeys(numbers, reply)
+        given = [GivenReply(update=each.update, reply=reply) for each in answered if each.number]
+        self._change(replies=self._state.replies + 1, given=_newest((*self._state.given, *given), _GIVEN_BYTES))
+        return reply
+
+    def _so_far(self, but: int) -> str:
+        """Write down what was said before a message, the end of it if it is long; what waits has not been said yet."""
+        lines = (line for line in self._state.lines if line.number != but and line.number not in self._waiting)
+        text = "\n\n".join(f"{line.speaker}: {line.text[:_LINE_CHARACTERS]}" for line in lines)
+        return text[-_OPENING_CHARACTERS:]
+
+    def _add(self, kind: Literal["message", "reply", "hand_over", "job"], speaker: str, text: str, at: datetime) -> int:
+        number = self._state.numbered + 1
+        line = TranscriptLine(number=number, kind=kind, speaker=speaker, text=text, at=at)
+        self._change(numbered=number, lines=_newest((*self._state.lines, line), _TRANSCRIPT_BYTES))
+        return number
+
+    def _change(self, **changes: object) -> None:
+        self._state = self._state.model_copy(update=changes)
+
+
+def _newest(items: Sequence[_Item], most: int) -> tuple[_Item, ...]:
+    """Keep the latest items, as many as fit, and one at least."""
+    sizes = accumulate(len(each.model_dump_json()) for each in reversed(items))
+    return tuple(items[-max(sum(size <= most for size in sizes), 1) :])

@@ -1,0 +1,263 @@
+"""The one step of a conversation: wait for a message, have the agent that has the floor answer it, and so on."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from temporalio import workflow
+
+from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, Subtask
+from chargehand.contracts.conversation import EndReason
+from workflows import continue_as_new, options
+from workflows.budget.ledger import Reservation
+from workflows.contracts import ConversationRunState, ConversationStartRequest, QueuedMessage, SubtaskResult
+from workflows.mailbox.signals import raise_if_cancelled
+from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.plan_validation import SUPERVISOR
+from workflows.rules.report_content import reason_of, usage_of
+from workflows.state.dialogue import Dialogue
+from workflows.state.session import Session
+from workflows.steps.attempts import Try, attempt_once
+from workflows.steps.steering import steer
+from workflows.steps.visibility import enter, list_state
+from workflows.steps.waits import wait_for_budget
+
+_TITLE_CHARACTERS: Final = 4_000
+_KEPT_SUBTASKS: Final = 20
+"""Messages and jobs that the status shows."""
+_NO_BUDGET: Final = Failure(reason="out_of_budget", message="The limits of the conversation are used up.")
+
+
+@dataclass
+class Talk:
+    """A conversation that is open."""
+
+    request: ConversationStartRequest
+    session: Session
+    dialogue: Dialogue
+    jobs: dict[str, "asyncio.Task[None]"] = field(default_factory=dict[str, "asyncio.Task[None]"])
+    """Those that are running, by the id of their subtask."""
+
+    def touch(self) -> None:
+        """Begin to count the time anew after which the conversation is idle for too long."""
+        self.session.clock.reach(workflow.now() + self.request.idle)
+
+    def begin_job(self, job: Subtask) -> None:
+        self.jobs[job.id] = asyncio.create_task(_run_job(self, job))
+
+    def end_job(self, job: Subtask, outcome: Outcome) -> None:
+        """Have the agent that then has the floor report on a job."""
+        del self.jobs[job.id]
+        self.dialogue.end_job(job.id, outcome, workflow.now())
+
+
+async def converse(talk: Talk) -> EndReason:
+    """Answer messages in their order, until a person closes the conversation, or time or limits end it."""
+    while (end := await _wait_for_message(talk)) is None:
+        end = await _answer(talk, talk.dialogue.take())
+        if end is not None:
+            break
+    talk.session.clock.stop()
+    await _stop_jobs(talk)
+    return end
+
+
+async def interrupt(talk: Talk, number: int) -> None:
+    """Hand a message to the agent that works, and end the tools that it is using; one that is idle takes it anyway."""
+    progress, dialogue = talk.session.progress, talk.dialogue
+    subtask = dialogue.working_on
+    if subtask not in progress.steering.running:
+        return
+    text = dialogue.tell(number, progress.steering.next_number)
+    await steer(talk.session.mailbox, progress, text, subtask)
+    await steer(talk.session.mailbox, progress, "", subtask)
+
+
+async def _wait_for_message(talk: Talk) -> EndReason | None:
+    """Wait for the next message; returns why the conversation ends instead, if it does."""
+    session, dialogue = talk.session, talk.dialogue
+    while not dialogue.has_message:
+        if dialogue.is_closing:
+            return "closed"
+        if session.clock.is_overcharged:
+            return "overcharged"
+        left = session.clock.deadline_at - workflow.now()
+        if not talk.jobs and left <= timedelta(0):
+            return "idle"
+        if not talk.jobs and continue_as_new.is_due():
+            await _continue_as_new(talk)
+            continue
+        if session.progress.state != "awaiting_message":
+            enter(session, "awaiting_message")
+            list_state(session)
+        running = len(talk.jobs)
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda before=running: dialogue.has_message or dialogue.is_closing or len(talk.jobs) != before,
+                timeout=None if talk.jobs else left,
+                timeout_summary="until the conversation ends, idle",
+            )
+    return None
+
+
+async def _continue_as_new(talk: Talk) -> None:
+    """Continue in a new run once every update is answered; returns only if a message comes before."""
+    dialogue = talk.dialogue
+    await workflow.wait_condition(lambda: workflow.all_handlers_finished() or dialogue.has_message)
+    raise_if_cancelled()
+    if not dialogue.has_message and not dialogue.is_closing:
+        state = ConversationRunState(session=talk.session.state(), dialogue=dialogue.state())
+        workflow.continue_as_new(talk.request.model_copy(update={"state": state.model_dump_json()}))
+
+
+async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
+    """Have agents answer a message, one after the other if they hand over; returns why nothing more is answered."""
+    session, dialogue, held = talk.session, talk.dialogue, list[str]()
+    heard, said, gaps = [message], list[str](), list[str]()
+    talk.touch()
+    enter(session, "executing")
+    list_state(session)
+    while True:
+        held.append(dialogue.floor)
+        ended = await _attempt(talk, message)
+        if ended is None:
+            outcome: Outcome = _NO_BUDGET
+            break
+        outcome = ended.outcome
+        heard += dialogue.heard(ended.messages_read)
+        if not ended.hand_over:
+            break
+        problem = _problem_of(talk, ended.hand_over, held)
+        if problem:
+            gaps.append(f"Not handed over to another agent: {problem}.")
+            break
+        said += [outcome.content] if outcome.content else []
+        note = outcome.content or str(getattr(outcome, "message", ""))
+        dialogue.give_floor(ended.hand_over, note, workflow.now())
+    if ended is not None and ended.job:
+        gaps += _begin_job(talk, ended.job)
+    _reply(talk, outcome, heard, said, gaps)
+    session.stop_if_overcharged()
+    talk.touch()
+    return "out_of_budget" if ended is None else None
+
+
+async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
+    """Have the agent that has the floor work on a message, as a child workflow; None if not even that can be paid."""
+    session, dialogue = talk.session, talk.dialogue
+    title = message.text[:_TITLE_CHARACTERS]
+    subtask = Subtask(
+        id=dialogue.begin_attempt(), agent=dialogue.floor, instruction=title, depends_on=dialogue.known_jobs
+    )
+    _plan(talk, subtask)
+    reservation = await _reserve(talk, subtask)
+    if reservation is None:
+        session.progress.end(subtask.id, _NO_BUDGET, workflow.now())
+        return None
+    state = dialogue.opening(message, reservation.amount, workflow.now())
+    ended = await attempt_once(session, Try(subtask), reservation, state=state)
+    dialogue.end_attempt(ended, session.provenance.of_attempts(subtask.id))
+    _settle(session, subtask, ended.outcome)
+    session.progress.add_gaps(ended.conversation.doubts if ended.conversation else ())
+    return ended
+
+
+def _plan(talk: Talk, subtask: Subtask) -> None:
+    """Add a subtask to the plan, of which the latest part and what runs is kept."""
+    session, dialogue = talk.session, talk.dialogue
+    before, kept = session.progress.subtasks, {*talk.jobs, *dialogue.known_jobs}
+    latest = before[-_KEPT_SUBTASKS:]
+    subtasks = (*(each for each in before if each.id in kept and each not in latest), *latest, subtask)
+    session.progress.adopt(Plan(subtasks=subtasks))
+    session.progress.forget_others()
+    session.provenance.record_instructions([subtask.id], dialogue.reads)
+
+
+async def _reserve(talk: Talk, subtask: Subtask) -> Reservation | None:
+    """Reserve a share of what is left; a job leaves half of it to the messages that come meanwhile."""
+    session, is_job = talk.session, subtask.agent == SUPERVISOR
+    share, most = (2, None) if is_job else (1, talk.request.limits.message_usd)
+    reservation = session.reserve(subtask, share, most)
+    if reservation is None:
+        await wait_for_budget(session, session.least_grant(subtask.agent), lambda: session.grants.all_wait)
+        reservation = session.reserve(subtask, share, most)
+    return reservation
+
+
+def _settle(session: Session, subtask: Subtask, outcome: Outcome) -> None:
+    """Book a subtask, and keep of the outcome of a message what the status shows: the transcript has the rest."""
+    session.spending.include(outcome.spend)
+    session.progress.end(subtask.id, outcome, workflow.now())
+    session.progress.steering.forget(subtask.id)
+
+
+def _problem_of(talk: Talk, agent: str, held: Sequence[str]) -> str:
+    """Say why an agent cannot get the floor; empty if it can."""
+    session = talk.session
+    if session.agent(agent) is None:
+        return "there is no such agent"
+    if agent in held:
+        return "it had the floor for this message already"
+    if is_leak(capabilities_of(agent, session.facts.crew), talk.dialogue.reads):
+        return "it reaches out, and the conversation rests on private text"
+    return ""
+
+
+def _begin_job(talk: Talk, goal: str) -> list[str]:
+    """Start a nested session beside the conversation; returns why not, if it cannot be."""
+    session = talk.session
+    if not session.may_nest or session.request.approval == "plan":
+        return ["The job was not begun: this conversation may not delegate."]
+    places, at_work = session.places, 1 + len(talk.jobs)
+    if places.free(at_work) < 1:
+        return [f"The job was not begun: {len(talk.jobs)} are running, and no more agents may be at work."]
+    places.offer((places.free(at_work) - 1) // 2)
+    job = Subtask(id=talk.dialogue.begin_job(), agent=SUPERVISOR, instruction=goal[:_TITLE_CHARACTERS])
+    _plan(talk, job)
+    talk.begin_job(job)
+    return []
+
+
+async def _run_job(talk: Talk, job: Subtask) -> None:
+    """Run a job to its end."""
+    session = talk.session
+    reservation = await _reserve(talk, job)
+    outcome: Outcome = _NO_BUDGET
+    if reservation is not None:
+        outcome = (await attempt_once(session, Try(job), reservation)).outcome
+    _settle(session, job, outcome)
+    talk.end_job(job, outcome)
+
+
+async def _stop_jobs(talk: Talk) -> None:
+    running = [*talk.jobs.values()]
+    for task in running:
+        task.cancel()
+    if running:
+        await workflow.wait(running, timeout=options.STOP_TIMEOUT.total_seconds())
+
+
+def _reply(
+    talk: Talk, outcome: Outcome, heard: Sequence[QueuedMessage], said: Sequence[str], gaps: Sequence[str]
+) -> None:
+    """Give the reply to all messages that it answers."""
+    text = outcome.content
+    if not text and isinstance(outcome, Failure | Escalation):
+        text = f"This could not be answered: {outcome.message or outcome.reason}"
+    reply = Reply(
+        number=0,
+        agent=talk.dialogue.floor,
+        text="\n\n".join([*said, text]),
+        at=workflow.now(),
+        kind=outcome.kind,
+        reason=reason_of(outcome),
+        confidence=outcome.confidence,
+        gaps=(*outcome.gaps, *gaps),
+        sources=outcome.sources,
+        artifacts=outcome.artifacts,
+        usage=usage_of(outcome.spend),
+    )
+    talk.dialogue.reply(reply, heard)
