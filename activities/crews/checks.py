@@ -16,6 +16,7 @@ from chargehand.converter import describe_problems, printable
 _RESERVED: Final = "supervisor"
 _MANY_AGENTS: Final = 7
 _MOST_AGENTS: Final = 10
+_MANY_TOOLS: Final = 15
 _LONGEST_DEADLINE: Final = timedelta(hours=12)
 """The server ends a session a day after the deadline that its client knows."""
 
@@ -52,7 +53,15 @@ def crew_warnings(crew: Crew) -> list[str]:
         f"agents: there are {count}; above {_MANY_AGENTS} a planner chooses less well. Merge agents that read the "
         "same, or give a part of the work to a crew of its own (`nested`)"
     )
-    return [warning] if count > _MANY_AGENTS and is_planned else []
+    crowded = [agent for agent in crew.agents if len(agent.tools) > _MANY_TOOLS]
+    return [
+        *([warning] if count > _MANY_AGENTS and is_planned else []),
+        *(
+            f"agents: '{agent.name}' has {len(agent.tools)} tools; above {_MANY_TOOLS} a model chooses less well. "
+            "Divide them among agents"
+            for agent in crowded
+        ),
+    ]
 
 
 def nesting_problems(crew: Crew, crews: Collection[str]) -> list[str]:

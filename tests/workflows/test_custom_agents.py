@@ -14,9 +14,10 @@ from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
 from activities.crews.checks import custom_agents
 from activities.crews.files import CrewError, load_crews
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
-from chargehand.contracts import SessionRequest
+from benchmarks.evaluation.dataset import read_datasets
+from chargehand.contracts import Report, SessionRequest
 from tests.environment import TOOLS, open_environment
-from tests.scripted_model import Script, answer, subtask, use
+from tests.scripted_model import COST, Script, answer, subtask, use
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
 
@@ -49,6 +50,32 @@ async def test_another_worker_that_never_saw_the_agents_goes_on_with_them(client
 
     assert any(PROMPT in call.system for call in second.model.of_kind("work"))
     assert [record.state for record in report.subtasks] == ["success", "success"]
+
+
+async def test_ten_requests_by_described_and_by_fixed_agents(environment: OpenEnvironment) -> None:
+    """For the same ten requests an agent that is described gives the same answers as one of a crew file, with no other
+    tools than its own; the description is one turn more, and all that it costs more."""
+    files = ("ferries", "crews")
+    goals = [case.goal for dataset in read_datasets(files).values() for case in dataset.cases][:10]
+    reports = dict[str, list[Report]]()
+    tools = set[tuple[str, ...]]()
+    for crew, agent in (("custom", "geologist"), ("research", "reader")):
+        script = Script().on("design", DesignAnswer(agents=[geologist(tier="small")])).plan(subtask("T1", agent))
+        async with environment(script.work("", use("read_document"), answer("Old."))) as opened:
+            asked = [SessionRequest(goal=goal, crew=crew, review="never") for goal in goals]
+            reports[crew] = [await opened.run(request) for request in asked]
+            tools |= {
+                tuple(tool.name for tool in call.tools) for call in opened.model.of_kind("work") if crew == "custom"
+            }
+
+    described, fixed = reports.values()
+    assert len(goals) == 10
+    assert tools == {("read_document",)}
+    assert [(each.answer, each.stop_reason) for each in described] == [
+        (each.answer, each.stop_reason) for each in fixed
+    ]
+    assert [each.usage.turns for each in described] == [each.usage.turns + 1 for each in fixed]
+    assert [each.usage.cost_usd for each in described] == [each.usage.cost_usd + COST for each in fixed]
 
 
 @pytest.mark.parametrize(

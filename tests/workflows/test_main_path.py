@@ -9,7 +9,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall
-from chargehand.contracts import Plan, SessionRequest
+from chargehand.contracts import Limits, Plan, SessionRequest
 from tests.scripted_model import COST, Held, Script, answer, report, subtask, topics, use, work_task
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
@@ -150,3 +150,13 @@ async def test_goals_in_ten_scripts_run_through(environment: OpenEnvironment) ->
 
     assert [report.stop_reason for report in reports] == ["completed"] * len(GOALS)
     assert [[record.state for record in report.subtasks] for report in reports] == [["success"] * 2] * len(GOALS)
+
+
+async def test_ten_agents_of_a_deep_session_all_work(run: RunSession) -> None:
+    """A plan of ten subtasks, as deep research has them, is carried out whole."""
+    goal = "What do the documents say about the topics?"
+    request = SessionRequest(goal=goal, profile="deep", review="never", limits=Limits(max_turns=60))
+    result, _ = await run(Script().plan(*topics(10)), request)
+
+    assert [record.state for record in result.subtasks] == ["success"] * 10
+    assert (result.stop_reason, result.gaps) == ("completed", ())

@@ -336,7 +336,7 @@ async def test_row_39_model_tiers(run: RunSession) -> None:
     assert {("work", "reader", "small"), ("work", "reader", "medium"), ("work", "reviewer", "large")} <= models
 
 
-ROWS: Final = {
+ROWS: Final[dict[int, tuple[str, ...]]] = {
     1: ("client request", "workflows/test_bad_requests.py::test_nothing_but_a_goal_is_needed"),
     2: ("supervisor", "workflows/test_main_path.py::test_two_agents_work_and_one_report_comes_out"),
     3: ("structured plan", "workflows/test_stopping.py::test_a_plan_waits_for_approval_and_can_be_edited"),
@@ -344,10 +344,19 @@ ROWS: Final = {
     5: ("plan validation", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
     6: ("fixed agents", "workflows/test_failures_catalogue.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
     8: ("search agent", "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources"),
-    9: ("code agent", "activities/code/test_run_code.py::test_what_was_computed_is_a_source"),
+    9: (
+        "code agent",
+        "activities/code/test_run_code.py::test_what_was_computed_is_a_source",
+        "activities/code/test_e2b.py::test_a_run_comes_back_whole",
+        "activities/code/test_e2b.py::test_javascript_has_the_rows_in_its_own_language",
+        "activities/code/test_e2b.py::test_documents_go_in_and_files_come_out",
+        "activities/code/test_monty.py::test_nothing_outside_can_be_reached",
+        "activities/code/test_monty.py::test_a_program_starts_sooner_than_a_remote_machine",
+    ),
     10: ("document agent", "activities/documents/test_document_library.py::test_every_format_is_found_and_cited"),
     11: ("specialised agents", "unit/activities/test_crews.py::test_the_shipped_crew_loads"),
     12: ("critic", "workflows/test_writing.py::test_a_report_is_checked_alike_whoever_wrote_it"),
+    13: ("shared state", "workflows/test_recalling.py::test_an_outcome_is_read_at_once"),
     14: (
         "loop guard",
         "workflows/test_failures_catalogue.py::test_a_session_that_comes_back_to_its_own_work_is_refused",
@@ -364,12 +373,23 @@ ROWS: Final = {
         "stateless agents",
         "workflows/test_long_conversations.py::test_a_worker_that_lacks_a_conversation_is_sent_all_of_it",
     ),
-    35: ("routing", "workflows/test_routes.py::test_an_unusable_route_costs_one_turn"),
+    35: (
+        "routing",
+        "workflows/test_routes.py::test_a_rule_takes_no_model_turn",
+        "workflows/test_routes.py::test_a_model_names_primary_and_secondary",
+        "workflows/test_routes.py::test_a_slow_queue_brings_in_the_backup",
+        "workflows/test_routes.py::test_an_unusable_route_costs_one_turn",
+    ),
     36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),
-    37: ("agents a crew", "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused"),
+    37: (
+        "agents a crew",
+        "unit/activities/test_crews.py::test_many_agents_are_warned_of_and_then_refused",
+        "workflows/test_main_path.py::test_ten_agents_of_a_deep_session_all_work",
+    ),
     38: (
         "agents of a request",
         "workflows/test_custom_agents.py::test_another_worker_that_never_saw_the_agents_goes_on_with_them",
+        "workflows/test_custom_agents.py::test_ten_requests_by_described_and_by_fixed_agents",
     ),
     40: ("trace", "workflows/test_following.py::test_a_trace_says_what_tools_were_given_and_gave_back"),
     41: ("speed-up", "unit/workflows/test_report_content.py::test_the_speed_up_is_against_one_after_another"),
@@ -377,7 +397,11 @@ ROWS: Final = {
     43: ("evaluation", "unit/benchmarks/test_evaluation.py::test_every_edition_of_the_questions_is_read"),
     44: ("batches", "activities/models/test_jobs.py::test_a_job_brings_the_same_reply"),
     45: ("six domains", "acceptance/test_shipped_crews.py::test_every_crew_has_what_a_newcomer_needs"),
-    46: ("when not to use it", "workflows/test_main_path.py::test_one_subtask_needs_no_synthesis"),
+    46: (
+        "when not to use it",
+        "workflows/test_main_path.py::test_one_subtask_needs_no_synthesis",
+        "unit/activities/test_crews.py::test_an_agent_with_many_tools_is_warned_of",
+    ),
 }
 """What shows a row, below `tests/`; row 30 stands with the plug-in of its crew."""
 
@@ -386,9 +410,17 @@ def test_every_row_is_shown() -> None:
     """Each of the 46 rows has a test here, or elsewhere under the name that stands in the table."""
     here = {int(name.split("_")[2]) for name in globals() if name.startswith("test_row_")}
     findings = "plugins/src/chargehand_plugins/code_review/tests/test_findings.py"
-    named = {30: f"../{findings}::test_a_finding_is_reported_only_if_it_was_confirmed_itself"}
-    named |= {row: test for row, (_, test) in ROWS.items()}
+    named = {30: (f"../{findings}::test_a_finding_is_reported_only_if_it_was_confirmed_itself",)}
+    named |= {row: tests for row, (_, *tests) in ROWS.items()}
 
     assert {*here, *named} == set(range(1, 47))
-    for file, _, name in (test.partition("::") for test in named.values()):
+    for file, _, name in (test.partition("::") for tests in named.values() for test in tests):
         assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), name
+
+
+def test_row_46_says_when_not_to_use_it() -> None:
+    """The page names the sizes from which one model, or several agents, are the better choice."""
+    page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+
+    assert "under 50,000 tokens and needs no tools | one call of your provider's own SDK" in page
+    assert "three skills or more, or more than 10 to 15 tools" in page

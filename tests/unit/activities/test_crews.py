@@ -9,6 +9,7 @@ from temporalio.exceptions import ApplicationError
 from activities.contracts.crew import Agent, Crew, RouteRule, Routing, SlowQueue
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB
 from activities.crews import versions as crew_versions
+from activities.crews.checks import crew_warnings
 from activities.crews.files import CrewError, load_crew, load_crews
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
@@ -218,6 +219,21 @@ def test_many_agents_are_warned_of_and_then_refused(tmp_path: Path, caplog: pyte
     assert len(_load(tmp_path, nested).agents) == 11
     refusal = _refusal(tmp_path, nested.replace('nested = "small"', 'nested = "big"'))
     assert refusal == "nested: there is no crew 'big'; there are small"
+
+
+def test_an_agent_with_many_tools_is_warned_of(tmp_path: Path) -> None:
+    """Above fifteen tools `check` says to divide them."""
+    crew = _load(tmp_path, _many(1))
+    [agent] = crew.agents
+    warnings = [
+        crew_warnings(crew.model_copy(update={"agents": (agent.model_copy(update={"tools": ("read",) * count}),)}))
+        for count in (15, 16)
+    ]
+
+    assert warnings == [
+        [],
+        [f"agents: '{agent.name}' has 16 tools; above 15 a model chooses less well. Divide them among agents"],
+    ]
 
 
 def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path) -> None:
