@@ -31,7 +31,7 @@ from activities.tools.pages.leak_check import repeats
 from activities.turn.answer_data import read_data
 from activities.turn.apply_once import ActingCalls
 from activities.turn.breaker import Breakers
-from activities.turn.charges import record_charge
+from activities.turn.charges import note_reuse, record_charge
 from activities.turn.contracts import Counted, TurnRequest, TurnResult, UsedTool
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import DiscardedTurns, reuse
@@ -90,6 +90,7 @@ class TurnActivities:
         async with open_journal() as record:
             if record.entry.result is not None:
                 note({SpanAttribute.FROM_JOURNAL: True})
+                await note_reuse(self.acting.record, request.session)
                 return record.entry.result
             earlier = await self._discarded.at_this_step() if request.after_reset else None
             if earlier is not None and earlier.matches(request):

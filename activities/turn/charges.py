@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from temporalio import activity
 
 from activities.models.protocol import ModelReply
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Usage
-from chargehand.record import Charge, Record, charge_id
+from chargehand.record import Activity, Charge, Record, charge_id
 
+_T = TypeVar("_T")
 _logger: Final = logging.getLogger("chargehand.turns")
 
 
@@ -38,8 +40,24 @@ async def record_charge(record: Record, request: TurnRequest, reply: ModelReply)
         lost = [each.usage for each in record.add_charge(charge) if record.book(each, charge_id(charge))]
         return sum(lost, Usage()) if lost else None
 
+    return await asyncio.to_thread(_unless_it_fails, write)
+
+
+async def note_reuse(record: Record, session: str) -> None:
+    """Note that the running turn takes over a reply, so that its charge is in the books though its history is gone."""
+    info = activity.info()
+    turn = Activity(info.workflow_id or "", info.workflow_run_id or "", info.activity_id)
+
+    def write() -> None:
+        for each in record.lost_charges(session, turn, info.scheduled_time):
+            record.book(each, f"reply of {charge_id(each)}")
+
+    await asyncio.to_thread(_unless_it_fails, write)
+
+
+def _unless_it_fails(write: Callable[[], _T]) -> _T | None:
     try:
-        return await asyncio.to_thread(write)
+        return write()
     except Exception:
         # The reply must not be lost.
         _logger.exception("a charge is not in the record")

@@ -35,6 +35,7 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "raise": ("unknown", "--turns", "30"),
     "calls": ("unknown", "--approve"),
     "report": ("unknown", "--to", "-"),
+    "reconcile": ("--since", "2h"),
     "clean": ("--older-than", "30d"),
 }
 """What a verb needs; the others take a session, or nothing."""

@@ -25,6 +25,12 @@ _PURPOSE: Final = "record"
 _DIGITS: Final = 40
 
 
+class Activity(NamedTuple):
+    workflow_id: str
+    run_id: str
+    activity_id: str
+
+
 class SessionBegun(Contract):
     session: str
     run: str
@@ -73,6 +79,10 @@ class Charge(Contract):
     usage: Usage
     is_known: bool = left_out(True)
     """Whether the provider said what it used."""
+
+    @property
+    def activity(self) -> Activity:
+        return Activity(self.workflow_id, self.run_id, self.activity_id)
 
 
 class BookedBy(Contract):
@@ -130,13 +140,19 @@ class Record:
 
     def add_charge(self, charge: Charge) -> Sequence[Charge]:
         """Record a charge; return those of the same activity in a history that is gone."""
-        number, others = 0, list[Charge]()
-        while not self._add(_folder(charge.session), _charge(charge, number), charge):
-            earlier = self._read(_folder(charge.session), _charge(charge, number), Charge)
-            if earlier and earlier.scheduled_at != charge.scheduled_at:
-                others.append(earlier)
+        number = 0
+        while not self._add(_folder(charge.session), _charge(charge.activity, number), charge):
             number += 1
-        return others
+        return self.lost_charges(charge.session, charge.activity, charge.scheduled_at) if number else []
+
+    def lost_charges(self, session: str, activity: Activity, scheduled_at: datetime) -> list[Charge]:
+        """Read the charges of an activity that was scheduled at another time, in a history that is gone."""
+        number, lost = 0, list[Charge]()
+        while charge := self._read(_folder(session), _charge(activity, number), Charge):
+            number += 1
+            if charge.scheduled_at != scheduled_at:
+                lost.append(charge)
+        return lost
 
     def charges(self, session: str) -> list[Charge]:
         folder = _folder(session)
@@ -147,6 +163,9 @@ class Record:
         """Claim a charge of a history that is gone, to book it; False if another has."""
         folder, name, claim = _folder(charge.session), f"booked-{charge_id(charge)}", BookedBy(booker=booker)
         return self._add(folder, name, claim) or self._read(folder, name, BookedBy) == claim
+
+    def is_booked(self, charge: Charge) -> bool:
+        return self._read(_folder(charge.session), f"booked-{charge_id(charge)}", BookedBy) is not None
 
     def _call(self, begun: CallBegun) -> Call:
         ended = self._read(_folder(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)
@@ -171,15 +190,11 @@ class Record:
 
 def charge_id(charge: Charge) -> str:
     """Name a charge: each attempt at an activity is charged once at most."""
-    return _digest(*_activity(charge), charge.scheduled_at.isoformat(), str(charge.attempt))
+    return _digest(*charge.activity, charge.scheduled_at.isoformat(), str(charge.attempt))
 
 
-def _activity(charge: Charge) -> tuple[str, str, str]:
-    return charge.workflow_id, charge.run_id, charge.activity_id
-
-
-def _charge(charge: Charge, number: int) -> str:
-    return f"charge-{_digest(*_activity(charge))}-{number}"
+def _charge(activity: Activity, number: int) -> str:
+    return f"charge-{_digest(*activity)}-{number}"
 
 
 def _call(key: str, number: int, what: str) -> str:

@@ -112,13 +112,14 @@ async def test_a_person_decides_about_what_was_called_before() -> None:
 
 async def test_of_two_workers_with_the_same_call_one_makes_it() -> None:
     """A worker that goes on with a session of before and one with the restored session both reach the call: the other
-    asks whether it was applied."""
-    tool, server = sound(), Handles()
+    returns the result, or does not know it yet."""
+    tool, server = Acting(Service(), spec(), calls=1), Handles()
     answers = await asyncio.gather(
         *(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)) for _ in range(5))
     )
 
-    assert list(answers) == [DONE] * 5
+    assert DONE in answers
+    assert [answer for answer in answers if answer not in (None, DONE)] == []
     assert len(tool.service.requests) == 1
 
 

@@ -59,12 +59,14 @@ async def clean(
 def _folders_of_files(location: Location, payloads: object) -> list[Path]:
     from chargehand.bucket import bucket_location
     from chargehand.payloads.storage import PayloadDirectory
+    from chargehand.record import FOLDER
 
     folders = {location.state / "artifacts", location.state / "crews"}
     if isinstance(payloads, PayloadDirectory):
         folders.add(payloads.folder)
     if location.artifacts and bucket_location(location.artifacts) is None:
         folders.add(Path(location.artifacts).absolute())
+    folders |= {location.state / FOLDER, *(folder / FOLDER for folder in folders)}
     return sorted(folders)
 
 

@@ -1,0 +1,177 @@
+"""A database put back to an earlier copy of itself, before, in and after calls that act."""
+
+import asyncio
+import json
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from chaos import books
+from chaos.harness import ROOT, Harness, Outcome, Worker, open_harness, until
+from chaos.result import Demand, Result, Scale
+from chaos.shop import CREW, LEDGER, effects
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, ToolUse, answer, calling, plan, subtask
+
+_TOOLS: Final = ("book", "ship", "pay")
+_MOMENTS: Final = ("before", "in", "after")
+_DATABASE: Final = "temporal.db"
+
+
+@dataclass(frozen=True)
+class _Case:
+    moment: str
+    """When the copy is made: before the calls, in them, or after them."""
+    is_dead: bool
+    """Whether the worker is killed at that moment and again before the restore; it lives through both otherwise."""
+
+    @property
+    def session(self) -> str:
+        return f"{self.moment}-{'dead' if self.is_dead else 'alive'}"
+
+
+async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
+    """Put the database back to a copy made before, in and after the calls of a session, with the worker alive and dead;
+    a session begun after the copy vanishes."""
+    every = [_Case(moment, is_dead) for moment, is_dead in product(_MOMENTS, (False, True))]
+    cases = every[1:3] if scale == "short" else every * {"full": 1, "nightly": 10}[scale]
+    began = time.monotonic()
+    result = Result(
+        "Restored", "a database put back to a copy made before, in or after calls that act, its worker alive or dead"
+    )
+    unknown: list[int] = []
+    (folder / "crews").mkdir()
+    (folder / "crews" / "shop.toml").write_text(CREW)
+    for number, case in enumerate(cases):
+        place = folder / f"{number}-{case.session}"
+        place.mkdir()
+        unknown.append(await _restore_once(case, place, folder / "crews", result))
+    result.seconds = time.monotonic() - began
+    result.figures = {
+        "calls that act, and effects made twice": f"{3 * 2 * len(cases)}, {result.different}",
+        "of unknown outcome, left to a person": str(sum(unknown)),
+        "vanished sessions, all named": str(len(cases)),
+    }
+    result.demand(Demand(faults=len(cases), successes=len(cases)))
+    return result
+
+
+async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) -> int:
+    """Return how many calls were left to a person; add what did not hold to the result."""
+    ledger = folder / "ledger"
+    async with open_harness(folder, _respond) as harness:
+        shop = {LEDGER: str(ledger), "CHARGEHAND_PLUGINS": "chaos.shop", "CHARGEHAND_CREWS": str(crews)}
+        worker = await harness.worker(**shop, PYTHONPATH=str(ROOT))
+        since = datetime.now(UTC)
+        going_on = asyncio.create_task(_run(harness, case.session))
+        await until(_moment(case, harness, ledger), f"the moment {case.moment} the calls")
+        _copy(folder / _DATABASE, folder / "backup.db")
+        if case.is_dead:
+            await _replace(harness, worker)
+        first = await going_on
+        vanished = await _run(harness, f"{case.session}-vanished")
+        await _put_back(harness, worker, is_dead=case.is_dead)
+        harness.fault()
+        again = await _run(harness, case.session)
+        told = await _reconcile(harness, since)
+        _judge(case, harness, result, [first, vanished, again], told=told, done=Counter(effects(ledger)))
+    report = again.report
+    return sum("Outcome unknown" in gap for gap in report.gaps) if report else 0
+
+
+def _respond(request: ScriptedRequest) -> ScriptedReply:
+    """Have the clerk make three calls at once for an order of the session's name."""
+    order = books.session_of(request)
+    match request.answer:
+        case "PlanAnswer":
+            return plan(subtask("T1", "clerk", f"Book, ship and pay order {order}."))
+        case "WorkAnswer" if request.rounds == 0:
+            return calling(*(ToolUse(name, {"order": order}) for name in _TOOLS)).after(0.5)
+        case _:
+            return answer("The order is settled.").after(0.5)
+
+
+def _moment(case: _Case, harness: Harness, ledger: Path) -> Callable[[], bool]:
+    turns = {"before": 2, "after": 3}
+    if case.moment in turns:
+        return lambda: len(harness.provider.exchanges) == turns[case.moment]
+    return lambda: len(effects(ledger)) == len(_TOOLS)
+
+
+async def _run(harness: Harness, session: str) -> Outcome:
+    """Run a session, or wait for the end of the one of that id."""
+    return await harness.session(session, 90, crew="shop", answer_within=5, review="never")
+
+
+def _copy(database: Path, backup: Path) -> None:
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as source, sqlite3.connect(backup) as target:
+        source.backup(target)
+    source.close()
+    target.close()
+
+
+async def _replace(harness: Harness, worker: Worker) -> None:
+    await worker.restart()
+    await harness.polled(worker)
+
+
+async def _put_back(harness: Harness, worker: Worker, *, is_dead: bool) -> None:
+    if is_dead:
+        await worker.kill()
+    harness.kill_server()
+    for name in (f"{_DATABASE}-wal", f"{_DATABASE}-shm"):
+        (harness.folder / name).unlink(missing_ok=True)
+    (harness.folder / "backup.db").replace(harness.folder / _DATABASE)
+    harness.start_server()
+    if is_dead:
+        await worker.start()
+        await harness.polled(worker)
+
+
+async def _reconcile(harness: Harness, since: datetime) -> dict[str, dict[str, Any]]:
+    process = await asyncio.create_subprocess_exec(
+        *(str(Path(sys.executable).parent / "chargehand"), "reconcile", "--since", since.isoformat(), "--json"),
+        *("--address", harness.server.address, "--state-dir", harness.settings["CHARGEHAND_STATE_DIR"]),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await process.communicate()
+    return {each["session"]: each for each in json.loads(said)}
+
+
+def _judge(
+    case: _Case,
+    harness: Harness,
+    result: Result,
+    outcomes: list[Outcome],
+    *,
+    told: dict[str, dict[str, Any]],
+    done: Counter[str],
+) -> None:
+    session, vanished = case.session, f"{case.session}-vanished"
+    result.sessions += len(outcomes)
+    result.faults += harness.faults
+    result.lost += sum(bool(each.ended) for each in outcomes)
+    result.stuck += sum(each.is_stuck for each in outcomes)
+    result.different += sum(count - 1 for count in done.values())
+    result.successes += all(each.report for each in outcomes)
+    due = {f"{tool} {order}" for tool in _TOOLS for order in (session, vanished)}
+    result.require(set(done) == due, f"{session}: not done: {due - set(done)}")
+    result.require(told.get(vanished, {}).get("state") == "vanished", f"{vanished} was not named")
+    charged = books.charges(harness.provider.exchanges)
+    for name, report in ((session, outcomes[-1].report), (vanished, None)):
+        entry, provider = told.get(name, {}), charged[name].total() * books.CALL_USD
+        booked = report.usage.cost_usd if report else Decimal(0)
+        unbooked = Decimal(entry.get("in_no_books_usd", 0))
+        result.require(
+            booked + unbooked == provider, f"{name}: ${booked} in its books, ${unbooked} in none, ${provider} charged"
+        )
+        calls = {each["tool"] for each in entry.get("calls", ())}
+        result.require(calls == set(_TOOLS), f"{name}: only the calls {calls} were named")

@@ -1,0 +1,196 @@
+"""The verb `reconcile`: compare a restored database with the record of what sessions did and paid."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from chargehand.payloads.settings import encryption_of
+from chargehand_cli.connection import Connection
+from chargehand_cli.location import NAME_SHARED_FILES, Location
+from chargehand_cli.rendering.escaping import one_safe_line
+from chargehand_cli.run_options import BadRequest
+from chargehand_cli.terminal import Exit, put, put_json
+from chargehand_cli.verb import FILES, AsJson, verb
+from chargehand_cli.verbs.sessions import read_since
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from chargehand.record import Call, Charge, Record
+
+app = typer.Typer()
+
+VANISHED: Final = "vanished"
+_AT_ONCE: Final = 10
+
+
+@dataclass(frozen=True)
+class Reconciled:
+    """A session that began or went on since the backup."""
+
+    session: str
+    state: str
+    """As Temporal names it, or `vanished` if the database has never heard of it."""
+    calls: "Sequence[Call]"
+    """That act, since the backup."""
+    charges: "Sequence[Charge]"
+    """Since the backup."""
+    lost: "Sequence[Charge]" = field(default=())
+    """Those of them that no history has, and no session has booked."""
+
+    def as_json(self) -> dict[str, Any]:
+        calls = [
+            call.begun.model_dump(mode="json") | {"answer": call.answer and call.answer.model_dump(mode="json")}
+            for call in self.calls
+        ]
+        return {
+            "session": self.session,
+            "state": self.state,
+            "calls": calls,
+            "paid_usd": str(dollars(self.charges)),
+            "in_no_books_usd": str(dollars(self.lost)),
+        }
+
+
+@verb(app, location=FILES)
+async def reconcile(
+    connection: Connection,
+    *,
+    since: Annotated[
+        str, typer.Option(help="When the backup was made that was restored: 2h, or a time such as 2026-11-22T17:30.")
+    ],
+    as_json: AsJson = False,
+) -> Exit:
+    """List what sessions did and paid since a backup that was restored. Exits with 1 if some of it is not known."""
+    made = read_since(since)
+    assert made is not None
+    await connection.open(worker=False)
+    record = await asyncio.to_thread(_open_record, connection.location)
+    found = await reconcile_record(connection.chargehand.client, record, made)
+    if as_json:
+        put_json(json.dumps([each.as_json() for each in found], indent=1))
+    else:
+        for line in lines_of(found, made):
+            put(line)
+    return Exit.FAILED if any(each.lost or each.state == VANISHED for each in found) else Exit.DONE
+
+
+def _open_record(location: Location) -> "Record":
+    from chargehand.bucket import bucket_location
+    from chargehand.record import FOLDER, Record
+
+    place = location.artifacts or location.state
+    if not bucket_location(place) and not (Path(place) / FOLDER).is_dir():
+        raise BadRequest(f"There is no record in {place}: {NAME_SHARED_FILES}")
+    return Record(place, encryption_of(os.environ))
+
+
+async def reconcile_record(client: "Client", record: "Record", since: datetime) -> list[Reconciled]:
+    """Find the sessions that began or went on since a backup, those that vanished first."""
+    from chargehand.visibility import list_executions, state_word
+    from chargehand.wire import WorkflowType
+
+    states: dict[str, str] = {}
+    kinds = f"WorkflowType IN ('{WorkflowType.SUPERVISOR}', '{WorkflowType.CONVERSATION}') AND ParentWorkflowId IS NULL"
+    query = f"{kinds} AND (CloseTime IS NULL OR CloseTime >= '{since.isoformat()}')"
+    async for execution in list_executions(client, query):
+        states.setdefault(execution.execution.workflow_id, state_word(execution))
+    for begun in await asyncio.to_thread(lambda: list(_begun(record, since))):
+        if not await _is_known(client, begun.session, begun.run):
+            states[begun.session] = VANISHED
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(session: str, state: str) -> Reconciled:
+        async with at_once:
+            return await _reconcile(client, record, since, session, state)
+
+    found = await asyncio.gather(*(one(*each) for each in states.items()))
+    did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges]
+    return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
+
+
+def _begun(record: "Record", since: datetime) -> Iterator[Any]:
+    day, today = since.astimezone(UTC).date(), datetime.now(UTC).date()
+    while day <= today + timedelta(days=1):  # clocks differ
+        yield from (begun for begun in record.sessions(day) if begun.at >= since)
+        day += timedelta(days=1)
+
+
+async def _reconcile(client: "Client", record: "Record", since: datetime, session: str, state: str) -> Reconciled:
+    calls = [call for call in await asyncio.to_thread(record.calls, session) if call.begun.at >= since]
+    charges = [each for each in await asyncio.to_thread(record.charges, session) if each.scheduled_at >= since]
+    runs = {(each.workflow_id, each.run_id) for each in charges}
+    scheduled = {run: await _scheduled(client, *run) for run in runs}
+    lost = [
+        each
+        for each in charges
+        if (each.activity_id, each.scheduled_at) not in scheduled[each.workflow_id, each.run_id]
+    ]
+    unbooked = [each for each in lost if not await asyncio.to_thread(record.is_booked, each)]
+    return Reconciled(session, state, calls, charges, unbooked)
+
+
+async def _is_known(client: "Client", workflow_id: str, run_id: str) -> bool:
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from chargehand.visibility import describe
+
+    try:
+        await describe(client, workflow_id, run_id)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+async def _scheduled(client: "Client", workflow_id: str, run_id: str) -> set[tuple[str, datetime]]:
+    """List the activities that a run has scheduled, and when."""
+    if not await _is_known(client, workflow_id, run_id):
+        return set()
+    return {
+        (event.activity_task_scheduled_event_attributes.activity_id, event.event_time.ToDatetime(UTC))
+        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events()
+        if event.HasField("activity_task_scheduled_event_attributes")
+    }
+
+
+def dollars(charges: "Sequence[Charge]") -> Decimal:
+    return sum((each.usage.cost_usd for each in charges), Decimal(0))
+
+
+def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
+    """Describe what was found, for a person who decides what to do about it."""
+    vanished = sum(each.state == VANISHED for each in found)
+    yield f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {len(found)} session(s), of which {vanished} vanished."
+    for each in found:
+        in_no_books = f", ${dollars(each.lost):.4f} of it in no books" if each.lost else ""
+        paid = f"${dollars(each.charges):.4f} for {len(each.charges)} model call(s)"
+        yield f"{one_safe_line(each.session, 300)} ({each.state}): paid {paid}{in_no_books}"
+        for call in each.calls:
+            yield f"  {_outcome(call)}: {_title(call)}"
+    everything, lost = [each for one in found for each in one.charges], [each for one in found for each in one.lost]
+    unknown = sum(not each.is_known for each in everything)
+    not_said = f", without {unknown} of which the provider did not say the cost" if unknown else ""
+    paid = f"${dollars(everything):.4f} for {len(everything)} model call(s){not_said}"
+    yield f"Paid: {paid}; in no books: ${dollars(lost):.4f}."
+
+
+def _outcome(call: "Call") -> str:
+    if call.answer is None:
+        return "unknown, look it up"
+    return "applied, do not repeat" if call.answer.ok else "not applied"
+
+
+def _title(call: "Call") -> str:
+    decision = f", {call.begun.decision}" if call.begun.decision else ""
+    arguments = json.dumps(call.begun.arguments, ensure_ascii=False)
+    return one_safe_line(f"{call.begun.tool} {arguments} by {call.begun.agent}{decision}, key {call.begun.key}", 600)

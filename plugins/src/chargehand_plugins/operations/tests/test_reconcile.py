@@ -1,0 +1,108 @@
+"""What `reconcile` lists after a restore, on a real server that has forgotten some of it."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.contracts import SessionRequest
+from chargehand.record import CallBegun, CallEnded, Record
+from chargehand.tools import ToolAnswer
+from chargehand.visibility import describe, list_executions
+from chargehand_plugins.operations.reconcile import VANISHED, lines_of, reconcile_record
+from tests.environment import open_environment
+from tests.scripted_model import Script, topics
+from tests.waiting import until
+
+pytestmark = pytest.mark.real_server
+
+_REQUEST = SessionRequest(goal="What do the documents say about the topics?")
+_SCRIPT = Script().plan(*topics(2))
+
+
+@pytest.mark.slow
+async def test_what_a_restored_database_has_forgotten_is_listed(client: Client, tmp_path: Path) -> None:
+    """A session that vanished is named with what it did and paid; of the others, what is in no history."""
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    async with open_environment(client, tmp_path, _SCRIPT) as opened:
+        sessions = [await opened.chargehand.start(_REQUEST) for _ in range(2)]
+        reports = [await each.result() for each in sessions]
+        kept, gone = (each.id for each in sessions)
+    record = Record(tmp_path)
+    calls = {key: _call(gone, key) for key in ("done", "unsure")}
+    assert all(record.begin_call(call) for call in calls.values())
+    record.end_call(calls["done"], CallEnded(answer=ToolAnswer(), at=before))
+    [first, *_] = record.charges(kept)
+    record.add_charge(first.model_copy(update={"scheduled_at": first.scheduled_at + timedelta(milliseconds=1)}))
+    await _forget(client, gone)
+
+    found = await reconcile_record(client, record, before)
+
+    mine = {each.session: each for each in found if each.session in {kept, gone}}
+    assert (mine[gone].state, mine[kept].state) == (VANISHED, "completed")
+    assert [(call.begun.key, call.answer is not None) for call in mine[gone].calls] == [
+        ("done", True),
+        ("unsure", False),
+    ]
+    cost = [each.usage.cost_usd for each in reports]
+    assert sum(each.usage.cost_usd for each in mine[gone].lost) == cost[1] > 0
+    assert [each.usage for each in mine[kept].lost] == [first.usage]
+    text = "\n".join(lines_of([mine[gone], mine[kept]], before))
+    assert "2 session(s), of which 1 vanished" in text
+    assert 'applied, do not repeat: refund {"order": "done"} by clerk, approved by Ann, key done' in text
+    assert 'unknown, look it up: refund {"order": "unsure"}' in text
+    total, unbooked = sum(cost, Decimal(0)) + first.usage.cost_usd, cost[1] + first.usage.cost_usd
+    assert f"Paid: ${total:.4f}" in text
+    assert f"in no books: ${unbooked:.4f}" in text
+
+
+async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None:
+    """Of a database that was not restored, every charge is in a history."""
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    async with open_environment(client, tmp_path, _SCRIPT) as opened:
+        report_ = await opened.run(_REQUEST)
+
+    everything = await reconcile_record(client, Record(tmp_path), before)
+    [found] = [each for each in everything if each.session == report_.session]
+
+    assert (found.state, found.lost) == ("completed", [])
+    assert sum(each.usage.cost_usd for each in found.charges) == report_.usage.cost_usd
+    assert len(found.charges) == report_.usage.turns
+
+
+def _call(session: str, key: str) -> CallBegun:
+    return CallBegun(
+        session=session,
+        agent="clerk",
+        tool="refund",
+        arguments={"order": key},
+        key=key,
+        decision="approved by Ann",
+        attempt=key,
+        at=datetime.now(UTC),
+    )
+
+
+async def _forget(client: Client, session: str) -> None:
+    """Delete a session and what is below it, as if it had begun after the backup."""
+    query = f"WorkflowId STARTS_WITH '{session}'"
+    forgotten = [each.execution async for each in list_executions(client, query)]
+    assert len(forgotten) == 3
+
+    async def is_gone(execution: WorkflowExecution) -> bool:
+        try:
+            await describe(client, execution.workflow_id, execution.run_id)
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    for each in forgotten:
+        request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=each)
+        await client.workflow_service.delete_workflow_execution(request)
+    for each in forgotten:
+        await until(lambda each=each: is_gone(each), 60)
