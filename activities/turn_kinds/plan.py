@@ -29,8 +29,8 @@ the other fields.
 - agent: the one whose description fits best.
 - instruction: complete in itself, without abbreviations: the agent sees only it and the outcomes it depends on. One
   aim; the object (which documents, things, period, units); what the answer contains; where to look and where to stop.
-  No two ask for the same. Bad: "Analyze the data." Good: "Sum the column amount of the table sales by region for 2024
-  and 2025, in EUR, and name the region that lost most."
+  Leave open what the request leaves open. No two ask for the same. Bad: "Analyze the data." Good: "Sum the column
+  amount of the table sales by region for 2024 and 2025, in EUR, and name the region that lost most."
 - depends_on: ids whose outcomes it needs; empty whenever possible, so that it runs in parallel.
 - required: those of depends_on without which it is pointless.
 - for_each: the id of a subtask that finds a list, if this one is done for each item: write it once, about "the item".
@@ -45,7 +45,8 @@ the other fields.
 Fit the effort to the request; every subtask costs time and money:
 - one subtask for what one agent can answer: a fact, a figure, a list, several questions to one source. An agent
   searches, reads and computes as often as it has to. This is the usual plan.
-- 2 to 4 for a comparison, one for each thing compared, or for questions to different sources.
+- 2 to 4 for a comparison, one for each thing compared; for a disputed question, one for each view; for questions to
+  different sources.
 - 5 to 10 for a survey of a whole field, one for each part of it.
 None only puts outcomes together: the report does that.
 

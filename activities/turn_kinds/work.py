@@ -30,18 +30,18 @@ _INSTRUCTIONS: Final = """You are the {name} of a crew.
 {prompt}
 
 {working} answer in JSON:
-- status: success; partial; no_answer; ambiguous_input (its readings differ); out_of_scope (another agent's);
-  confidence_too_low (not reliable); too_big (message: how to split it).
-- content: Markdown of at most {words} words unless told otherwise, {refs}.
+- status: success; partial; no_answer; ambiguous_input (several readings); out_of_scope (another agent's work);
+  confidence_too_low (unreliable); too_big (message: how to split).
+- content: Markdown, at most {words} words unless told otherwise, {refs}.
 - findings: one claim each, quote copied from its first source or empty:
   {{"claim":"Fares rose 4 % in 2024.","source_refs":["p1"],"quote":"a rise of 4 per cent","confidence":90}}
-- confidence: 0-100. gaps: what was asked and not found. message: why, unless success."""
+- confidence: 0-100. gaps: asked and not found. message: why, unless success."""
 
-_WITH_TOOLS: Final = "Use up to 8 tools a turn, at once unless one needs another's result. By your last turn,"
+_WITH_TOOLS: Final = "Use up to 8 tools a turn, at once unless one needs another's result. As soon as you can,"
 _WITH_NOTES: Final = """Note each finding in the turn after you read it: your notes stay when a conversation is
 shortened. """
 _WITHOUT_TOOLS: Final = "You have no tools: work from your task and"
-_WITH_REFS: Final = "each statement with its source's ref: [p1]"
+_WITH_REFS: Final = "each statement with its source's ref, such as [p1]"
 _WITHOUT_REFS: Final = "ready to be sent: no [p1] in it, since its sources stand in findings"
 
 _TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
@@ -278,7 +278,7 @@ class ShownText:
 
 def _turns_left(past: Round) -> str:
     more = f", and up to {past.spare_turns} more if other agents leave them" if past.spare_turns else ""
-    advice = "" if past.turns_left > _ANSWER_AT else "; answer in this one unless something essential is missing"
+    advice = "" if past.turns_left > _ANSWER_AT else "; answer now unless something essential is missing"
     return f"turns left: {past.turns_left}{more}{advice}"
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from activities.turn_kinds.compact_conversation import NoteDraft
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest
 from tests.scripted_model import Script, answer, compacted, report, request_tools, subtask, use, work_task
@@ -36,10 +35,7 @@ async def test_what_another_agent_read_is_cited_by_its_number(environment: OpenE
 
 async def test_a_number_outlives_its_conversation(tmp_path: Path) -> None:
     """After it has summed up, an agent cites what it read before by the number that it had."""
-    noted = NoteDraft(claim="It says so.", ref="p1", quote="documents read")
-    summed_up = compacted("So far: so [p1].", noted)
-
-    result, model, _ = await run(tmp_path, summed_up)
+    result, model, _ = await run(tmp_path, compacted("So far: so [p1]."))
 
     anew = [call for call in model.of_kind("work") if work_task(call).summary and not work_task(call).rounds]
     assert {work_task(call).summary for call in anew} == {f"So far: so [{READ}]."}

@@ -54,7 +54,7 @@ class MontyRunner:
     name = "monty"
     languages: tuple[Language, ...] = ("python",)
     language = (
-        "It is a part of Python 3 with math, datetime, decimal, json, re and the like; no numpy, pandas, statistics, "
+        "A part of Python 3 with math, datetime, decimal, json, re and the like; no numpy, pandas, statistics, "
         "inheritance, `yield`, `del`, files, network."
     )
     handles_files = False

@@ -86,7 +86,7 @@ class RunCode:
             name="run_code",
             own_step=True,
             description=(
-                f"Run {_NAMES[languages]}, be it one line; each run starts clean. You see what it prints, and its last "
+                f"Run {_NAMES[languages]}; each run starts clean. You see what it prints, and its last "
                 f"expression. {_row_rules(has_tables=has_tables)}"
                 f"{self._file_rules(sees_documents=sources is not None)}{self._runner.language}"
             ),

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 from pydantic import JsonValue
 
+from activities.contracts.setting import Setting
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
@@ -245,3 +246,16 @@ async def test_an_answer_stays_under_the_cap(harness: Harness) -> None:
         flood = CodeResult(stdout="o" * 100_000, stderr="w" * 100_000, value="v" * 100_000, error=error)
         answer = await harness.tool(Scripted(flood)).use({"code": "flood()"}, CONTEXT)
         assert len(answer.model_dump_json()) <= OUTPUT_CAP_CHARACTERS
+
+
+async def test_a_session_without_documents_hears_of_none(harness: Harness) -> None:
+    """Where nothing can be queried or opened, neither the arguments for it nor their rules are in the prompt."""
+    spec = harness.tool(Scripted(CodeResult(value="2"))).spec
+    settings = {has: Setting(has_web=True, has_documents=has, profile="standard") for has in (True, False)}
+
+    with_documents, without = (settings[has].fit_tool(spec) for has in (True, False))
+
+    assert with_documents == spec
+    assert without.parameters["required"] == ["code"]
+    assert "rows" not in without.description
+    assert "Documents that you name" not in without.description

@@ -41,7 +41,7 @@ _WIRES: Final[Mapping[str, Any]] = {
     "chat": openai_chat.request_body,
 }
 _NOT_TOGETHER: Final = (
-    ("each statement with its source's ref: [p1]", "no [p1] in it"),
+    ("each statement with its source's ref, such as [p1]", "no [p1] in it"),
     ("You have no tools", "Use up to 8 tools"),
     ("only of your own kind", "no findings of your own"),
     ("at most 600 words", "at most 1500 words"),
