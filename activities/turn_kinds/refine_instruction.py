@@ -61,8 +61,7 @@ class RefineTask(TurnTask):
         ]
         returned = [outcome.content, *(f"Gap: {gap}" for gap in outcome.gaps)]
         if any(returned):
-            text = self.refs.shorten("\n".join(returned))
-            legend = self.refs.legend(text, {source.ref: source.title for source in outcome.sources})
-            told = data_block("\n".join(filter(None, (text, legend))))
-            parts.append(f"The agent returned, with confidence {outcome.confidence}:\n{told}")
+            titles = {source.ref: source.title for source in outcome.sources}
+            text = data_block(self.refs.explain("\n".join(returned), titles))
+            parts.append(f"The agent returned, with confidence {outcome.confidence}:\n{text}")
         return parts

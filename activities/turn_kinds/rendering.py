@@ -127,10 +127,9 @@ def outcome_section(result: InputOutcome, refs: ShortRefs = WHOLE) -> str:
     if isinstance(outcome, Failure | Escalation):
         lost = f"It produced no result ({outcome.reason}): work without it and name the gap."
         return f"{outcome_heading(result)}:\n{data_block(instruction_line(result).rstrip())}\n{lost}"
-    text = refs.shorten(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}")
-    legend = refs.legend(text, {source.ref: source.title for source in outcome.sources})
-    told = f"{text}\nSources:\n{legend}" if legend else text
-    return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n{data_block(told)}"
+    titles = {source.ref: source.title for source in outcome.sources}
+    text = refs.explain(f"{instruction_line(result)}{outcome.content}\n\n{findings_text(result)}", titles)
+    return f"{outcome_heading(result)}, confidence {outcome.confidence}:\n{data_block(text)}"
 
 
 def findings_section(result: InputOutcome) -> str:

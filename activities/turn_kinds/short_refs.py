@@ -49,6 +49,12 @@ class ShortRefs:
         refs = [self._whole[name] for name in dict.fromkeys(_ONE.findall(text)) if name in self._whole]
         return "\n".join(self.entry(ref, titles.get(ref, "")) for ref in refs)
 
+    def explain(self, text: str, titles: Mapping[str, str]) -> str:
+        """Shorten the refs of a text, and list below it the sources that it cites."""
+        shortened = self.shorten(text)
+        legend = self.legend(shortened, titles)
+        return f"{shortened}\nSources:\n{legend}" if legend else shortened
+
     def introduced(self, text: str) -> set[str]:
         """Name the sources that a text introduces."""
         return {ref for ref, name in self._short.items() if f"[{name}] {ref}" in text}

@@ -101,12 +101,8 @@ class Conversation:
         noted = (note.source for note in self.notes.kept if note.source is not None)
         return sources_read(self.rounds, (*entry, *self._state.sources, *noted))
 
-    @property
-    def _noted_before(self) -> tuple[Source, ...]:
-        """Sources of what earlier attempts have noted."""
-        return tuple(note.source for note in self._request.notes if note.source is not None)
-
     def task(self) -> WorkTask:
+        noted = (note.source for note in self._request.notes if note.source)
         return (ConverseTask if self._request.converses else WorkTask)(
             goal=self._request.goal if self._request.agent.sees_goal else "",
             instruction=self._state.opening or self._request.subtask.instruction,
@@ -116,7 +112,7 @@ class Conversation:
             length_words=self._request.length_words,
             summary=self._state.summary,
             notes=self._state.opening_notes,
-            known=tuple(source.ref for source in (*self._noted_before, *self._state.sources)),
+            known=tuple(source.ref for source in (*noted, *self._state.sources)),
             told=self._state.opening_told,
             rounds=self.rounds,
         )
