@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any, cast
 from unittest.mock import patch
 
-import boto3
-from moto.server import ThreadedMotoServer
-
 BUCKET = "documents"
 
 
 @contextmanager
 def serve_s3() -> Generator[Any]:
     """Serve one empty bucket, and have AWS's settings lead to it."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:

@@ -187,7 +187,6 @@ def _of_kind(result: Report, kind: str) -> Decimal:
     return sum((line.usage.possibly_billed_twice_usd for line in result.spend if line.purpose == kind), Decimal(0))
 
 
-@pytest.mark.real_server
 @pytest.mark.parametrize(
     ("kind", "times", "billed"),
     [("plan", 2, True), ("work", 1, True), ("work", 2, True), ("synthesis", 1, True), ("work", 1, False)],
@@ -215,7 +214,6 @@ async def test_a_call_without_an_answer_is_charged_like_the_call_that_repeats_it
     assert result.reserved_usd == 0
 
 
-@pytest.mark.real_server
 @pytest.mark.parametrize("unbilled", [0, 2])
 async def test_a_turn_is_given_up_after_three_calls_that_may_have_been_billed(run: RunSession, unbilled: int) -> None:
     """However many errors without a charge come between; then the subtask has failed, its siblings and the report go
@@ -252,7 +250,6 @@ async def test_a_provider_that_says_not_to_ask_again_is_not_asked_again(run: Run
     assert result.usage.possibly_billed_twice_usd > 0
 
 
-@pytest.mark.real_server
 async def test_planning_that_never_gets_an_answer_fails_in_words(environment: OpenEnvironment) -> None:
     """Without a plan there is no report: the session says why, after three calls."""
     faults = Faults("plan", *(_unanswered() for _ in range(5)))

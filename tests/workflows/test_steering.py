@@ -148,7 +148,6 @@ async def test_what_was_told_and_edited_stays_when_the_session_continues_as_new(
     assert result.gaps == ()
 
 
-@pytest.mark.real_server
 async def test_a_nested_session_hands_messages_down(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,7 @@
 import json
 from typing import Any, Literal
 
-import anthropic
 import pytest
-from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field
 
 from activities.models.schemas import UnfitSchema, answer_schema, with_data
@@ -25,16 +23,25 @@ def schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return [schema, *(found for one in inner for found in schemas(one))]
 
 
+def _of_anthropic(schema: dict[str, Any]) -> Any:
+    """Return a schema as Anthropic's SDK would send it."""
+    import anthropic
+
+    return simplified(anthropic.transform_schema(json.loads(json.dumps(schema))))
+
+
 def test_a_schema_says_what_its_type_says() -> None:
     """It is what OpenAI's SDK makes of the same type, and Anthropic's has nothing to change in it.
 
     Its title is the type's name, it fits into what is reckoned for it in a prompt's bound, and it explains nothing:
     the instructions of a turn say what each field means, once; docstrings are for readers of the code.
     """
+    from openai.lib._pydantic import to_strict_json_schema
+
     for answer in ANSWERS:
         schema = answer_schema(answer)
         assert simplified(schema) == simplified(to_strict_json_schema(answer))
-        assert simplified(anthropic.transform_schema(json.loads(json.dumps(schema)))) == simplified(schema)
+        assert _of_anthropic(schema) == simplified(schema)
         assert schema["title"] == answer.__name__
         assert len(json.dumps(schema).encode()) * 2 <= SCHEMA_BYTES
         assert not [part["description"] for part in schemas(schema) if "description" in part]
@@ -139,7 +146,7 @@ def test_data_of_a_users_own_shape_is_held_to_it_by_the_provider() -> None:
         "currency": {"enum": ["EUR", "USD"]},
         "due": {"anyOf": [{"anyOf": [text, null]}, null]},
     }
-    assert simplified(anthropic.transform_schema(json.loads(json.dumps(schema)))) == simplified(schema)
+    assert _of_anthropic(schema) == simplified(schema)
 
 
 _DOUBLING: dict[str, Any] = {

@@ -4,9 +4,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from activities.models.failures import ProviderError, ProviderFault
@@ -152,6 +150,9 @@ async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
 
 async def test_the_vendors_own_sdks_read_the_scripted_streams() -> None:
     """What the tests stream is what the vendors stream: their own readers make the whole reply of it."""
+    import anthropic
+    import openai
+
     scripted = calling(*USES, text=LONG).using(Tokens(input=10, cached=8_000, cache_write=500, output=7))
     async with (
         ScriptedProvider(lambda _: scripted) as server,
