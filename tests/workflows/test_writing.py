@@ -5,12 +5,13 @@ from decimal import Decimal
 import pytest
 from pydantic import BaseModel
 
+from activities.contracts.tool import ToolAnswer
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.compress_outcomes import CompressTask
 from activities.turn_kinds.outline_report import OutlineTask
 from activities.turn_kinds.synthesis import ReopenDraft, SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import SessionRequest, Source
 from chargehand.tools import failed
 from tests.scripted_model import (
     Script,
@@ -262,3 +263,29 @@ async def test_a_section_is_written_without_what_cannot_be_read_again(environmen
 
     assert [task.reopened for task in opened.model.tasks(SynthesisTask)] == [()] * 4
     assert result.answer == "# Topics\n\n## One\n\nIt is so [S1].\n\n## Two\n\nIt is so [S1]."
+
+
+async def test_a_page_that_is_read_again_keeps_its_number(environment: OpenEnvironment) -> None:
+    """Only the address that was found goes out; what stands at the words adds to the source that is cited."""
+    url, there = "https://a.example/tides", "The tide is highest in March."
+
+    def write(call: ModelCall) -> BaseModel:
+        assert isinstance(call.task, SynthesisTask)
+        if call.task.may_reopen:
+            return report("").model_copy(update={"reopen": [ReopenDraft(source="S1", words="highest")]})
+        return report(f"“{there}” [S1]")
+
+    script = (
+        Script()
+        .plan(subtask("T1", "researcher"), subtask("T2", "researcher"))
+        .on("outline", outlined("Topics", "One", "Two"))
+    )
+    script = script.work("", use("read_page"), answer("Known.", ref=url, quote="Twice a day.")).on("synthesis", write)
+    async with environment(script) as opened:
+        page = opened.tools["read_page"]
+        page.answer = ToolAnswer(sources=(Source(ref=url, title="Tides", url=url, quote=f"Twice a day. {there}"),))
+        result = await opened.run(GOAL.model_copy(update={"length_words": 3_000, "limits": ROOMY}))
+
+    assert {"url": url, "from": 0, "find": "highest"} in [dict(each) for each in page.calls]
+    assert [source.ref for source in result.sources] == [url]
+    assert {claim.verification for claim in result.claims} == {"supported"}
