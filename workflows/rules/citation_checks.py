@@ -46,7 +46,8 @@ _RULE: Final = re.compile(r"(?:[-*_][ \t]*){3,}|[ \t:|-]+")
 _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _REMARK: Final = re.compile(r"(?:\*[^*]+\*|_[^_]+_|\([^()]+\))[.\s]*")
 _SENTENCE_END: Final = re.compile(
-    rf"(?<![\s(]\w\.)(?<!\w\.\w\.)(?<=[.!?…])[\"”’»)*_]*(?:[ \t]*{CITATION.pattern})*(?=[ \t]+[^\s\[])"
+    rf"(?<![\s(]\w\.)(?<!\w\.\w\.)(?<!\bM(?:io|rd)\.)(?<=[.!?…])[\"”’»)*_]*"
+    rf"(?:[ \t]*{CITATION.pattern})*(?=[ \t]+[^\s\[])"
     rf"|[。！？][」』”]?(?:{CITATION.pattern})*"
 )  # fmt: skip
 _QUOTED: Final = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|»([^«»]+)«|「([^「」]+)」|\"([^\"\n]+)\"")

@@ -18,6 +18,7 @@ _LEAST_COMMON: Final = 2
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mei", "maart", "marzo", "juin", "mayo"})
 """Months that are other words as well: they count beside a number, or with a capital in the middle of a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
+_NUMERIC_DATE: Final = re.compile(r"\b\d{4}-(\d\d)(?:-\d\d)?\b|\b\d{1,2}[./](\d{1,2})[./]\d{2,4}\b")
 
 
 @dataclass(frozen=True)
@@ -28,35 +29,22 @@ class Language:
     letters: frozenset[str]
     """That few other languages have."""
     months: Mapping[str, re.Pattern[str]]
-    weekdays: Mapping[str, re.Pattern[str]]
     scales: Mapping[str, str]
     """Factor to the words for it."""
     numbers: Mapping[str, str]
     """Value to the words for it."""
-    opposites: Mapping[str, tuple[re.Pattern[str], ...]]
-    """For each subject, its sides."""
-    modality: tuple[re.Pattern[str], ...]
-    """What must be, what may be, and what is advised."""
+    sides: Mapping[str, tuple[re.Pattern[str], ...]]
+    """For each subject, its sides: up and down, must and may, all and some, most and least."""
+    phrases: Mapping[str, re.Pattern[str]]
+    """Words that deny without a negation, that plan, and that name a cause, surely or perhaps."""
     fractions: Mapping[str, str]
     """Percentage to the words for it."""
     repeated: Mapping[str, str]
     """How many times, to the words for it."""
     about: str
     """Words before a figure that is rounded."""
-    denials: re.Pattern[str]
-    """Words that deny, or of which a denial is another way of saying, without being a negation."""
-    planned: re.Pattern[str]
-    """What is to come, and not done."""
-    causes: re.Pattern[str]
-    """Anything that may name a cause."""
-    claimed_causes: re.Pattern[str]
-    """What surely names one."""
-    extremes: re.Pattern[str]
-    """The most or the least."""
     courtesy: re.Pattern[str]
     """What a greeting, a refusal or a remark to the reader begins with."""
-    extent: tuple[re.Pattern[str], ...]
-    """All, a part, and none."""
 
 
 @cache
@@ -71,32 +59,21 @@ def languages() -> Mapping[str, Language]:
 
 
 @cache
-def units() -> Mapping[str, str]:
-    """Return the words for each unit, in any language."""
+def units() -> Mapping[str, Mapping[str, str]]:
+    """Return for each dimension its units: the size of each, and the words for it in any language."""
     return _data()["units"]
 
 
 def _language(words: Mapping[str, Any]) -> Language:
-    return Language(
-        common=frozenset(words["common"]),
-        letters=frozenset(words["letters"]),
-        months={str(number): _month(name) for number, name in enumerate(words["months"], start=1)},
-        weekdays={str(number): _whole(name) for number, name in enumerate(words["weekdays"], start=1)},
-        scales=words["scales"],
-        numbers=words["numbers"],
-        opposites={subject: tuple(map(_whole, sides)) for subject, sides in words["opposites"].items()},
-        modality=tuple(map(_whole, words["modality"])),
-        fractions=words["fractions"],
-        repeated=words["repeated"],
-        about=words["about"],
-        denials=_whole(words["denials"]),
-        planned=_whole(words["planned"]),
-        causes=_whole(words["causes"]),
-        claimed_causes=_whole(words["claimed_causes"]),
-        extremes=_whole(words["extremes"]),
-        courtesy=re.compile(rf"(?:{words['courtesy']})(?!\w)", re.IGNORECASE),
-        extent=tuple(map(_whole, words["extent"])),
-    )
+    compiled: dict[str, Any] = {
+        "common": frozenset(words["common"]),
+        "letters": frozenset(words["letters"]),
+        "months": {str(number): _month(name) for number, name in enumerate(words["months"], start=1)},
+        "sides": {subject: tuple(map(_whole, sides)) for subject, sides in words["sides"].items()},
+        "phrases": {kind: _whole(phrases) for kind, phrases in words["phrases"].items()},
+        "courtesy": re.compile(rf"(?:{words['courtesy']})(?!\w)", re.IGNORECASE),
+    }
+    return Language(**{**words, **compiled})
 
 
 def _whole(words: str) -> re.Pattern[str]:
@@ -130,6 +107,28 @@ def spoken_in(text: str) -> tuple[str, ...]:
     return (code,) if code else tuple(languages())
 
 
+@lru_cache(maxsize=8192)
+def sides_of(subject: str, text: str) -> frozenset[int]:
+    """List the sides of a subject of which a text has words: of `direction`, 0 is up, 1 is down and 2 unchanged."""
+    spoken = (languages()[code].sides[subject] for code in spoken_in(text))
+    return frozenset(side for sides in spoken for side, pattern in enumerate(sides) if pattern.search(text))
+
+
+@lru_cache(maxsize=8192)
+def phrase_in(kind: str, text: str) -> re.Match[str] | None:
+    """Find the first phrase of a kind that a text has."""
+    found = (languages()[code].phrases[kind].search(text) for code in spoken_in(text))
+    return next(filter(None, found), None)
+
+
+@lru_cache(maxsize=4096)
+def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
+    """List the months that a text names, as words of its own language and of others, or in dates."""
+    spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
+    named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
+    return frozenset(named | {int(date[1] or date[2]) for date in _NUMERIC_DATE.finditer(text)})
+
+
 def is_courtesy(text: str) -> bool:
     """Whether a sentence greets, refuses or speaks to the reader, and states no figure."""
     says_nothing = not any(map(str.isdigit, text))
@@ -140,6 +139,11 @@ def is_courtesy(text: str) -> bool:
 def is_negated(text: str) -> bool:
     """Whether a text has a word that negates; a language that negates by an ending of its verbs has none."""
     return bool(_negation().search(text))
+
+
+def without_negations(text: str) -> str:
+    """Return a text without the words that negate."""
+    return _negation().sub(" ", re.sub(r"\w+n[’']t\b", " ", text))
 
 
 @cache

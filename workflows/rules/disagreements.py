@@ -5,7 +5,7 @@ Nothing here decides which is right, or whether both can be: a judge does.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from workflows.rules.claim_senses import content, shared
-from workflows.rules.claim_words import is_negated, language_of, languages, spoken_in
+from workflows.rules.claim_words import is_negated, language_of, languages, sides_of, spoken_in
 from workflows.rules.graph import USABLE
 from workflows.rules.quantities import Quantity, quantities
 
@@ -141,7 +141,7 @@ def _statement(text: str) -> _Statement:
     return _Statement(
         text=text,
         is_negated=is_negated(text),
-        is_rule=any(pattern.search(text) for code in codes for pattern in languages()[code].modality),
+        is_rule=bool(sides_of("modality", text)),
         words=words,
         names=frozenset(names | labels),
         has_nouns_in_capitals=language_of(text) == "de",
@@ -170,7 +170,7 @@ def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple
         ):
             labels.add(f"{_stem(before[0])} {each.written}")
         elif not text[: each.start][-1:].isalpha() and not (is_bare and each.is_word):
-            amounts.append(Quantity(each.written, each.values, each.unit, noun, is_about=each.is_about))
+            amounts.append(replace(each, noun=noun))
     return years, labels, amounts
 
 

@@ -2,11 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from functools import cache, lru_cache
-from itertools import permutations
+from itertools import permutations, zip_longest
 from typing import Final
 
 from workflows.rules.claim_words import languages, spoken_in, units
@@ -22,7 +22,15 @@ _ROUNDED_DIGITS: Final = 2
 _ROUGHLY: Final = Decimal("0.08")
 """By which part of a figure another one may differ that is said to be about as much."""
 _STEM: Final = 4
-_YEARS: Final = (1800, 2100)
+_YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
+_LEAST_MULTIPLE: Final = 10
+"""Below which any number is half or double another one."""
+_CLOCK: Final = re.compile(r"(?<![\d:])(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?![\d:])")
+_BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
+_FACTORS: Final = tuple(
+    Decimal(factor) for factor in ("2", "3", "4", "12", "0.5", "0.25", "100", "1000", "0.01", "0.001")
+)
+"""By which people convert, halve and double."""
 _MOST_COMPARED: Final = 8
 """Figures of a source that are compared with each other; more would give any figure by accident."""
 _BEFORE: Final = 25
@@ -37,7 +45,9 @@ class Quantity:
     values: frozenset[Decimal | str]
     """What it may stand for: `1,995` is 1995 or 1.995."""
     unit: str = ""
-    """The unit's name in English; empty if it has none that is known."""
+    """The dimension of its unit; empty if it has none that is known."""
+    size: Decimal = Decimal(1)
+    """Of its unit, in one unit of the dimension."""
     noun: str = ""
     """The word after it, if it has no unit."""
     is_word: bool = False
@@ -46,6 +56,15 @@ class Quantity:
     """Where it stands in its text."""
     is_about: bool = False
     """Whether the words before it say that it is rounded."""
+    digits: frozenset[Decimal | str] = frozenset()
+    """Its number without its scale."""
+    scale: Decimal = Decimal(1)
+    """Thousand, million and the like."""
+
+    @property
+    def is_year(self) -> bool:
+        """Whether it looks like a year."""
+        return not self.unit and self.values == self.digits and bool(_YEAR.fullmatch(self.written))
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:
         """Whether others have it: the same value, or one that it rounds, in no other unit."""
@@ -55,35 +74,36 @@ class Quantity:
         """Whether both count the same, as far as that is known."""
         return not self.unit or not other.unit or self.unit == other.unit
 
+    def counts_as(self, other: "Quantity") -> bool:
+        """Whether both surely count the same: by their unit, or by the word after them."""
+        if self.unit or other.unit:
+            return self.unit == other.unit
+        return bool(self.noun) and self.noun[:_STEM] == other.noun[:_STEM]
+
+    def is_other_size_of(self, other: "Quantity") -> bool:
+        """Whether both have the same digits, and another scale or unit."""
+        if "times" in {self.unit, other.unit} or not self.digits & other.digits:
+            return False
+        return (1 not in {self.scale, other.scale} and self.scale != other.scale) or bool(self.unit and other.unit)
+
     def _has_value_of(self, other: "Quantity") -> bool:
-        return bool(self.values & other.values) or any(
-            _rounds(mine, theirs) or (self.is_about and abs(mine - theirs) <= abs(theirs) * _ROUGHLY)
-            for mine in self.values
-            for theirs in other.values
-            if isinstance(mine, Decimal) and isinstance(theirs, Decimal)
+        is_same = self.unit != other.unit or self.size == other.size
+        mine, theirs = (each.values if is_same else _times(each.values, each.size) for each in (self, other))
+        return bool(mine & theirs) or any(
+            _rounds(one, two) or (self.is_about and abs(one - two) <= abs(two) * _ROUGHLY)
+            for one in mine
+            for two in theirs
+            if isinstance(one, Decimal) and isinstance(two, Decimal)
         )
-
-    def is_other_in(self, others: Iterable["Quantity"]) -> bool:
-        """Whether others count the same thing, and to another number."""
-        same = [
-            each
-            for each in others
-            if (self.unit and each.unit == self.unit)
-            or (self.noun and each.noun and self.noun[:_STEM] == each.noun[:_STEM])
-        ]
-        return bool(same) and not self.is_in(same)
-
-    def is_of_other_unit_in(self, others: Iterable["Quantity"]) -> bool:
-        """Whether others have its value, and in other units only."""
-        same = [each for each in others if self.unit not in {"", "time"} and each.unit and self.values & each.values]
-        return bool(same) and not self.is_in(same)
 
 
 @lru_cache(maxsize=4096)
 def quantities(text: str) -> tuple[Quantity, ...]:
     """List the quantities of a text: its figures, then its number words."""
     codes = spoken_in(text)
-    figures = (_figure(match, text, codes) for match in _figure_pattern(codes).finditer(text))
+    clocks = tuple(_clock(match) for match in _CLOCK.finditer(text))
+    untimed = _CLOCK.sub(lambda match: " " * len(match[0]), text)
+    figures = (_figure(match, untimed, codes) for match in _figure_pattern(codes).finditer(untimed))
     words = (
         _word_quantity(text, match, value)
         for code in codes
@@ -93,45 +113,76 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     fractions = (
         Quantity(match[0], frozenset({Decimal(value)}), unit, is_word=True, start=match.start())
         for code in codes
-        for unit, named in (("percent", languages()[code].fractions), ("time", languages()[code].repeated))
+        for unit, named in (("percent", languages()[code].fractions), ("times", languages()[code].repeated))
         for value, words in named.items()
         for match in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE)
     )
-    return (*figures, *words, *fractions)
+    return (*_distributed([*figures], text), *clocks, *words, *fractions)
 
 
-def differences(there: Sequence[Quantity]) -> list[Quantity]:
-    """List what figures of the same unit differ by, and by which part: a source that says both says that too."""
-    found: list[Quantity] = []
-    figures = [each for each in there if not each.is_word and not _is_year(each)][:_MOST_COMPARED]
-    for one, other in permutations(figures, 2):
-        mine, theirs = _sole(one), _sole(other)
-        if mine is None or theirs is None or not one.has_unit_of(other):
-            continue
-        unit = "point" if one.unit == "percent" else one.unit
-        found.append(Quantity("", frozenset({abs(mine - theirs)}), unit))
-        if theirs:
-            found += [
-                Quantity("", frozenset({abs(mine - theirs) / theirs * 100, mine / theirs * 100}), "percent"),
-                Quantity("", frozenset({mine / theirs})),
-            ]
-    return found
+def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
+    """Give a figure the scale and unit of the one that follows: `from 6.1 to 7.4 million euros`."""
+    for one, following in zip_longest(figures, figures[1:]):
+        between = text[one.start + len(one.written) : following.start] if following else ""
+        if following and not one.unit and one.scale == 1 and _BETWEEN.fullmatch(between):
+            values = _times(one.digits, following.scale)
+            yield replace(one, values=values, scale=following.scale, unit=following.unit, size=following.size, noun="")
+        else:
+            yield one
 
 
-def is_measure(word: str) -> bool:
-    """Whether a word is a unit or a scale."""
-    return bool(_unit(word)) or any(_factors(code, word) for code in languages())
+def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
+    """Whether a figure is a sum, difference, share, ratio or product of two others, as far as their units allow it."""
+    return figure.is_in(_derived(tuple(dict.fromkeys(there))))
 
 
-def _is_year(quantity: Quantity) -> bool:
-    return not quantity.unit and any(
-        _YEARS[0] <= value < _YEARS[1] for value in quantity.values if isinstance(value, Decimal)
-    )
+def is_converted(figure: Quantity, there: Iterable[Quantity]) -> bool:
+    """Whether a figure is another one by the quarter or month, in cents, or the rest of a percentage."""
+    numbers = ((_value(each), each.unit) for each in there if _is_number(each))
+    return figure.is_in(Quantity("", frozenset({value}), unit) for each in numbers for value, unit in _of_one(*each))
 
 
-def _sole(quantity: Quantity) -> Decimal | None:
-    values = [value for value in quantity.values if isinstance(value, Decimal)]
-    return values[0] if len(values) == 1 else None
+def _of_one(value: Decimal, unit: str) -> Iterator[tuple[Decimal, str]]:
+    yield from ((value * factor, unit) for factor in _FACTORS if min(value, value * factor) >= _LEAST_MULTIPLE)
+    yield 100 - value, unit
+    yield value * 100, "cent"
+
+
+@lru_cache(maxsize=256)
+def _derived(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
+    numbers = [*filter(_is_number, there)][:_MOST_COMPARED]
+    results = (result for one, other in permutations(numbers, 2) for result in _of_two(one, other))
+    return tuple(Quantity("", frozenset({value}), unit) for value, unit in results)
+
+
+def _is_number(quantity: Quantity) -> bool:
+    return any(isinstance(value, Decimal) for value in quantity.values)
+
+
+def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
+    one, other, unit = _value(first), _value(second), first.unit or second.unit
+    is_scaled = first.scale == second.scale != 1
+    if first.unit == second.unit or (is_scaled and first.has_unit_of(second)):
+        yield one + other, unit
+        yield abs(one - other), "point" if unit == "percent" else unit
+        if first.is_year and second.is_year:
+            yield abs(one - other) - 1, unit  # an age
+        if other:
+            yield one / other, "times"
+            yield one / other * 100, "percent"
+            yield abs(one - other) / other * 100, "percent"
+    elif {first.unit, second.unit} == {"clock", "time"}:
+        yield one + other, "clock"
+        yield abs(one - other), "clock"
+    elif first.is_year and second.unit == "calendar":
+        yield from ((one + other / 12, ""), (one - other / 12, ""))
+    elif not second.unit and other:
+        yield from ((one * other, unit), (one / other, unit))
+
+
+def _value(quantity: Quantity) -> Decimal:
+    """Return the value in one unit of the dimension; of two that `1,995` may stand for, the larger."""
+    return max(value for value in quantity.values if isinstance(value, Decimal)) * quantity.size
 
 
 @lru_cache(maxsize=1024)
@@ -151,25 +202,47 @@ def values_of(written: str) -> frozenset[Decimal | str]:
 
 
 def _figure(match: re.Match[str], text: str, codes: Sequence[str]) -> Quantity:
-    values = values_of(match["figure"])
-    for scale in filter(None, re.split(r"[ \u00a0\u202f.-]+", match["scales"] or "")):
-        factors = [Decimal(factor) for code in codes for factor in _factors(code, scale)]
-        scaled = (value * factor for value in values if isinstance(value, Decimal) for factor in factors)
-        values = frozenset[Decimal | str](scaled) or values
-    unit = _unit(match["currency"] or "") or _unit(match["unit"] or "")
-    noun = "" if unit else _noun(text, match.end())
+    digits = values_of(match["figure"])
+    scale = Decimal(1)
+    for word in filter(None, re.split(r"[ \u00a0\u202f.-]+", match["scales"] or "")):
+        scale *= next((Decimal(factor) for code in codes for factor in _factors(code, word)), Decimal(1))
+    unit, size = unit_of(match["currency"] or match["unit"] or "")
     return Quantity(
-        match[0].strip(), values, unit, noun, start=match.start(), is_about=_is_about(text, match.start(), codes)
+        match[0].strip(),
+        _times(digits, scale),
+        unit,
+        size,
+        "" if unit else _noun(text, match.end()),
+        start=match.start(),
+        is_about=_is_about(text, match.start(), codes),
+        digits=digits,
+        scale=scale,
     )
+
+
+def _times(values: frozenset[Decimal | str], factor: Decimal) -> frozenset[Decimal | str]:
+    return frozenset(value * factor if isinstance(value, Decimal) else value for value in values)
+
+
+def _clock(match: re.Match[str]) -> Quantity:
+    seconds = Decimal(int(match["hour"]) * 3600 + int(match["minute"]) * 60)
+    return Quantity(match[0], frozenset({seconds}), "clock", start=match.start(), digits=frozenset({seconds}))
 
 
 def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
     following = _unit_pattern().match(text, match.end())
-    unit = _unit(following["unit"]) if following else ""
-    noun = "" if unit else _noun(text, match.end())
-    about = _is_about(text, match.start(), spoken_in(text))
+    unit, size = unit_of(following["unit"]) if following else ("", Decimal(1))
+    digits = frozenset[Decimal | str]({Decimal(value)})
     return Quantity(
-        match[0], frozenset({Decimal(value)}), unit, noun, is_word=True, start=match.start(), is_about=about
+        match[0],
+        digits,
+        unit,
+        size,
+        "" if unit else _noun(text, match.end()),
+        is_word=True,
+        start=match.start(),
+        is_about=_is_about(text, match.start(), spoken_in(text)),
+        digits=digits,
     )
 
 
@@ -202,12 +275,11 @@ def _factors(code: str, word: str) -> list[str]:
 
 @cache
 def _figure_pattern(codes: tuple[str, ...]) -> re.Pattern[str]:
-    scales = "|".join(
-        [*(words for code in codes for words in languages()[code].scales.values()), r"m(?=[ \u00a0]?[€$£])"]
-    )
+    scales = "|".join(words for code in codes for words in languages()[code].scales.values())
     return re.compile(
         rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{_FIGURE})"
-        rf"(?P<scales>(?:{_GAP}(?:{scales})\b\.?)*)"
+        # An m is a million beside a currency, else a metre.
+        rf"(?P<scales>(?:{_GAP}(?:{scales}|m(?=[ \u00a0]?[€$£])|(?(currency)m|(?!)))\b\.?)*)"
         rf"(?:{_GAP}(?:d’|d'|de |of |di |van )?(?P<unit>{_all_units()})(?!\w))?",
         re.IGNORECASE,
     )
@@ -225,21 +297,13 @@ def _number_words(code: str) -> dict[str, re.Pattern[str]]:
 
 @cache
 def _all_units() -> str:
-    return "|".join(
-        sorted((word for words in units().values() for word in _alternatives(words)), key=len, reverse=True)
-    )
+    parts = (part for sizes in units().values() for words in sizes.values() for part in _alternatives(words))
+    return "|".join(sorted(parts, key=len, reverse=True))
 
 
 def _alternatives(words: str) -> list[str]:
     """Split alternatives at the top level of an expression."""
-    depth, parts = 0, [""]
-    for mark in words:
-        depth += (mark == "(") - (mark == ")")
-        if mark == "|" and not depth:
-            parts.append("")
-        else:
-            parts[-1] += mark
-    return parts
+    return re.split(r"\|(?![^(]*\))", words)
 
 
 @cache
@@ -248,6 +312,13 @@ def _unit_pattern() -> re.Pattern[str]:
 
 
 @cache
-def _unit(word: str) -> str:
+def unit_of(word: str) -> tuple[str, Decimal]:
+    """Return the dimension of a unit, and its size; of a word that is none, no dimension."""
     bare = word.strip().casefold()
-    return next((name for name, words in units().items() if bare and re.fullmatch(words, bare, re.IGNORECASE)), "")
+    named = (
+        (kind, Decimal(size))
+        for kind, sizes in units().items()
+        for size, words in sizes.items()
+        if bare and re.fullmatch(words, bare, re.IGNORECASE)
+    )
+    return next(named, ("", Decimal(1)))

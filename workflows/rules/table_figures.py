@@ -2,30 +2,43 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
-from itertools import chain, permutations
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Final
 
-from workflows.rules.quantities import Quantity, values_of
+from workflows.rules.claim_words import is_negated, months_of, sides_of
+from workflows.rules.quantities import Quantity, is_derived, unit_of, values_of
 
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
+_YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
+_SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
+_SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
+_PREVIOUS: Final = re.compile(r"vorjahr|previous|prior|before|anterior|précéd|preced|vorig", re.IGNORECASE)
 _MOST_ROWS: Final = 200
 _MOST_PAIRED: Final = 8
 """Figures of which any two may be compared; more are so many that a figure would arise by accident."""
 _STEM: Final = 5
+_ANY: Final = 2
+"""Place in the list of extremes of those that may be either end."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a table."""
+    """A figure of a table, with the unit that the title of its column names."""
 
-    value: Decimal
+    quantity: Quantity
     row: int
     column: int
+
+    @property
+    def value(self) -> Decimal:
+        """Return its number."""
+        return next(value for value in self.quantity.values if isinstance(value, Decimal))
 
 
 @dataclass(frozen=True)
@@ -35,38 +48,80 @@ class ResultTable:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    @property
+    @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """All figures."""
+        """All figures that are no labels."""
+        measures = [_measure(title) for title in self.header]
         return tuple(
-            Cell(value, row, column)
+            Cell(
+                replace(each, written=text, values=frozenset({value * each.scale}), digits=frozenset({value})),
+                row,
+                column,
+            )
             for row, cells in enumerate(self.rows)
-            for column, text in enumerate(cells)
-            if (value := _number(text)) is not None
+            for column, (text, each) in enumerate(zip(cells, measures, strict=True))
+            if column not in self.labels and (value := _number(text)) is not None
+        )
+
+    @cached_property
+    def names(self) -> str:
+        """What names its rows and columns."""
+        cells = (row[column] for row in self.rows for column in self.labels)
+        return " | ".join((*self.header, *cells)).replace("_", " ")
+
+    @cached_property
+    def labels(self) -> frozenset[int]:
+        """Columns that name their rows: words, dates, years, and numbers from one upwards in the first."""
+        columns = list(zip(*self.rows, strict=True))
+        return frozenset(
+            number
+            for number, column in enumerate(columns)
+            if any(_number(cell) is None for cell in column)
+            or all(_YEAR.fullmatch(cell) for cell in column)
+            or (number == 0 and len(columns) > 1 and len({*column}) == len(column) and all(len(c) < 3 for c in column))
         )
 
     def named_rows(self, text: str) -> frozenset[int]:
-        """List the rows of which a text has a label: the words of a cell that is no figure, and not in every row."""
+        """List the rows of which a text has a label; those that fit best if a text has several labels of one."""
         words = _words(text)
-        labels = [
-            {cell.casefold() for cell in cells if _number(cell) is None or _is_year(cell)} - {""} for cells in self.rows
+        fits = [
+            sum(self._is_named(cells[column], self.header[column], words, text) for column in self.labels)
+            for cells in self.rows
         ]
-        shared = set[str]().intersection(*labels) if not labels else labels[0].intersection(*labels)
-        return frozenset(
-            row
-            for row, own in enumerate(labels)
-            if any(_words(label) and _words(label) <= words for label in own - shared)
-        )
+        best = max(fits, default=0)
+        return frozenset(row for row, fit in enumerate(fits) if fit == best) if best else frozenset()
 
     def named_columns(self, text: str) -> frozenset[int]:
-        """List the columns of figures whose titles a text has a word of."""
+        """List the columns of figures of whose titles a text has the most words."""
         stems = {word[:_STEM] for word in _words(text)}
-        with_figures = {cell.column for cell in self.cells}
-        return frozenset(
-            column
-            for column in with_figures
-            if column < len(self.header) and {word[:_STEM] for word in _words(self.header[column])} & stems
-        )
+        titles = {cell.column: {word[:_STEM] for word in _words(self.header[cell.column])} for cell in self.cells}
+        best = max((len(title & stems) for title in titles.values()), default=0)
+        return frozenset(column for column, title in titles.items() if best and len(title & stems) == best)
+
+    def time_of(self, cell: Cell, *, is_by_row: bool) -> str:
+        """Return what orders figures in time: date, year or month of a row or column; empty if there is none."""
+        title = self.header[cell.column]
+        if not is_by_row:
+            return "".join(re.findall(r"(?:19|20)\d\d", title)) or ("before" if _PREVIOUS.search(title) else "now")
+        labels = [self.rows[cell.row][column] for column in self.labels]
+        dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
+        return next(iter(dated), "") or "".join(f"{min(months):02}" for each in labels if (months := months_of(each)))
+
+    @staticmethod
+    def _is_named(cell: str, title: str, words: frozenset[str], text: str) -> bool:
+        if date := _DATE.fullmatch(cell):
+            months = months_of(text)
+            is_year = date[1] in words or not any(map(_YEAR.fullmatch, words))
+            is_day = not date[3] or bool(re.search(rf"(?<![\d.,]){int(date[3])}(?![\d,]|\.\d)", text)) or cell in text
+            return is_year and is_day and (int(date[2]) in months or cell in text)
+        if cell.isdigit() and not _YEAR.fullmatch(cell):
+            return bool(re.search(rf"\b{re.escape(title[:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
+        label = _words(cell)
+        return bool(label) and all(word in words or _is_inflected(word, words) for word in label)
+
+
+def _is_inflected(word: str, words: Iterable[str]) -> bool:
+    return len(word) >= _STEM and any(each.startswith(word) and len(each) <= len(word) + 2 for each in words)
 
 
 @lru_cache(maxsize=128)
@@ -84,73 +139,86 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
+def is_in_table(figure: Quantity, table: ResultTable) -> bool:
+    """Whether a figure is one of a table's."""
+    return any(figure.is_in((cell.quantity,)) for cell in table.cells)
+
+
+def is_other_size_in(figure: Quantity, table: ResultTable) -> str:
+    """Return the title of a column that has a figure in another scale or unit; empty if none has."""
+    others = (cell for cell in table.cells if figure.is_other_size_of(cell.quantity))
+    return next((f"as {table.header[cell.column]}" for cell in others), "")
+
+
 def misplaced(figure: Quantity, claim: str, table: ResultTable) -> str:
     """Say of which row or column a figure is, if the claim speaks of others; empty if it is where the claim says."""
-    at = [cell for cell in table.cells if cell.value in figure.values]
+    at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     if at and not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
         return f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}"
-    if in_rows and columns and not any(cell.column in columns or _is_label(cell, table) for cell in in_rows):
+    if in_rows and columns and not any(cell.column in columns for cell in in_rows):
         return f"{figure.written} is of another column: {table.header[in_rows[0].column]}"
     return ""
 
 
-def is_extreme(figure: Quantity, table: ResultTable) -> bool:
-    """Whether a figure is the largest or the smallest of a column, or none of its cells."""
-    at = [cell for cell in table.cells if cell.value in figure.values]
-    columns = [[cell.value for cell in table.cells if cell.column == found.column] for found in at]
-    return not at or any(found.value in {max(column), min(column)} for found, column in zip(at, columns, strict=True))
-
-
-def has_extreme(claim: str, table: ResultTable) -> bool:
-    """Whether the one row that a claim names has the most or the least of a column."""
-    rows = table.named_rows(claim)
-    at = [cell for cell in table.cells if cell.row in rows]
-    columns = [[cell.value for cell in table.cells if cell.column == each.column] for each in at]
-    return len(rows) == 1 and any(
-        cell.value in {max(column), min(column)} for cell, column in zip(at, columns, strict=True)
+def extreme_of(claim: str, table: ResultTable) -> bool | None:
+    """Whether the one row that a claim names has the most or the least; None if it does not name one row."""
+    rows, columns = table.named_rows(claim), table.named_columns(claim)
+    sides = sides_of("extremes", claim)
+    if (
+        len(rows) != 1
+        or len(table.rows) == 1
+        or not sides
+        or (not columns and len({cell.column for cell in table.cells}) > 1)
+    ):
+        return None
+    by_column = (
+        [cell for cell in table.cells if cell.column == column] for column in columns or {table.cells[0].column}
     )
+    return any(
+        end(cells, key=lambda cell: cell.value).row in rows
+        for cells in by_column
+        for side, end in enumerate((max, min))
+        if side in sides or _ANY in sides
+    )
+
+
+def runs_against(claim: str, table: ResultTable) -> bool:
+    """Whether a claim says that the two figures it compares rise where they fall, or the other way round."""
+    rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
+    chosen = [cell for cell in table.cells if cell.row in rows and cell.column in columns]
+    sides = sides_of("direction", claim)
+    if len(chosen) != 2 or len(sides) != 1 or is_negated(claim):  # a start and an end
+        return False
+    is_by_row = chosen[0].column == chosen[1].column
+    order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
+    if "" in order or order[0] == order[1]:
+        return False
+    first, last = chosen if order[0] < order[1] else reversed(chosen)
+    return first.value > last.value if 0 in sides else 1 in sides and first.value < last.value
 
 
 def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim speaks of."""
-    cells = [cell for cell in table.cells if not _is_label(cell, table)]
-    rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in cells}
-    named = [cell for cell in cells if not rows or cell.row in rows]
-    totals = [sum((cell.value for cell in cells if cell.column == column), Decimal(0)) for column in columns]
-    chosen = [cell.value for cell in named if cell.column in columns][:_MOST_PAIRED]
-    by_column = [
-        [cell.value for cell in part if cell.column == column] for part in (cells, named) for column in columns
-    ]
-    computed = (
-        _shares([*chosen, *totals])
-        if figure.unit in {"percent", "point"}
-        else chain(*map(_aggregates, by_column), _comparisons([*chosen, *totals]))
-    )
-    return any(figure.is_in([Quantity("", frozenset({value}))]) for value in computed)
+    rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
+    named = [cell for cell in table.cells if not rows or cell.row in rows]
+    is_short = len(rows) < 2 and len(columns) * len(table.rows) <= _MOST_PAIRED  # the other of two may not be named
+    chosen = [cell.quantity for cell in (table.cells if is_short else named) if cell.column in columns][:_MOST_PAIRED]
+    parts = ([cell for cell in part if cell.column == column] for part in (table.cells, named) for column in columns)
+    totals = [_totals(part) for part in parts if part]
+    row = [cell.quantity for cell in named] if len(rows) == 1 else []
+    sums = [total for total, *_ in totals]
+    return figure.is_in(chain(*totals)) or is_derived(figure, [*sums, *chosen]) or is_derived(figure, row)
 
 
-def _aggregates(values: Sequence[Decimal]) -> Iterator[Decimal]:
-    if values:
-        yield Decimal(len(values))
-        yield sum(values, Decimal(0))
-        yield sum(values, Decimal(0)) / len(values)
-
-
-def _comparisons(values: Sequence[Decimal]) -> Iterator[Decimal]:
-    for one, other in permutations(values, 2):
-        yield abs(one - other)
-        if other:
-            yield one / other
-
-
-def _shares(values: Sequence[Decimal]) -> Iterator[Decimal]:
-    for one, other in permutations(values, 2):
-        yield abs(one - other)
-        if other:
-            yield one / other * 100
-            yield abs(one - other) / other * 100
+def _totals(cells: Sequence[Cell]) -> list[Quantity]:
+    """Compute sum, mean and count of a column; a row that is the total of the others counts once."""
+    values = [cell.value for cell in cells]
+    whole, most = sum(values, Decimal(0)), max(values)
+    total = most if len(values) > 2 and most * 2 == whole else whole  # 1 + 1 is no total
+    computed = [replace(cells[0].quantity, values=frozenset({value})) for value in (total, whole / len(values))]
+    return [*computed, Quantity("", frozenset({Decimal(len(values))}))]
 
 
 def _number(cell: str) -> Decimal | None:
@@ -163,16 +231,19 @@ def _number(cell: str) -> Decimal | None:
         return next((value for value in values_of(match[1]) if isinstance(value, Decimal)), None)
 
 
-def _is_year(cell: str) -> bool:
-    return bool(re.fullmatch(r"(?:1[89]|20)\d\d", cell.strip()))
-
-
-def _is_label(cell: Cell, table: ResultTable) -> bool:
-    """Whether a figure stands in a column of years."""
-    return all(_is_year(row[cell.column]) for row in table.rows)
+def _measure(title: str) -> Quantity:
+    """Read unit and scale from the title of a column: `sales_meur`, `level_cm`."""
+    words = [word.casefold() for word in _WORD.findall(title.replace("_", " "))] or [""]
+    if scaled := _SCALED.fullmatch(words[-1]):
+        unit, size = unit_of(scaled[2])
+        return Quantity("", frozenset(), unit, size, scale=_SCALES[scaled[1]])
+    is_named = "per" not in words and (len(words) > 1 or len(words[-1]) > 2)  # m, l or h alone may be anything
+    unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
+    return Quantity("", frozenset(), unit, size)
 
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[str]:
     bare = "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
+    bare = re.sub(r"(?<=[aou])e", "", bare.casefold())  # ä is a or ae
     return frozenset(word.casefold() for word in _WORD.findall(bare.replace("_", " ")))
