@@ -15,7 +15,7 @@ from activities.contracts.quotations import as_compared
 from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
-from workflows.rules.claim_conflicts import conflicts_of, states_extreme
+from workflows.rules.claim_conflicts import conflicts_of
 from workflows.rules.claim_senses import content, shared
 from workflows.rules.claim_words import is_courtesy
 from workflows.rules.quantities import quantities
@@ -149,10 +149,8 @@ class CheckedClaim:
         """What it is if its sources are judged to say it."""
         if not self.sources or not self.rests_on or self.conflicts:
             return self.claim.verification
-        if any(not is_computed(source) for source, _ in self.quotes):
-            return "supported"
-        results = [source.quote for source in self.sources if is_computed(source)]
-        return "computed" if quantities(self.claim.text) or states_extreme(self.claim.text, results) else "cited"
+        has_words = any(not is_computed(source) for source, _ in self.quotes)
+        return "computed" if quantities(self.claim.text) and not has_words else "supported"
 
     def as_judged(self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str) -> Claim:
         """Return the claim with what a judge decided; what code finds against it still counts."""

@@ -58,11 +58,6 @@ def conflicts_of(
     return tuple(dict.fromkeys(conflicts))
 
 
-def states_extreme(claim: str, results: Sequence[str]) -> bool:
-    """Whether a claim says rightly, without a figure, that a row of a result has the most or the least."""
-    return any(extreme_of(claim, table) for result in results if (table := read_table(result)))
-
-
 def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[str]:
     if all(extreme_of(claim, table) is False for table in tables):
         yield "Another row has the most or the least."

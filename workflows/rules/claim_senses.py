@@ -42,7 +42,7 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     near = covered(own, content(nearest))
     is_denied = is_negated(nearest) != is_negated(claim)
     alike = covered(content(without_negations(claim)), content(nearest))
-    if is_denied and alike >= (_SAME if is_negated(claim) else _NEAR) and not _is_worded(claim, nearest, sentences):
+    if is_denied and alike >= _SAME and not _is_worded(claim, nearest, sentences):
         yield "It denies what its source says." if is_negated(claim) else "Its source denies it."
     if near >= _RELATED and not is_denied:
         for subject in _OPPOSITES:

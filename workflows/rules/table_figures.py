@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
-from itertools import chain
 from typing import Final
 
 from workflows.rules.claim_words import is_negated, months_of, sides_of
@@ -205,11 +204,14 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     named = [cell for cell in table.cells if not rows or cell.row in rows]
     is_short = len(rows) < 2 and len(columns) * len(table.rows) <= _MOST_PAIRED  # the other of two may not be named
     chosen = [cell.quantity for cell in (table.cells if is_short else named) if cell.column in columns][:_MOST_PAIRED]
-    parts = ([cell for cell in part if cell.column == column] for part in (table.cells, named) for column in columns)
-    totals = [_totals(part) for part in parts if part]
+    numbers = {cell.column for cell in table.cells}
+    parts = ([cell for cell in part if cell.column == each] for part in (table.cells, named) for each in numbers)
+    totals = [(part[0].column, _totals(part)) for part in parts if part]
+    sums = [total for column, (total, *_) in totals if column in columns]
     row = [cell.quantity for cell in named] if len(rows) == 1 else []
-    sums = [total for total, *_ in totals]
-    return figure.is_in(chain(*totals)) or is_derived(figure, [*sums, *chosen]) or is_derived(figure, row)
+    return (
+        any(figure.is_in(each) for _, each in totals) or is_derived(figure, [*sums, *chosen]) or is_derived(figure, row)
+    )
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:

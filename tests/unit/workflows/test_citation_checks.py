@@ -44,7 +44,7 @@ def test_a_claim_rests_on_what_is_cited_for_it() -> None:
         ("**103,295** minutes [S2.1]", "computed"),
         ("It says “Island | 103295.0” [S2].", "computed"),
         ("Island has 104,295 minutes [S2.1].", "cited"),
-        ("Island has most [S2].", "cited"),
+        ("Island has most [S2].", "supported"),
         ("Notice is not three months before the end [S1.1].", "cited"),
         ("Notice is three months.", "unsupported"),
         ("Notice is three months [S7].", "unsupported"),
