@@ -55,7 +55,7 @@ _ATTRIBUTION: Final = re.compile(rf"[—–-][ \t]*(?:{CITATION.pattern}[ \t]*)+
 _EMPHASIS: Final = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|`")
 _LOOSE_MARK: Final = re.compile(r" ([.,;:!?。，；：！？])")
 _NEAREST: Final = 5
-"""Quotations of a source that is cited as a whole on which one claim may rest."""
+"""Quotations of each source that is cited as a whole on which one claim may rest."""
 _RUN: Final = 12
 """Letters that two texts share if one quotes the other."""
 
@@ -265,11 +265,13 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
         # The very words of an agent's finding rest on what the agent has quoted for it.
         sources = sources or [source for source in evidence.sources if source.ref in finding.sources]
         quotes += [(source, finding.quote) for source in sources if source.ref in finding.sources[:1] and finding.quote]
-    # A source that is cited as a whole says what agents have quoted from it.
+    # A source that is cited as a whole says what agents have quoted from it; the claim rests on all of its sources.
     text = plain(_ATTRIBUTION.sub("", statement.text))
-    if not quotes and not (inline and statement.is_quotation):
-        there = ((source, quote) for source in sources for quote in evidence.quotations.get(source.ref, ()))
-        quotes = nlargest(_NEAREST, there, key=lambda each: shared(content(text), content(each[1])))
+    named = {source.ref for source, _ in quotes}
+    whole = [source for source in sources if source.ref not in named and not (inline and statement.is_quotation)]
+    for source in whole:
+        there = evidence.quotations.get(source.ref, ())
+        quotes += [(source, each) for each in nlargest(_NEAREST, there, key=lambda each: _nearness(text, each))]
     quotes += inline
     claim = Claim(
         text=text[:_CLAIM_CHARACTERS],
@@ -278,6 +280,10 @@ def _check(statement: _Statement, evidence: Evidence, finding: Finding | None) -
         quote=PASSAGE_GAP.join(dict.fromkeys(quote for _, quote in quotes)),
     )
     return CheckedClaim(claim, sources, quotes, missing)
+
+
+def _nearness(text: str, quote: str) -> float:
+    return shared(content(text), content(quote))
 
 
 def _cited_quotes(statement: _Statement, evidence: Evidence) -> Iterator[tuple[Source, str]]:

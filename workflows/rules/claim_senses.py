@@ -32,7 +32,7 @@ _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
 """Place in the list of modal verbs."""
-_OPPOSITES: Final = ("direction", "amount", "time", "opening", "decision")
+_OPPOSITES: Final = ("direction", "amount", "time", "decision")
 
 
 def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
@@ -106,7 +106,7 @@ def _strengths(claim: str, nearest: str) -> Iterator[str]:
 
 
 def _causes(claim: str, sentences: Sequence[str]) -> Iterator[str]:
-    known, named = "\n".join(sentences), phrase_in("because", claim)
+    known, named = "\n".join(sentences), phrase_in("because_of", claim)
     words = [word for word in _words(claim[named.end() :]) if not word[0].isdigit()][:_CAUSE_WORDS] if named else []
     is_other = language_of(claim) == language_of(known) and words and content(known).isdisjoint(words)
     names_one = any(phrase_in("causes", each) and is_negated(each) == is_negated(claim) for each in sentences)

@@ -32,15 +32,11 @@ class Language:
     scales: Mapping[str, str]
     """Factor to the words for it."""
     numbers: Mapping[str, str]
-    """Value to the words for it."""
+    """Value to the words for it; `50 percent` and `2 times` have a unit of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
     """For each subject, its sides: up and down, must and may, all and some, most and least."""
     phrases: Mapping[str, re.Pattern[str]]
     """Words that deny without a negation, that plan, and that name a cause, surely or perhaps."""
-    fractions: Mapping[str, str]
-    """Percentage to the words for it."""
-    repeated: Mapping[str, str]
-    """How many times, to the words for it."""
     about: str
     """Words before a figure that is rounded."""
     courtesy: re.Pattern[str]

@@ -25,7 +25,6 @@ _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _LEAST_MULTIPLE: Final = 10
 """Below which any number is half or double another one."""
-_CLOCK: Final = re.compile(r"(?<![\d:])(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?![\d:])")
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
 _FACTORS: Final = tuple(
     Decimal(factor) for factor in ("2", "3", "4", "12", "0.5", "0.25", "100", "1000", "0.01", "0.001")
@@ -101,23 +100,14 @@ class Quantity:
 def quantities(text: str) -> tuple[Quantity, ...]:
     """List the quantities of a text: its figures, then its number words."""
     codes = spoken_in(text)
-    clocks = tuple(_clock(match) for match in _CLOCK.finditer(text))
-    untimed = _CLOCK.sub(lambda match: " " * len(match[0]), text)
-    figures = (_figure(match, untimed, codes) for match in _figure_pattern(codes).finditer(untimed))
+    figures = (_figure(match, text, codes) for match in _figure_pattern(codes).finditer(text))
     words = (
         _word_quantity(text, match, value)
         for code in codes
         for value, pattern in _number_words(code).items()
         for match in pattern.finditer(text)
     )
-    fractions = (
-        Quantity(match[0], frozenset({Decimal(value)}), unit, is_word=True, start=match.start())
-        for code in codes
-        for unit, named in (("percent", languages()[code].fractions), ("times", languages()[code].repeated))
-        for value, words in named.items()
-        for match in re.finditer(rf"(?<!\w)(?:{words})(?!\w)", text, re.IGNORECASE)
-    )
-    return (*_distributed([*figures], text), *clocks, *words, *fractions)
+    return (*_distributed([*figures], text), *words)
 
 
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
@@ -137,15 +127,10 @@ def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
 
 
 def is_converted(figure: Quantity, there: Iterable[Quantity]) -> bool:
-    """Whether a figure is another one by the quarter or month, in cents, or the rest of a percentage."""
-    numbers = ((_value(each), each.unit) for each in there if _is_number(each))
-    return figure.is_in(Quantity("", frozenset({value}), unit) for each in numbers for value, unit in _of_one(*each))
-
-
-def _of_one(value: Decimal, unit: str) -> Iterator[tuple[Decimal, str]]:
-    yield from ((value * factor, unit) for factor in _FACTORS if min(value, value * factor) >= _LEAST_MULTIPLE)
-    yield 100 - value, unit
-    yield value * 100, "cent"
+    """Whether a figure is another one by the month or quarter, or a half or double of it."""
+    numbers = [(_value(each), each.unit) for each in there if _is_number(each)]
+    parts = [(value * factor, unit) for value, unit in numbers for factor in _FACTORS if value >= _LEAST_MULTIPLE]
+    return figure.is_in(Quantity("", frozenset({value}), unit) for value, unit in parts if value >= _LEAST_MULTIPLE)
 
 
 @lru_cache(maxsize=256)
@@ -171,9 +156,6 @@ def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
             yield one / other, "times"
             yield one / other * 100, "percent"
             yield abs(one - other) / other * 100, "percent"
-    elif {first.unit, second.unit} == {"clock", "time"}:
-        yield one + other, "clock"
-        yield abs(one - other), "clock"
     elif first.is_year and second.unit == "calendar":
         yield from ((one + other / 12, ""), (one - other / 12, ""))
     elif not second.unit and other:
@@ -224,15 +206,11 @@ def _times(values: frozenset[Decimal | str], factor: Decimal) -> frozenset[Decim
     return frozenset(value * factor if isinstance(value, Decimal) else value for value in values)
 
 
-def _clock(match: re.Match[str]) -> Quantity:
-    seconds = Decimal(int(match["hour"]) * 3600 + int(match["minute"]) * 60)
-    return Quantity(match[0], frozenset({seconds}), "clock", start=match.start(), digits=frozenset({seconds}))
-
-
 def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
-    following = _unit_pattern().match(text, match.end())
-    unit, size = unit_of(following["unit"]) if following else ("", Decimal(1))
-    digits = frozenset[Decimal | str]({Decimal(value)})
+    number, _, own_unit = value.partition(" ")
+    following = None if own_unit else _unit_pattern().match(text, match.end())
+    unit, size = unit_of(following["unit"]) if following else (own_unit, Decimal(1))
+    digits = frozenset[Decimal | str]({Decimal(number)})
     return Quantity(
         match[0],
         digits,

@@ -100,10 +100,25 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 
     for said, denied in (pair, pair[::-1]):
         for rest in ("", " It rains. It is not cold."):
-            assert checked(f"It is so, {said}", f"{said}, {number}.{rest}") == "supported"
-            assert checked(f"It is so, {said}", f"{denied}, {number}.{rest}") == "cited"
+            assert checked(said, f"{said}, {number}.{rest}") == "supported"
+            assert checked(said, f"{denied}, {number}.{rest}") == "cited"
             if number != other:
-                assert checked(f"It is so, {said}", f"{said}, {other}.{rest}") == "cited"
+                assert checked(said, f"{said}, {other}.{rest}") == "cited"
+
+
+def test_a_claim_of_several_sources_rests_on_all_of_them() -> None:
+    """Whether it cites words of each or the whole: what only the second one says does not speak against the claim."""
+    for cited in ("[S1][S2]", "[S1.1][S2]", "[S1][S2.1]", "[S2][S1.2]"):
+        sources = [
+            Source(ref=f"{n}.md", quote=quote) for n, quote in enumerate(("The ferry left at 9.", "It took 40 cars."))
+        ]
+        quotations = {"0.md": ("The ferry left at 9.", "The ferry left."), "1.md": ("The ferry took 40 cars.",)}
+
+        [claim] = claims_of(f"The ferry left with 40 cars {cited}.", Evidence(sources, quotations))
+
+        assert claim.at_best == "supported"
+        assert "The ferry took 40 cars." in claim.rests_on
+        assert "The ferry left" in claim.rests_on
 
 
 def test_lines_that_are_quoted_stay_apart() -> None:

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 400 hand-written cases in six languages, and by laws."""
+"""What speaks against a claim: by 680 hand-written cases in six languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -18,29 +18,35 @@ _SHOWN: Final = frozenset({"supported", "computed"})
 
 
 def _checked(case: dict[str, Any]) -> list[CheckedClaim]:
-    """Check a claim as a report cites it: behind its sentence, by all of its sources."""
-    said, [title] = case["said"], case["titles"] or [""]
-    words = [Source(ref="a.md#L1", title=title, quote="\n[…]\n".join(said))] if said else []
-    sources = [*words, *(Source(ref=f"sql:{n}", title=title, quote=each) for n, each in enumerate(case["results"]))]
+    """Check a claim as a report cites it: behind its sentence, by all of its sources together."""
+    said, titles = case["said"], case["titles"] or [""]
+    if len(titles) == 1:  # of one source, else each of its own
+        said = ["\n[…]\n".join(said)] if said else []
+    words = [Source(ref=f"{n}.md#L1", title=titles[n], quote=quote) for n, quote in enumerate(said)]
+    quotations = {words[0].ref: case["said"]} if len(words) == 1 else {each.ref: [each.quote] for each in words}
+    sources = [
+        *words,
+        *(Source(ref=f"sql:{n}", title=titles[-1], quote=each) for n, each in enumerate(case["results"])),
+    ]
     cited = "".join(f"[S{number}]" for number in range(1, len(sources) + 1))
     claim = case["claim"].rstrip(".")
-    return list(claims_of(f"{claim} {cited}.", Evidence(sources, {"a.md#L1": said} if said else {})))
+    return list(claims_of(f"{claim} {cited}.", Evidence(sources, quotations)))
 
 
 @pytest.mark.parametrize("file", sorted(CASES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
-    """Before any judge: of 100 claims altered in one place at least 60 are stopped, of 100 true ones 92 kept.
+    """Before any judge, in each file: at least 60 of 100 altered claims are stopped, and 95 of 100 true ones kept.
 
-    Both files were written by people who did not see the rules; they were tuned to the files since. Before that, 71 and
-    44 held of the first, and, with the rules tuned to the first, 84 and 63 of the second.
+    With a judge who is right, no altered one is shown, and the same true ones are kept. The head of each file says what
+    held before the rules were tuned to it.
     """
     cases = yaml.safe_load(file.read_text(encoding="utf-8"))
     kept = {case["id"]: all(each.at_best in _SHOWN for each in _checked(case)) for case in cases}
-    true = [case["id"] for case in cases if case["holds"]]
+    true, altered = ([case["id"] for case in cases if case["holds"] is holds] for holds in (True, False))
 
-    assert len(true) == len(cases) - len(true) == 100
-    assert sum(kept[each] for each in true) >= 92
-    assert sum(not kept[case["id"]] for case in cases if not case["holds"]) >= 60
+    assert len(true) == len(altered) in {40, 100}
+    assert sum(kept[each] for each in true) >= 0.95 * len(true)
+    assert sum(not kept[each] for each in altered) >= 0.60 * len(altered)
 
 
 @given(
