@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from workflows.rules.claim_words import is_negated, language_of, languages, phrase_in, sides_of, without_negations
+from workflows.rules.claim_words import is_negated, language_of, languages, phrase_in, sides_of, spoken_in, without_negations
 from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
@@ -58,7 +58,7 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
 @lru_cache(maxsize=2048)
 def content(text: str) -> frozenset[str]:
     """List the stems of what a text says; of a script without blanks, each two characters."""
-    common = languages()[code].common if (code := language_of(text)) else frozenset[str]()
+    common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
     words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
     return frozenset(
         part for word in words for part in (_pairs(word) if _UNSPACED.search(word) else [word.casefold()[:_STEM]])
