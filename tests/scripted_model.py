@@ -354,13 +354,17 @@ def refined(instruction: str = "") -> RefineAnswer:
 
 
 def reviewed(
-    *subtasks: SubtaskDraft, missing: Sequence[str] = (), contradictions: Sequence[ContradictionDraft] = ()
+    *subtasks: SubtaskDraft,
+    missing: Sequence[str] = (),
+    contradictions: Sequence[ContradictionDraft] = (),
+    compatible: Sequence[str] = (),
 ) -> ReviewAnswer:
     """Name what is missing and add subtasks; without either, the outcomes are enough."""
     return ReviewAnswer(
         enough=not subtasks and not missing,
         missing=list(missing),
         contradictions=list(contradictions),
+        compatible=list(compatible),
         subtasks=list(subtasks),
     )
 

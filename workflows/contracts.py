@@ -166,6 +166,7 @@ class ProgressState(Contract):
     records: tuple[SubtaskRecord, ...]
     gaps: tuple[str, ...] = left_out(())
     contradictions: tuple[Contradiction, ...] = left_out(())
+    compatible: tuple[str, ...] = left_out(())
     routes: tuple[Route, ...] = left_out(())
     reviews: int = left_out(0)
     outcomes_read: int = left_out(0)

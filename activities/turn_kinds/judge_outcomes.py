@@ -12,6 +12,7 @@ from activities.turn_kinds.untrusted_text import data_block
 _INSTRUCTIONS: Final = """You are a judge. Several candidates answer the same question. You decide which one is right.
 
 - chosen: the id of that candidate; empty if the evidence does not decide.
+- compatible: true if all of them can be right, because they speak of different things, periods, units or definitions.
 - reason: what decides it, in one or two sentences, with the ref that it rests on, such as [p1].
 - confidence: 0-100 that the chosen one is right.
 Go by the evidence: prefer words quoted from a source to a summary, a primary source to a report of it, the one that
@@ -22,6 +23,7 @@ and order of the candidates."""
 class JudgeAnswer(TurnAnswer):
     kind: Literal["judge"] = "judge"
     chosen: str = ""
+    compatible: bool = False
     reason: str
     confidence: int
 

@@ -26,6 +26,7 @@ whether their outcomes together answer the user's request.
 - contradictions: facts on which outcomes cannot both be right: about; positions, each with the id of its subtask and
   its source; resolution: which one is right and why, empty if the outcomes do not decide it. Different periods, units
   or definitions are not a contradiction.
+- compatible: of differences that are listed for you, the about of each whose statements can all be right.
 - subtasks: what to add, only if enough is false. id: a new one. agent: the one that fits best. instruction: complete in
   itself, and never one that was given before. depends_on: ids, old or new, whose outcomes it needs. required: the ids
   in depends_on without which it is pointless. for_each: the id of the one that finds a list, if this one is to be done
@@ -37,6 +38,8 @@ class ReviewAnswer(TurnAnswer):
     enough: bool
     missing: list[str] = []
     contradictions: list[ContradictionDraft] = []
+    compatible: list[str] = []
+    """What differences are about whose statements can all be right."""
     subtasks: list[SubtaskDraft] = []
     """What to add to the plan. Ids are new; `depends_on` may name subtasks that have ended."""
 
@@ -82,8 +85,8 @@ class ReviewTask(TurnTask):
             return []
         lines = "\n".join(f"about: {each.about}\n{bullet_list(each.positions)}" for each in self.disagreements)
         request = (
-            "These statements differ. List each difference in contradictions, with its about as it stands here; "
-            "resolution says which statement is right, or why both can be:"
+            "These statements differ. List each difference with its about as it stands here: in compatible if all of "
+            "them can be right, else in contradictions, where resolution says which statement is right:"
         )
         return [f"{request}\n{data_block(self.refs.shorten(lines))}"]
 

@@ -66,6 +66,22 @@ async def test_a_look_that_settles_a_difference_needs_no_judge(run: RunSession) 
     assert [each.resolution for each in result.contradictions] == ["T1 measured without the spire."]
 
 
+@pytest.mark.parametrize(
+    ("turn", "reply"),
+    [
+        pytest.param("judge", judged("", "One is with the spire.").model_copy(update={"compatible": True}), id="judge"),
+        pytest.param("review", reviewed(compatible=[HEIGHT]), id="look"),
+    ],
+)
+async def test_what_can_both_be_right_is_no_contradiction(run: RunSession, turn: str, reply: BaseModel) -> None:
+    """Once it is decided, it is neither asked again nor reported, whether the writer repeats it or not."""
+    repeated = report("3 or 4 metres.").model_copy(update={"contradictions": [disagreement(HEIGHT, "T1: 3", "T2: 4")]})
+    result, opened = await run(_said("4 metres").on(turn, reply).synthesis(repeated), GOAL)
+
+    assert len(opened.model.of_kind("judge")) == (turn == "judge")
+    assert result.contradictions == ()
+
+
 async def test_a_difference_is_stated_where_nothing_is_reviewed(run: RunSession) -> None:
     """Finding it costs no turn; with `never` no judge is asked."""
     request = GOAL.model_copy(update={"review": "never"})

@@ -5,7 +5,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from workflows.rules.claim_words import is_negated, language_of, languages, phrase_in, sides_of, spoken_in, without_negations
+from workflows.rules.claim_words import (
+    is_negated,
+    language_of,
+    languages,
+    phrase_in,
+    sides_of,
+    spoken_in,
+    without_negations,
+)
 from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)

@@ -79,6 +79,8 @@ class Progress:
         """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
+        self.compatible: list[str] = []
+        """What outcomes state differently without a contradiction: all of them can be right."""
         self.reviews = 0
         """How often the outcomes were reviewed."""
         self.outcomes_read = 0
@@ -100,6 +102,7 @@ class Progress:
             records=self.records,
             gaps=tuple(self.gaps),
             contradictions=tuple(self.contradictions),
+            compatible=tuple(self.compatible),
             routes=tuple(self.routes),
             reviews=self.reviews,
             outcomes_read=self.outcomes_read,
@@ -116,6 +119,7 @@ class Progress:
         self.plan, self.outcomes = before.plan, dict(before.outcomes)
         self._records = {record.id: record for record in before.records}
         self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
+        self.compatible = [*before.compatible]
         self.routes, self.reviews = [*before.routes], before.reviews
         self.outcomes_read = before.outcomes_read
         self.ignored_messages += before.ignored_messages
@@ -309,6 +313,14 @@ class Progress:
 
     def add_contradictions(self, found: Iterable[Contradiction]) -> None:
         self.contradictions.extend(found)
+
+    def add_compatible(self, about: Iterable[str]) -> None:
+        self.compatible.extend(about)
+
+    @property
+    def known_differences(self) -> set[str]:
+        """What is known of differences between outcomes: by what each is about."""
+        return {*self.compatible, *(found.about for found in self.contradictions)}
 
     def ignore_message(self) -> None:
         """Count a signal that changes nothing."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from temporalio import workflow
 
@@ -45,6 +46,8 @@ from workflows.steps.sections import write_by_section
 from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
+
+_COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
 
 
 @dataclass(frozen=True)
@@ -205,14 +208,14 @@ def _unwritten(material: Material, why: str) -> Draft:
 async def _revise(session: Session, draft: Draft, material: Material) -> Draft:
     """Have contradictions decided and a critic read the draft; what is wrong or uncited is sent back once."""
     progress, outcomes, text = session.progress, material.outcomes, draft.text
+    new = [found for found in text.contradictions if found.about not in progress.known_differences]
     if session.clock.was_interrupted:
-        progress.add_contradictions(state_contradiction(found, outcomes) for found in text.contradictions)
+        progress.add_contradictions(state_contradiction(found, outcomes) for found in new)
         return draft
-    known = {found.about for found in progress.contradictions}
-    new = [found for found in text.contradictions if found.about not in known]
     settled = await settle_contradictions(session, new, outcomes)
     progress.add_contradictions(settled)
     problems = [_decision(found) for found in settled if found.confidence]
+    problems += [_COMPATIBLE.format(found.about) for found in new if found.about in progress.compatible]
     if _wants_critic(session, text):
         problems += await _criticise(session, text, material)
     if draft.has_to_cite and session.request.review != "never":

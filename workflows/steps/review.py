@@ -56,8 +56,10 @@ async def review(session: Session) -> Plan | None:
     found = None
     if is_payable and (is_look or wanted == "always" or differences or any_doubtful(progress.outcomes.values())):
         found = await _look(session, differences)
-    named = found.contradictions if found else []
-    open_differences = [each for each in differences if each.about not in {draft.about for draft in named}]
+    progress.add_compatible(each.about for each in differences if found and each.about in found.compatible)
+    named = [draft for draft in (found.contradictions if found else []) if draft.about not in progress.compatible]
+    settled = {*progress.compatible, *(draft.about for draft in named)}
+    open_differences = [each for each in differences if each.about not in settled]
     progress.add_contradictions(await settle_contradictions(session, [*named, *open_differences], outcomes))
     if found is None or found.enough:
         return None
@@ -82,20 +84,23 @@ def any_doubtful(outcomes: Iterable[Outcome]) -> bool:
 
 async def judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
     """Have a judge decide between candidates; None if it does not decide."""
-    task = fit(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
-    decision = await try_turn(session, task, JudgeAnswer, until=session.clock.deadline_at)
+    decision = await _ask_judge(session, question, candidates)
     return decision if decision and decision.chosen in {candidate.id for candidate in candidates} else None
 
 
 async def settle_contradictions(
     session: Session, drafts: Iterable[ContradictionDraft], outcomes: Sequence[InputOutcome]
 ) -> list[Contradiction]:
-    """Have a judge decide what agents disagree on; what it cannot decide is stated with the confidence of each side."""
+    """Have a judge decide what agents disagree on; what it cannot decide is stated with the confidence of each side.
+
+    What it finds compatible is no contradiction.
+    """
     settled: list[Contradiction] = []
     for draft in drafts:
         found = state_contradiction(draft, outcomes)
-        is_within_limit = len(session.progress.contradictions) + len(settled) < _MOST_DECISIONS
-        settled.append(found if found.resolution or not is_within_limit else await _decide(session, found, outcomes))
+        is_within_limit = len(session.progress.known_differences) + len(settled) < _MOST_DECISIONS
+        decided = found if found.resolution or not is_within_limit else await _decide(session, found, outcomes)
+        settled += [decided] if decided else []
     return settled
 
 
@@ -106,8 +111,13 @@ def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutco
 
 
 def _new_disagreements(session: Session) -> list[ContradictionDraft]:
-    known = {found.about for found in session.progress.contradictions}
+    known = session.progress.known_differences
     return [each for each in disagreements(session.progress.inputs()) if each.about not in known]
+
+
+async def _ask_judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:
+    task = fit(candidates, lambda read: JudgeTask(question=question, candidates=read), DECISION_TOKENS)
+    return await try_turn(session, task, JudgeAnswer, until=session.clock.deadline_at)
 
 
 async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> ReviewAnswer | None:
@@ -163,14 +173,18 @@ def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
     return larger
 
 
-async def _decide(session: Session, found: Contradiction, outcomes: Sequence[InputOutcome]) -> Contradiction:
+async def _decide(session: Session, found: Contradiction, outcomes: Sequence[InputOutcome]) -> Contradiction | None:
     sides = [entry for entry in outcomes if any(_names(position, entry) for position in found.positions)]
     candidates = sides if len(sides) > 1 else [entry for entry in outcomes if entry.outcome.kind in USABLE]
     if len(candidates) < 2:
         return found
     positions = "\n".join(f"- {position}" for position in found.positions)
-    decision = await judge(session, f"Outcomes disagree about {found.about}:\n{positions}\nWhich is right?", candidates)
-    if decision is None:
+    question = f"Outcomes disagree about {found.about}:\n{positions}\nWhich is right?"
+    decision = await _ask_judge(session, question, candidates)
+    if decision and decision.compatible:
+        session.progress.add_compatible([found.about])
+        return None
+    if decision is None or decision.chosen not in {candidate.id for candidate in candidates}:
         return found
     return found.model_copy(
         update={

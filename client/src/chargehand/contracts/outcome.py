@@ -29,8 +29,8 @@ Verification = Literal["contradicted", "unsupported", "cited", "computed", "supp
 """How well a claim is verified, the weakest first: `contradicted`, a judge read in its source that it is wrong;
 `unsupported`, it has no source; `cited`, it has a source that a tool returned, and either no judge has read it or not
 all of the claim is there; `computed`, each of its figures is the cell, row, column and unit of a result, or an
-arithmetic of such that code repeats, and a judge agreed; `supported`, words that code found in its source were judged
-to say it."""
+arithmetic of such that code repeats, and a judge agreed; `supported`, words or rows that code found in its source were
+judged to say it."""
 
 
 class Source(Contract):
