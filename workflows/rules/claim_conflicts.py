@@ -12,16 +12,7 @@ from typing import Final
 from workflows.rules.claim_senses import is_replaced, sense_conflicts
 from workflows.rules.claim_words import language_of, languages, months_of, spoken_in
 from workflows.rules.quantities import Quantity, is_converted, is_derived, quantities
-from workflows.rules.table_figures import (
-    ResultTable,
-    extreme_of,
-    is_computed_from,
-    is_in_table,
-    is_other_size_in,
-    misplaced,
-    read_table,
-    runs_against,
-)
+from workflows.rules.table_figures import ResultTable, extreme_of, is_computed_from, misplaced, read_table, runs_against
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
@@ -46,11 +37,10 @@ def conflicts_of(
     sentences = [part for quote in said for part in _SENTENCE.split(quote) if part.strip()]
     known = "\n".join((*said, *results, *titles))
     tables = [table for result in results if (table := read_table(result))]
-    conflicts = [
-        *_figures(claim, sentences, "\n".join((*said, *titles, *(table.names for table in tables))), tables),
-        *_dates(claim, known),
-        *_names(claim, known),
-    ]
+    named = "\n".join((*said, *titles, *(table.names for table in tables)))
+    conflicts = [*_figures(claim, sentences, named, tables), *_names(claim, known)]
+    if months_of(claim) - months_of(known, spoken_in(claim)):
+        conflicts.append("It names a month that its source does not name.")
     if sentences and not tables:
         conflicts += sense_conflicts(claim, sentences)
     elif tables and not sentences:
@@ -67,32 +57,25 @@ def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[str]:
 
 def _figures(claim: str, sentences: Sequence[str], text: str, tables: Sequence[ResultTable]) -> Iterator[str]:
     there = quantities(_without_months(text))
+    cells = [cell.quantity for table in tables for cell in table.cells]
     for figure in quantities(_without_months(claim)):
         if figure.is_in(there):
             continue
-        in_tables = [table for table in tables if is_in_table(figure, table)]
-        if in_tables:
-            wrong = [misplaced(figure, claim, table) for table in in_tables]
-            if all(wrong):
-                yield f"{wrong[0]}."
-        elif other := _other_size(figure, there, tables):
+        places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
+        if places:
+            yield from places[:1] if all(places) else ()
+        elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield f"{figure.written} is not there, only {other}."
         elif is_replaced(figure, claim, sentences):
             yield f"{figure.written} is another number there."
         elif not (
             _is_bound(figure, claim)
-            or _is_small(figure, there, is_table=bool(tables))
+            or (_is_small(figure, there) and not (tables and figure.unit == "percent"))
             or is_derived(figure, there)
             or is_converted(figure, there)
-            or _is_computed(figure, claim, tables)
+            or any(is_computed_from(figure, claim, table) for table in tables)
         ):
             yield f"{figure.written} is not there."
-
-
-def _other_size(figure: Quantity, there: Sequence[Quantity], tables: Sequence[ResultTable]) -> str:
-    in_text = (each.written for each in there if figure.is_other_size_of(each))
-    in_tables = (other for table in tables if (other := is_other_size_in(figure, table)))
-    return next(in_text, "") or next(in_tables, "")
 
 
 def _is_bound(figure: Quantity, claim: str) -> bool:
@@ -104,21 +87,9 @@ def _is_bound(figure: Quantity, claim: str) -> bool:
     )
 
 
-def _is_small(figure: Quantity, there: Sequence[Quantity], *, is_table: bool) -> bool:
+def _is_small(figure: Quantity, there: Sequence[Quantity]) -> bool:
     """Whether a number may count what no figure counts: it is written as a word, and nothing like it has a figure."""
-    if figure.unit == "percent" and is_table:
-        return False
     return figure.is_word and (Decimal(1) in figure.values or not any(figure.counts_as(each) for each in there))
-
-
-def _is_computed(figure: Quantity, claim: str, tables: Sequence[ResultTable]) -> bool:
-    return any(is_computed_from(figure, claim, table) for table in tables)
-
-
-def _dates(claim: str, known: str) -> Iterator[str]:
-    codes = spoken_in(claim)
-    if months_of(claim) - months_of(known, codes):
-        yield "It names a month that its source does not name."
 
 
 def _without_months(text: str) -> str:
@@ -136,11 +107,6 @@ def _names(claim: str, known: str) -> Iterator[str]:
     for sentence in _SENTENCE.split(claim):
         for match in [*_WORD.finditer(sentence)][1:]:
             name = _POSSESSIVE.sub("", match[0])
-            is_name = name[:1].isupper() and len(name) >= _LEAST_NAME and not name.isupper()
-            is_name = is_name and name[0] not in initials
-            if is_name and name.casefold()[:_STEM] not in stems and not _is_date(name):
+            is_name = name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1")
+            if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:
                 yield f"Its source does not name “{name}”."
-
-
-def _is_date(word: str) -> bool:
-    return bool(months_of(f"on {word} 1"))

@@ -52,11 +52,7 @@ class ResultTable:
         """All figures that are no labels."""
         measures = [_measure(title) for title in self.header]
         return tuple(
-            Cell(
-                replace(each, written=text, values=frozenset({value * each.scale}), digits=frozenset({value})),
-                row,
-                column,
-            )
+            Cell(replace(each, values=frozenset({value * each.scale}), digits=frozenset({value})), row, column)
             for row, cells in enumerate(self.rows)
             for column, (text, each) in enumerate(zip(cells, measures, strict=True))
             if column not in self.labels and (value := _number(text)) is not None
@@ -75,7 +71,7 @@ class ResultTable:
         return frozenset(
             number
             for number, column in enumerate(columns)
-            if any(_number(cell) is None for cell in column)
+            if sum(_number(cell) is None for cell in column) * 2 > len(column)  # the others are missing
             or all(_YEAR.fullmatch(cell) for cell in column)
             or (number == 0 and len(columns) > 1 and len({*column}) == len(column) and all(len(c) < 3 for c in column))
         )
@@ -138,26 +134,17 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
-def is_in_table(figure: Quantity, table: ResultTable) -> bool:
-    """Whether a figure is one of a table's."""
-    return any(figure.is_in((cell.quantity,)) for cell in table.cells)
-
-
-def is_other_size_in(figure: Quantity, table: ResultTable) -> str:
-    """Return the title of a column that has a figure in another scale or unit; empty if none has."""
-    others = (cell for cell in table.cells if figure.is_other_size_of(cell.quantity))
-    return next((f"as {table.header[cell.column]}" for cell in others), "")
-
-
-def misplaced(figure: Quantity, claim: str, table: ResultTable) -> str:
-    """Say of which row or column a figure is, if the claim speaks of others; empty if it is where the claim says."""
+def misplaced(figure: Quantity, claim: str, table: ResultTable) -> str | None:
+    """Say of which row or column a figure is, if a claim speaks of others; else empty, or None if it is absent."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
+    if not at:
+        return None
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
-    if at and not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
-        return f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}"
+    if not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
+        return f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}."
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
-        return f"{figure.written} is of another column: {table.header[in_rows[0].column]}"
+        return f"{figure.written} is of another column: {table.header[in_rows[0].column]}."
     return ""
 
 
@@ -238,10 +225,10 @@ def _measure(title: str) -> Quantity:
     words = [word.casefold() for word in _WORD.findall(title.replace("_", " "))] or [""]
     if scaled := _SCALED.fullmatch(words[-1]):
         unit, size = unit_of(scaled[2])
-        return Quantity("", frozenset(), unit, size, scale=_SCALES[scaled[1]])
+        return Quantity(title, frozenset(), unit, size, scale=_SCALES[scaled[1]])
     is_named = "per" not in words and (len(words) > 1 or len(words[-1]) > 2)  # m, l or h alone may be anything
     unit, size = unit_of(words[-1].replace("pct", "%")) if is_named else ("", Decimal(1))
-    return Quantity("", frozenset(), unit, size)
+    return Quantity(title, frozenset(), unit, size)
 
 
 @lru_cache(maxsize=1024)
