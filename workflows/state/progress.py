@@ -79,8 +79,7 @@ class Progress:
         """How the request got to its agents without a plan."""
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
-        self.compatible: list[str] = []
-        """What outcomes state differently without a contradiction: all of them can be right."""
+        self.compatible: list[str] = []  # what outcomes state differently, though all of it can be right
         self.reviews = 0
         """How often the outcomes were reviewed."""
         self.outcomes_read = 0
