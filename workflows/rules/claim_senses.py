@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from workflows.rules.claim_words import (
@@ -12,20 +12,13 @@ from workflows.rules.claim_words import (
     phrase_in,
     sides_of,
     spoken_in,
+    units,
     without_negations,
 )
 from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
-_EACH_TIME: Final = re.compile(
-    r"\b(?:every|each|all|jede\w*|alle|chaque|tous les|toutes les|cada|todos los|todas las|ogni|elke?|iedere?) "
-    r"(?:\w+ )?(?:second|minute|hour|day|night|week|month|quarter|year|sekunde|stunde|tag|woche|monat|quartal|jahr"
-    r"|heure|jour|nuit|semaine|mois|trimestre|an|année|hora|día|noche|semana|mes|año|ora|giorno|notte|settimana|mese|anno|uur|dag"
-    r"|nacht|maand|kwartaal|jaar)\w*",
-    re.IGNORECASE,
-)
-"""How often, which is no extent."""
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
@@ -60,7 +53,6 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _causes(claim, sentences)
-    yield from _at_figures(claim, sentences)
 
 
 @lru_cache(maxsize=2048)
@@ -94,11 +86,18 @@ def _is_worded(claim: str, nearest: str, sentences: Sequence[str]) -> bool:
     return is_elsewhere or bool(phrase_in("denials", claim) or phrase_in("denials", nearest))
 
 
+@cache
+def _each_time() -> re.Pattern[str]:
+    """Match how often or how long something is: `every three months` is no extent."""
+    spans = "|".join(words for unit in ("time", "calendar") for words in units()[unit].values())
+    return re.compile(rf"\w+ (?:les |los |las )?(?:\w+ )?(?:{spans}|night|nacht|noche|notte)(?!\w)", re.IGNORECASE)
+
+
 def _strengths(claim: str, nearest: str) -> Iterator[str]:
     own, duties, theirs = content(claim), sides_of("modality", claim), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
         yield "It says more than its source (duty)."
-    extent, other = (sides_of("extent", _EACH_TIME.sub(" ", text)) for text in (claim, nearest))
+    extent, other = (sides_of("extent", _each_time().sub(" ", text)) for text in (claim, nearest))
     is_wider = _ALL in extent and not other - {_PART}
     is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
@@ -115,42 +114,18 @@ def _strengths(claim: str, nearest: str) -> Iterator[str]:
 
 def _causes(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     known, named = "\n".join(sentences), phrase_in("because_of", claim)
-    words = [word for word in _words(claim[named.end() :]) if not word[0].isdigit()][:_CAUSE_WORDS] if named else []
+    after = claim[named.end() :] if named else ""
+    stems = [match[0].casefold()[:_STEM] for match in _TOKEN.finditer(after)]
+    words = [stem for stem in stems if stem in content(after) and not stem[0].isdigit()][:_CAUSE_WORDS]
     is_other = language_of(claim) == language_of(known) and words and content(known).isdisjoint(words)
     names_one = any(phrase_in("causes", each) and is_negated(each) == is_negated(claim) for each in sentences)
     if is_other or (phrase_in("claimed_causes", claim) and not names_one):
         yield "Its source does not name this cause."
 
 
-def _words(text: str) -> list[str]:
-    stems = [match[0].casefold()[:_STEM] for match in _TOKEN.finditer(text)]
-    said = content(text)
-    return [stem for stem in stems if stem in said]
-
-
-def _at_figures(claim: str, sentences: Sequence[str]) -> Iterator[str]:
-    """Find figures that a source states of something else, and another one of what the claim speaks of."""
-    own, parts = _spoken(claim), [*sentences, *(part for each in sentences for part in _CLAUSE_END.split(each))]
-    for figure in quantities(claim):
-        is_there = [figure.is_in(quantities(part)) for part in parts]
-        near = [covered(own, content(part)) for part in parts]
-        there = max((each for each, has in zip(near, is_there, strict=True) if has), default=1.0)
-        others = (
-            each for each, has, part in zip(near, is_there, parts, strict=True) if not has and _has_like(figure, part)
-        )
-        if max(others, default=0.0) > max(_NEAR, 2 * there):
-            yield f"{figure.written} is said of something else there."
-
-
 def is_replaced(figure: Quantity, claim: str, sentences: Sequence[str]) -> bool:
     """Whether a sentence says almost the same of another figure."""
-    own = _spoken(claim)
-    return any(covered(own, content(each)) >= _SAME and _has_like(figure, each) for each in sentences)
-
-
-def _spoken(claim: str) -> frozenset[str]:
-    return frozenset(word for word in content(claim) if not word[0].isdigit())
-
-
-def _has_like(figure: Quantity, text: str) -> bool:
-    return any(figure.counts_as(each) or not (figure.is_word or figure.unit or each.unit) for each in quantities(text))
+    own = frozenset(word for word in content(claim) if not word[0].isdigit())
+    alike = [each for each in sentences if covered(own, content(each)) >= _SAME]
+    others = (each for sentence in alike for each in quantities(sentence))
+    return any(figure.counts_as(each) or not (figure.is_word or figure.unit or each.unit) for each in others)

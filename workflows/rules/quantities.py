@@ -41,8 +41,8 @@ class Quantity:
     """A number, and what it counts."""
 
     written: str
-    values: frozenset[Decimal | str]
-    """What it may stand for: `1,995` is 1995 or 1.995."""
+    digits: frozenset[Decimal | str]
+    """What it may stand for, without its scale: `1,995` is 1995 or 1.995."""
     unit: str = ""
     """The dimension of its unit; empty if it has none that is known."""
     size: Decimal = Decimal(1)
@@ -55,15 +55,18 @@ class Quantity:
     """Where it stands in its text."""
     is_about: bool = False
     """Whether the words before it say that it is rounded."""
-    digits: frozenset[Decimal | str] = frozenset()
-    """Its number without its scale."""
     scale: Decimal = Decimal(1)
     """Thousand, million and the like."""
 
     @property
+    def values(self) -> frozenset[Decimal | str]:
+        """What it may stand for."""
+        return _times(self.digits, self.scale)
+
+    @property
     def is_year(self) -> bool:
         """Whether it looks like a year."""
-        return not self.unit and self.values == self.digits and bool(_YEAR.fullmatch(self.written))
+        return not self.unit and self.scale == 1 and bool(_YEAR.fullmatch(self.written))
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:
         """Whether others have it: the same value, or one that it rounds, in no other unit."""
@@ -115,8 +118,7 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
     for one, following in zip_longest(figures, figures[1:]):
         between = text[one.start + len(one.written) : following.start] if following else ""
         if following and not one.unit and one.scale == 1 and _BETWEEN.fullmatch(between):
-            values = _times(one.digits, following.scale)
-            yield replace(one, values=values, scale=following.scale, unit=following.unit, size=following.size, noun="")
+            yield replace(one, scale=following.scale, unit=following.unit, size=following.size, noun="")
         else:
             yield one
 
@@ -184,20 +186,18 @@ def values_of(written: str) -> frozenset[Decimal | str]:
 
 
 def _figure(match: re.Match[str], text: str, codes: Sequence[str]) -> Quantity:
-    digits = values_of(match["figure"])
     scale = Decimal(1)
     for word in filter(None, re.split(r"[ \u00a0\u202f.-]+", match["scales"] or "")):
         scale *= next((Decimal(factor) for code in codes for factor in _factors(code, word)), Decimal(1))
     unit, size = unit_of(match["currency"] or match["unit"] or "")
     return Quantity(
         match[0].strip(),
-        _times(digits, scale),
+        values_of(match["figure"]),
         unit,
         size,
         "" if unit else _noun(text, match.end()),
         start=match.start(),
         is_about=_is_about(text, match.start(), codes),
-        digits=digits,
         scale=scale,
     )
 
@@ -210,17 +210,15 @@ def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
     number, _, own_unit = value.partition(" ")
     following = None if own_unit else _unit_pattern().match(text, match.end())
     unit, size = unit_of(following["unit"]) if following else (own_unit, Decimal(1))
-    digits = frozenset[Decimal | str]({Decimal(number)})
     return Quantity(
         match[0],
-        digits,
+        frozenset({Decimal(number)}),
         unit,
         size,
         "" if unit else _noun(text, match.end()),
         is_word=True,
         start=match.start(),
         is_about=_is_about(text, match.start(), spoken_in(text)),
-        digits=digits,
     )
 
 
@@ -275,13 +273,9 @@ def _number_words(code: str) -> dict[str, re.Pattern[str]]:
 
 @cache
 def _all_units() -> str:
-    parts = (part for sizes in units().values() for words in sizes.values() for part in _alternatives(words))
+    every = (words for sizes in units().values() for words in sizes.values())
+    parts = (part for words in every for part in re.split(r"\|(?![^(]*\))", words))  # not within brackets
     return "|".join(sorted(parts, key=len, reverse=True))
-
-
-def _alternatives(words: str) -> list[str]:
-    """Split alternatives at the top level of an expression."""
-    return re.split(r"\|(?![^(]*\))", words)
 
 
 @cache
@@ -293,10 +287,6 @@ def _unit_pattern() -> re.Pattern[str]:
 def unit_of(word: str) -> tuple[str, Decimal]:
     """Return the dimension of a unit, and its size; of a word that is none, no dimension."""
     bare = word.strip().casefold()
-    named = (
-        (kind, Decimal(size))
-        for kind, sizes in units().items()
-        for size, words in sizes.items()
-        if bare and re.fullmatch(words, bare, re.IGNORECASE)
-    )
+    every = ((kind, size, words) for kind, sizes in units().items() for size, words in sizes.items())
+    named = ((kind, Decimal(size)) for kind, size, words in every if bare and re.fullmatch(words, bare, re.IGNORECASE))
     return next(named, ("", Decimal(1)))

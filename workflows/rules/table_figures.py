@@ -52,7 +52,7 @@ class ResultTable:
         """All figures that are no labels."""
         measures = [_measure(title) for title in self.header]
         return tuple(
-            Cell(replace(each, values=frozenset({value * each.scale}), digits=frozenset({value})), row, column)
+            Cell(replace(each, digits=frozenset({value})), row, column)
             for row, cells in enumerate(self.rows)
             for column, (text, each) in enumerate(zip(cells, measures, strict=True))
             if column not in self.labels and (value := _number(text)) is not None
@@ -202,12 +202,17 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:
-    """Compute sum, mean and count of a column; a row that is the total of the others counts once."""
+    """Compute sum, mean and count of a column, of which one row may be the total of the others."""
     values = [cell.value for cell in cells]
     whole, most = sum(values, Decimal(0)), max(values)
-    total = most if len(values) > 2 and most * 2 == whole else whole  # 1 + 1 is no total
-    computed = [replace(cells[0].quantity, values=frozenset({value})) for value in (total, whole / len(values))]
-    return [*computed, Quantity("", frozenset({Decimal(len(values))}))]
+    sums = (most, whole) if most * 2 == whole else (whole,)
+    return [
+        *(
+            replace(cells[0].quantity, digits=frozenset({value}), scale=Decimal(1))
+            for value in (*sums, whole / len(values))
+        ),
+        Quantity("", frozenset({Decimal(len(values))})),
+    ]
 
 
 def _number(cell: str) -> Decimal | None:
