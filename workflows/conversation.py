@@ -11,7 +11,6 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.contracts import (
         ConversationEnd,
         ConversationMessage,
-        Limits,
         Plan,
         Reply,
         Status,
@@ -29,9 +28,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.close import close_conversation, close_early
     from workflows.steps.converse import Talk, converse, interrupt
     from workflows.steps.open import open_session
-
-_GOAL = "Talk with the user."
-"""What agents read as the goal if the request names none."""
 
 
 @workflow.defn(name=WorkflowType.CONVERSATION)
@@ -119,7 +115,8 @@ class ConversationWorkflow(SessionWorkflow):
             problem = "state: is set by a conversation that continues as new; leave it out"
             raise invalid_input("ConversationRequest", [problem])
         state = self._state.session.model_dump_json() if self._state else ""
-        written = _session_request(request, state)
+        asked = request.as_session()
+        written = SupervisorRequest(**{name: getattr(asked, name) for name in asked.model_fields_set}, state=state)
         session = await open_session(written, self._progress, self._mailbox, self._place, converses=True)
         if self._state is None:
             agents = [agent.name for agent in session.facts.crew.agents]
@@ -143,22 +140,3 @@ def _state_of(request: ConversationStartRequest) -> ConversationRunState | None:
     with suppress(ValidationError):
         return ConversationRunState.model_validate_json(request.state)
     return None
-
-
-def _session_request(request: ConversationStartRequest, state: str) -> SupervisorRequest:
-    """Put a conversation's request into the terms of a session."""
-    limits = request.limits
-    named = {"max_turns", "budget_usd", *limits.model_fields_set} & {*Limits.model_fields}
-    return SupervisorRequest(
-        goal=request.goal or _GOAL,
-        crew=request.crew,
-        documents=request.documents,
-        limits=Limits(**{name: getattr(limits, name) for name in named}),
-        review="never",
-        answer_within=request.answer_within,
-        tenant=request.tenant,
-        priority=request.priority,
-        tiers=request.tiers,
-        webhook=request.webhook,
-        state=state,
-    )

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import re
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,16 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
     ) as opened:
         chargehand = _commands(opened, tmp_path)
-        ran = await chargehand("chat", "--crew", "desk", "--quiet", given="Hello\n\nFind out why.\n")
+        ran = await chargehand("chat", "--crew", "desk", given="Hello\n\nFind out why.\n")
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
-        [closed] = [each async for each in opened.chargehand.list(state="completed", crew="desk") if each.id != "left"]
+        [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
+        closed = await asyncio.wait_for(opened.chargehand.conversation(name).result(), 30)
         end = await opened.chargehand.conversation("left").result()
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
     assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
-    assert closed.goal == "A conversation"
+    assert (closed.reason, closed.messages, closed.replies) == ("closed", 2, 3)
     assert (end.reason, end.messages) == ("closed", 2)
 
 

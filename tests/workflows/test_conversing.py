@@ -10,16 +10,17 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.converse import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
+from chargehand.errors import AlreadyEnded, UpdateRefused
 from chargehand.messages import ConversationMessages
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
-from tests.scripted_model import Held, Script, Turn, answer, request_tool, say, subtask, use
+from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
 from workflows import continue_as_new
@@ -41,6 +42,13 @@ approve = ["refund"]
 name = "engineer"
 description = "Knows how machines work."
 prompt = "Explain machines."
+
+[[agents]]
+name = "scout"
+description = "Searches the web."
+prompt = "Search the web."
+tools = ["search"]
+capabilities = ["reads_untrusted", "reaches_out"]
 """
 
 Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
@@ -325,3 +333,75 @@ async def test_it_survives_its_worker_and_goes_on_in_new_runs(
 
 def _both_sides() -> list[str]:
     return [text for number, said in enumerate(SUPPORT, start=1) for text in (said, f"Reply {number}.")]
+
+
+async def test_a_close_comes_before_what_waits(desk: Desk) -> None:
+    """The present message is answered, one that waits is refused, and so is every later one."""
+    held = Held(say("One."))
+    async with desk(Script().replies("first", held)) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        first = asyncio.create_task(talk.say(text="first"))
+        await held.reached.wait()
+        second = asyncio.create_task(talk.say(text="second"))
+        await until(partial(_has_said, talk, "second"))
+        await talk.close()
+        with pytest.raises(UpdateRefused, match="is being closed"):
+            await talk.say(text="third")
+        held.released.set()
+        reply = await asyncio.wait_for(first, 20)
+        with pytest.raises(UpdateRefused, match="has ended before this was answered"):
+            await asyncio.wait_for(second, 20)
+        end = await asyncio.wait_for(talk.result(), 20)
+        with pytest.raises(AlreadyEnded):
+            await talk.say(text="fourth")
+
+    assert reply.text == "One."
+    assert (end.reason, end.messages, end.replies) == ("closed", 2, 1)
+    assert len(opened.model.calls) == 1
+
+
+async def test_an_agent_that_reaches_out_gets_no_private_text(desk: Desk) -> None:
+    """The floor is not handed over to an agent that searches the web once the conversation rests on documents."""
+    script = Script().replies("news", say("I ask the scout.", hand_over="scout"))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        reply = await asyncio.wait_for(talk.say(text="What is the news?"), 20)
+
+    assert (reply.agent, reply.text) == ("clerk", "I ask the scout.")
+    assert reply.gaps == (
+        "Not handed over to another agent: it reaches out, and the conversation rests on private text.",
+    )
+
+
+async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
+    """When a model declines, the reply says so, and the next message is answered from the whole transcript."""
+    script = Script().replies("Hello", say("Hello.")).replies("bad", refuse)
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        await asyncio.wait_for(talk.say(text="Hello"), 20)
+        declined = await asyncio.wait_for(talk.say(text="Do something bad."), 20)
+        later = await asyncio.wait_for(talk.say(text="Go on."), 20)
+
+    assert (declined.kind, declined.reason) == ("failure", "refused")
+    assert declined.text.startswith("This could not be answered: ")
+    assert later.text == "I see."
+    assert [past.said for past in opened.model.tasks(ConverseTask)[-1].rounds if past.said] == [
+        "Do something bad.",
+        "Go on.",
+    ]
+
+
+@pytest.mark.real_server
+async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
+    """What is wrong is named at the start, and nobody but a conversation hands on a state."""
+    async with desk(Script()) as opened:
+        client, queue = opened.chargehand.client, opened.chargehand.task_queue
+        told: list[str] = []
+        for number, given in enumerate(({"crew": "desk", "agent": "boss"}, {"crew": "desk", "state": "{}"})):
+            with pytest.raises(WorkflowFailureError) as refused:
+                await client.execute_workflow("Conversation", given, id=f"{queue}-{number}", task_queue=queue)
+            told.append(str(refused.value.cause))
+
+    assert "agent: there is no agent 'boss'; there are clerk, engineer, scout" in told[0]
+    assert "state: is set by a conversation that continues as new" in told[1]
+    assert not opened.model.calls

@@ -25,12 +25,12 @@ _Item = TypeVar("_Item", bound=Contract)
 
 _MOST_WAITING: Final = 50
 _TRANSCRIPT_BYTES: Final = 200_000
-_GIVEN_BYTES: Final = 200_000
+_GIVEN_BYTES: Final = 100_000
 """Of replies that updates can be sent again for, in a later run."""
 _OPENING_CHARACTERS: Final = 24_000
 """Of the transcript, as an agent reads it that gets the floor."""
 _LINE_CHARACTERS: Final = 4_000
-_MOST_KNOWN_JOBS: Final = 5
+_MOST_KNOWN_JOBS: Final = 3
 
 
 class Dialogue:

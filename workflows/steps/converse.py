@@ -9,6 +9,7 @@ from typing import Final
 
 from temporalio import workflow
 
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, Subtask
 from chargehand.contracts.conversation import EndReason
 from workflows import continue_as_new, options
@@ -16,8 +17,9 @@ from workflows.budget.ledger import Reservation
 from workflows.contracts import ConversationRunState, ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.rules.information_flow import capabilities_of, is_leak
+from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
-from workflows.rules.report_content import reason_of, usage_of
+from workflows.rules.report_content import input_for, reason_of, usage_of
 from workflows.state.dialogue import Dialogue
 from workflows.state.session import Session
 from workflows.steps.attempts import Try, attempt_once
@@ -28,6 +30,7 @@ from workflows.steps.waits import wait_for_budget
 _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
 """Messages and jobs that the status shows."""
+_NOTHING_SAID: Final = {"content": "", "findings": (), "sources": (), "data": None, "issues": (), "artifacts": ()}
 _NO_BUDGET: Final = Failure(reason="out_of_budget", message="The limits of the conversation are used up.")
 
 
@@ -79,7 +82,7 @@ async def interrupt(talk: Talk, number: int) -> None:
 async def _wait_for_message(talk: Talk) -> EndReason | None:
     """Wait for the next message; returns why the conversation ends instead, if it does."""
     session, dialogue = talk.session, talk.dialogue
-    while not dialogue.has_message:
+    while dialogue.is_closing or not dialogue.has_message:
         if dialogue.is_closing:
             return "closed"
         if session.clock.is_overcharged:
@@ -160,7 +163,8 @@ async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
     state = dialogue.opening(message, reservation.amount, workflow.now())
     ended = await attempt_once(session, Try(subtask), reservation, state=state)
     dialogue.end_attempt(ended, session.provenance.of_attempts(subtask.id))
-    _settle(session, subtask, ended.outcome)
+    # The transcript has the rest.
+    _settle(session, subtask, ended.outcome, ended.outcome.model_copy(update=_NOTHING_SAID))
     session.progress.add_gaps(ended.conversation.doubts if ended.conversation else ())
     return ended
 
@@ -187,10 +191,10 @@ async def _reserve(talk: Talk, subtask: Subtask) -> Reservation | None:
     return reservation
 
 
-def _settle(session: Session, subtask: Subtask, outcome: Outcome) -> None:
-    """Book a subtask, and keep of the outcome of a message what the status shows: the transcript has the rest."""
+def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome) -> None:
+    """Book a subtask, and keep its outcome as far as it is needed: all of them are handed on to later runs."""
     session.spending.include(outcome.spend)
-    session.progress.end(subtask.id, outcome, workflow.now())
+    session.progress.end(subtask.id, kept, workflow.now())
     session.progress.steering.forget(subtask.id)
 
 
@@ -228,7 +232,10 @@ async def _run_job(talk: Talk, job: Subtask) -> None:
     outcome: Outcome = _NO_BUDGET
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
-    _settle(session, job, outcome)
+    whole = input_for(job, outcome)
+    [fitting] = fit([whole], lambda read: WorkTask(goal="", instruction="", inputs=read), SUBTASK_TOKENS).inputs
+    kept = fitting.outcome.model_copy(update={"spend": outcome.spend})
+    _settle(session, job, outcome, kept)
     talk.end_job(job, outcome)
 
 

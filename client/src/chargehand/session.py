@@ -38,6 +38,7 @@ from chargehand.messages import Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
+from chargehand.wire import WorkflowType
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
@@ -54,6 +55,14 @@ class _Asked(SessionRequest):
 
     model_config = ConfigDict(extra="ignore")
     largest_bytes: ClassVar[int] = 50 << 20
+
+
+class _Opened(ConversationRequest):
+    """The same of a conversation."""
+
+    model_config = ConfigDict(extra="ignore")
+    largest_bytes: ClassVar[int] = 50 << 20
+    most_values: ClassVar[int] = 500_000
 
 
 class Session(Messages):
@@ -75,8 +84,11 @@ class Session(Messages):
         """Read what was asked, as the session was given it; works without a worker."""
         with translated(self.id):
             started = await anext(self._handle.fetch_history_events(page_size=1))
-            given = started.workflow_execution_started_event_attributes.input.payloads
-            (asked,) = await self._client.data_converter.decode(list(given), [_Asked])
+            about = started.workflow_execution_started_event_attributes
+            given, converter = list(about.input.payloads), self._client.data_converter
+            if about.workflow_type.name == WorkflowType.CONVERSATION:
+                return (await converter.decode(given, [_Opened]))[0].as_session()
+            (asked,) = await converter.decode(given, [_Asked])
             return SessionRequest(**{name: getattr(asked, name) for name in asked.model_fields_set})
 
     async def ask(

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from chargehand.contracts.base import Contract, Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
 from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import MOST_DOCUMENTS, DocumentUri, WebhookAddress
+from chargehand.contracts.request import MOST_DOCUMENTS, DocumentUri, SessionRequest, WebhookAddress
 
 __all__ = [
     "ConversationEnd",
@@ -25,6 +25,8 @@ USER: Final = "user"
 """The speaker of what a person says."""
 JOB: Final = "job"
 """The speaker of what a delegated job came to."""
+_GOAL: Final = "Talk with the user."
+_SHORTEST_GOAL: Final = 2
 EndReason = Literal["closed", "idle", "out_of_turns", "out_of_budget", "overcharged"]
 
 
@@ -68,6 +70,22 @@ class ConversationRequest(TypedByPeople):
     """Model tiers that override the crew's."""
     webhook: WebhookAddress | None = left_out(None)
     """Where to announce the conversation's end, as for a session."""
+
+    def as_session(self) -> SessionRequest:
+        """Put it into the terms of a session."""
+        named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
+        return SessionRequest(
+            goal=self.goal if len(self.goal) > _SHORTEST_GOAL else _GOAL,
+            crew=self.crew,
+            documents=self.documents,
+            limits=Limits(**{name: getattr(self.limits, name) for name in named}),
+            review="never",
+            answer_within=self.answer_within,
+            tenant=self.tenant,
+            priority=self.priority,
+            tiers=self.tiers,
+            webhook=self.webhook,
+        )
 
 
 class ConversationMessage(TypedByPeople):

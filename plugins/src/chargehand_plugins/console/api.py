@@ -2,19 +2,29 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
-from typing import Final, get_args
+from typing import Any, Final, get_args
 from urllib.parse import quote
 
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from chargehand import Artifact, ChargehandError, Report, Session, SessionRequest, SessionSummary, Trace
+from chargehand import (
+    Artifact,
+    ChargehandError,
+    Conversation,
+    ConversationRequest,
+    Report,
+    Session,
+    SessionRequest,
+    SessionSummary,
+    Trace,
+)
 from chargehand.converter import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
-from chargehand.messages import MESSAGES, Row
+from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
 from chargehand_plugins.console.operations import Call, Operation, answer, parse, validate
 from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.session_rows import SPEND_DAYS, Spend, spend_rows
@@ -199,21 +209,31 @@ async def cancel(call: Call) -> Response:
     return answer(Started(session=call.session_id), HTTPStatus.ACCEPTED)
 
 
-def _message_operation(message: Row) -> Operation:
-    """Offer a message of the table under its name."""
+async def converse(call: Call) -> Response:
+    """Open a conversation."""
+    request = call.backend.owned(await call.body(ConversationRequest, "request"))
+    key = call.request.headers.get("idempotency-key")
+    name = _session_id(key, call.backend.tenant) if key is not None else None
+    opened = await call.backend.connect().converse(request, conversation_id=name)
+    location = f"{PREFIX}/conversations/{quote(opened.id, safe='')}/transcript"
+    return answer(Started(session=opened.id), HTTPStatus.CREATED, {"Location": location})
+
+
+def _message_operation(message: Row, find: Callable[[Call], Awaitable[Any]], place: str, prefix: str = "") -> Operation:
+    """Offer a message of a table under its name."""
 
     async def handle(call: Call) -> Response:
-        session = await _session(call)
+        session = await find(call)
         content = await call.body(message.takes, "message") if message.takes else None
         found = await session.send(message, content)
         if found is None:
             raise Problem(HTTPStatus.NOT_FOUND, f"There is no {message.name} yet.")
         return answer(found)
 
-    words = message.name.split("_")
+    words = f"{prefix}{message.name}".split("_")
     return Operation(
         "GET" if message.kind == "query" else "POST",
-        f"/sessions/{{session}}/{message.name}",
+        f"/{place}/{{session}}/{message.name}",
         "".join([words[0], *map(str.capitalize, words[1:])]),
         message.summary,
         handle,
@@ -224,6 +244,10 @@ def _message_operation(message: Row) -> Operation:
 
 async def _session(call: Call) -> Session:
     return await call.backend.session(call.session_id)
+
+
+async def _conversation(call: Call) -> Conversation:
+    return await call.backend.conversation(call.session_id)
 
 
 OPERATIONS: Final = (
@@ -256,7 +280,32 @@ OPERATIONS: Final = (
         spend,
         returns=SpendList,
     ),
-    *map(_message_operation, MESSAGES.values()),
+    *(_message_operation(each, _session, "sessions") for each in MESSAGES.values()),
+    Operation(
+        "POST",
+        "/conversations",
+        "openConversation",
+        "Open a conversation; `session` is its id",
+        converse,
+        takes=ConversationRequest,
+        returns=Started,
+        status=HTTPStatus.CREATED,
+        headers={"Idempotency-Key": _KEY},
+    ),
+    *(
+        _message_operation(each, _conversation, "conversations", "conversation_")
+        for each in CONVERSATION_MESSAGES.values()
+    ),
+    Operation(
+        "GET",
+        "/conversations/{session}/events",
+        "followConversation",
+        "Follow a conversation, as a session",
+        follow,
+        media_type="text/event-stream",
+        query={"after": "The cursor of the last event that the client has; `Last-Event-ID` comes before it."},
+        headers={"Last-Event-ID": "The cursor of the last event that the client has, as browsers send it."},
+    ),
     Operation(
         "GET",
         "/sessions/{session}/events",

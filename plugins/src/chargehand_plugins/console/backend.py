@@ -2,16 +2,20 @@
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from chargehand import Chargehand, Session, SessionRequest, SessionSummary
+from chargehand import Chargehand, Conversation, ConversationRequest, Session, SessionRequest, SessionSummary
 from chargehand.errors import InvalidInput, SessionNotFound, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
+from chargehand.wire import WorkflowType
 
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
 """What forms and requests say that name none."""
+
+
+_Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Backend:
     session_url: Callable[[str], str | None] = lambda _: None
     """Returns a session's address in Temporal's Web UI."""
 
-    def owned(self, request: SessionRequest) -> SessionRequest:
+    def owned(self, request: _Request) -> _Request:
         """Return a request as its tenant's, whatever it says itself.
 
         Raises:
@@ -65,6 +69,16 @@ class Backend:
         if self.tenant is not None and (await session.request()).tenant != self.tenant:
             raise SessionNotFound(session_id)
         return session, is_open(found)
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """Find a conversation, as `find` does a session."""
+        await self.find(conversation_id)
+        chargehand = self.connect()
+        with translated(conversation_id):
+            found = await describe_session(chargehand.client, conversation_id)
+        if found.type.name != WorkflowType.CONVERSATION:
+            raise SessionNotFound(conversation_id)
+        return chargehand.conversation(conversation_id)
 
     def require_artifacts(self) -> str:
         """Return where files are.

@@ -241,3 +241,30 @@ async def test_only_what_waits_is_decided(console: OpenConsole) -> None:
     assert conflicts == [409, 409]
     assert (incomplete.status_code, rejected.status_code, ended.status_code) == (422, 200, 409)
     assert ended.json()["kind"] == "PlanRejected"
+
+
+async def test_a_conversation_by_http(console: OpenConsole) -> None:
+    """A program opens one, gets the reply to what it says, reads the transcript and closes it; the same key opens it
+    once."""
+    opening = {"crew": "research", "goal": "Help the tenant."}
+    first, again = [
+        await console.api.post("/api/v1/conversations", json=opening, headers={"Idempotency-Key": "talk"})
+        for _ in range(2)
+    ]
+    path = f"/api/v1/conversations/{first.json()['session']}"
+    reply = await console.api.post(f"{path}/say", json={"text": "Hello"})
+    wrong = await console.api.post(f"{path}/say", json={"text": "", "loud": True})
+    transcript = await console.api.get(f"{path}/transcript")
+    closed = await console.api.post(f"{path}/close")
+    session = await start(console, goal=STEERED)
+    no_conversation = await console.api.post(f"/api/v1/conversations/{session}/say", json={"text": "Hello"})
+    await console.api.post(f"/api/v1/sessions/{session}/cancel")
+
+    assert first.status_code == 201, first.text
+    assert first.json() == again.json()
+    assert (reply.status_code, reply.json()["text"]) == (200, "I see.")
+    assert wrong.status_code == 422
+    assert "loud: is not a known field" in wrong.json()["detail"]
+    assert [line["text"] for line in transcript.json()["lines"]] == ["Hello", "I see."]
+    assert closed.status_code == 200
+    assert no_conversation.status_code == 404
