@@ -66,12 +66,13 @@ def _figures(claim: str, sentences: Sequence[str], text: str, tables: Sequence[R
             yield from places[:1] if all(places) else ()
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield f"{figure.written} is not there, only {other}."
+        elif is_derived(figure, there):
+            continue
         elif is_replaced(figure, claim, sentences):
             yield f"{figure.written} is another number there."
         elif not (
             _is_bound(figure, claim)
             or (_is_small(figure, there) and not (tables and figure.unit == "percent"))
-            or is_derived(figure, there)
             or is_converted(figure, there)
             or any(is_computed_from(figure, claim, table) for table in tables)
         ):

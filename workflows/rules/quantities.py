@@ -79,7 +79,7 @@ class Quantity:
     def counts_as(self, other: "Quantity") -> bool:
         """Whether both surely count the same: by their unit, or by the word after them."""
         if self.unit or other.unit:
-            return self.unit == other.unit
+            return (self.unit, self.size) == (other.unit, other.size)
         return bool(self.noun) and self.noun[:_STEM] == other.noun[:_STEM]
 
     def is_other_size_of(self, other: "Quantity") -> bool:
@@ -103,7 +103,7 @@ class Quantity:
 def quantities(text: str) -> tuple[Quantity, ...]:
     """List the quantities of a text: its figures, then its number words."""
     codes = spoken_in(text)
-    figures = (_figure(match, text, codes) for match in _figure_pattern(codes).finditer(text))
+    figures = (_figure(match, text, codes) for match in _figure_pattern().finditer(text))
     words = (
         _word_quantity(text, match, value)
         for code in codes
@@ -158,6 +158,8 @@ def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
             yield one / other, "times"
             yield one / other * 100, "percent"
             yield abs(one - other) / other * 100, "percent"
+    elif second.unit == "percent":
+        yield one * other / 100, unit
     elif first.is_year and second.unit == "calendar":
         yield from ((one + other / 12, ""), (one - other / 12, ""))
     elif not second.unit and other:
@@ -188,7 +190,9 @@ def values_of(written: str) -> frozenset[Decimal | str]:
 def _figure(match: re.Match[str], text: str, codes: Sequence[str]) -> Quantity:
     scale = Decimal(1)
     for word in filter(None, re.split(r"[ \u00a0\u202f.-]+", match["scales"] or "")):
-        scale *= next((Decimal(factor) for code in codes for factor in _factors(code, word)), Decimal(1))
+        scale *= next(
+            (Decimal(factor) for code in (*codes, *languages()) for factor in _factors(code, word)), Decimal(1)
+        )
     unit, size = unit_of(match["currency"] or match["unit"] or "")
     return Quantity(
         match[0].strip(),
@@ -250,8 +254,8 @@ def _factors(code: str, word: str) -> list[str]:
 
 
 @cache
-def _figure_pattern(codes: tuple[str, ...]) -> re.Pattern[str]:
-    scales = "|".join(words for code in codes for words in languages()[code].scales.values())
+def _figure_pattern() -> re.Pattern[str]:
+    scales = "|".join(words for language in languages().values() for words in language.scales.values())
     return re.compile(
         rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{_FIGURE})"
         # An m is a million beside a currency, else a metre.
