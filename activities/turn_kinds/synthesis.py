@@ -17,7 +17,7 @@ from activities.turn_kinds.rendering import (
 from activities.turn_kinds.untrusted_text import data_block, escape_marks
 from chargehand.contracts import Contract, Contradiction, left_out
 
-_INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You write the report from its outcomes.
+_INSTRUCTIONS: Final = """You write the report of a crew of agents from its outcomes.
 
 - answer: Markdown. Answer the request first, in a sentence or two; then what supports it, under headings if it has
   several parts, in a table where things are compared by the same measures. One coherent text, no list of outcomes,
@@ -25,7 +25,7 @@ _INSTRUCTIONS: Final = """You are the supervisor of a crew of agents. You write 
   Add no facts.
 - citations: put [S1.2] behind each statement that rests on a quotation, [S1] behind one that rests on a source in
   another way, as they are numbered in the task, each in brackets of its own. Every paragraph, list item and table row
-  has one, a conclusion those of its statements. Code checks them and adds none. Remarks about the report itself, and
+  has one, a conclusion those of its statements. Remarks about the report itself, and
   nothing else, are in *italics*.
 - gaps: every part of the request that the outcomes do not answer, lost subtasks included.
 - contradictions: where outcomes disagree on a fact: about; positions, each with its source; resolution: which one you

@@ -54,7 +54,7 @@ class ReadPage:
             "Read one public web page, PDF, DOCX, XLSX or ODS file as text: up to "
             f"{READING_CHARACTERS:,} characters from the offset `from`; `next_from` is where to read on. With `find`, "
             "the passages around its matches from there on, at the offsets `found_at`. `date_from` says where the "
-            "page's date stands. No sign-in, no scripts."
+            "page's date stands."
         ),
         parameters=object_schema(
             **{

@@ -36,7 +36,7 @@ def test_an_agent_knows_only_itself() -> None:
     """An agent's system text holds its own prompt and nothing of the others; only a reviewer is asked for issues."""
     text = WorkTask.system_text(CREW, "reader")
 
-    assert text.startswith("You are the reader of a crew.\n\nRead it closely, then answer.\n\nUse up to 8 tools a turn")
+    assert text.startswith("You are the reader.\n\nRead it closely, then answer.\n\nUse up to 8 tools a turn")
     assert not re.search("checker|issues", text)
     assert "\n- issues: " in WorkTask.system_text(CREW, "checker")
     assert WorkTask.answer_type_for(CHECKER) is WorkWithIssuesAnswer
