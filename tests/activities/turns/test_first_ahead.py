@@ -21,6 +21,8 @@ CACHING: Final[tuple[Wire, ...]] = ("anthropic", "responses")
 GOAL: Final = "Which clauses bind both parties, and from when on? " * 120
 THINKING: Final = 0.3
 """Seconds before a first token."""
+WAIT: Final = 5.6
+"""Seconds that a turn of the harness waits at most: a quarter of its time."""
 
 
 def a_sibling(number: int, goal: str = GOAL) -> Asked:
@@ -36,12 +38,22 @@ class Provider:
         self.meter = Meter()
         self.first: ScriptedReply | None = None
         """What the first sibling gets instead of an answer."""
+        self.together = range(0)
+        """Which siblings, by the order of their arrival, are answered only when all of these are there."""
+        self._arrived = 0
+        self._all_there = asyncio.Event()
 
-    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+    async def __call__(self, request: ScriptedRequest) -> ScriptedReply:
         if "Quote clause" not in request.text:
             return answer()
         first, self.first = self.first, None
-        return first or self.meter.bill(request, answer()).after(THINKING)
+        reply = first or self.meter.bill(request, answer()).after(THINKING)
+        number, self._arrived = self._arrived, self._arrived + 1
+        if self._arrived == self.together.stop:
+            self._all_there.set()
+        if number in self.together:
+            await self._all_there.wait()
+        return reply
 
 
 @asynccontextmanager
@@ -65,32 +77,35 @@ def arrivals(server: ScriptedProvider) -> list[float]:
 async def test_siblings_read_what_the_first_of_them_has_cached(client: Client, tmp_path: Path, wire: Wire) -> None:
     """Of what five siblings that start at once are shown, all but the first read four fifths from the cache, where a
     provider can read a beginning only once it answers the call that wrote it; they wait for no other."""
-    async with open_siblings(client, tmp_path, wire) as (server, harness, _):
+    async with open_siblings(client, tmp_path, wire) as (server, harness, provider):
+        provider.together = range(1, 5)
         results = await asyncio.gather(*(harness.take(a_sibling(number)) for number in range(5)))
 
     first, *others = sorted((each.usage.cached_input_tokens, each.usage.input_tokens) for each in results)
     assert first[0] == 0
     assert sum(cached for cached, _ in others) >= 0.8 * sum(tokens for _, tokens in others)
-    assert THINKING <= arrivals(server)[0] <= arrivals(server)[-1] < 2 * THINKING
+    assert THINKING <= arrivals(server)[0] <= arrivals(server)[-1] < WAIT / 2
 
 
 async def test_what_is_cached_is_not_waited_for(client: Client, tmp_path: Path) -> None:
     """Siblings that start when their beginning has been cached go at once."""
-    async with open_siblings(client, tmp_path, "anthropic") as (server, harness, _):
+    async with open_siblings(client, tmp_path, "anthropic") as (server, harness, provider):
+        provider.together = range(1, 4)
         await harness.take(a_sibling(0))
         results = await asyncio.gather(*(harness.take(a_sibling(number)) for number in range(1, 4)))
-        _, *others = arrivals(server)
+        others = [each - arrivals(server)[0] for each in arrivals(server)]
 
     assert all(each.usage.cached_input_tokens for each in results)
-    assert others[-1] - others[0] < THINKING
+    assert others[-1] < WAIT / 2
 
 
 async def test_what_no_provider_caches_is_not_waited_for(client: Client, tmp_path: Path) -> None:
     """Siblings with a short beginning go at once."""
-    async with open_siblings(client, tmp_path, "anthropic") as (server, harness, _):
+    async with open_siblings(client, tmp_path, "anthropic") as (server, harness, provider):
+        provider.together = range(3)
         await asyncio.gather(*(harness.take(a_sibling(number, "Which clauses bind both?")) for number in range(3)))
 
-    assert arrivals(server)[-1] < THINKING
+    assert arrivals(server)[-1] < WAIT / 2
 
 
 @pytest.mark.parametrize("reply", [error(529), dropping()], ids=["refused", "lost"])
