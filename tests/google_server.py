@@ -9,17 +9,17 @@ from http import HTTPStatus
 from typing import Any
 from unittest.mock import patch
 
-from gcp_storage_emulator.exceptions import NotFound  # pyright: ignore[reportMissingTypeStubs]
-from gcp_storage_emulator.handlers import objects  # pyright: ignore[reportMissingTypeStubs]
-from gcp_storage_emulator.server import create_server  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-from google.cloud import storage
-
 from tests.s3_server import BUCKET
 
 
 @contextmanager
 def serve_google() -> Generator[Any]:
     """Serve one empty bucket, and have Google's settings lead to it."""
+    from gcp_storage_emulator.exceptions import NotFound  # pyright: ignore[reportMissingTypeStubs]
+    from gcp_storage_emulator.handlers import objects  # pyright: ignore[reportMissingTypeStubs]
+    from gcp_storage_emulator.server import create_server  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+    from google.cloud import storage
+
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     upload: Any = objects._multipart_upload  # pyright: ignore # as below

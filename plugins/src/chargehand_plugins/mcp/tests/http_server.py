@@ -7,10 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
-from mcp.server.mcpserver import MCPServer
-from starlette.responses import Response
-
 TOKEN = "canary-token-0815"
 
 
@@ -27,6 +23,10 @@ class HttpServer:
 @contextmanager
 def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
     """Serve until the block ends."""
+    import uvicorn
+    from mcp.server.mcpserver import MCPServer
+    from starlette.responses import Response
+
     state = HttpServer()
     mcp = MCPServer("weather")
 
