@@ -42,7 +42,7 @@ provider keeps replies; a reply that was recorded never is.
 _TAIL: Final = """\
 ## Shown elsewhere, or not at all
 
-- A bug in an adapter: `tests/workflows/test_charges.py`. A worker without the key of encrypted payloads, and a
+- A bug in an adapter: `tests/workflows/test_wasted_calls.py`. A worker without the key of encrypted payloads, and a
   key that is replaced: `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
   `tests/workflows/test_failures_catalogue.py` and `tests/activities/`. Crashes at every step, on a simulated server:
   `tests/simulation/`.
