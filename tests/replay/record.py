@@ -45,10 +45,14 @@ async def record(client: Client, folder: Path, name: str, shape: Shape) -> bytes
         request_checks=[rules.check],
         added=[WebhookActivities(rules).call_webhook],
     ) as environment:
-        session = await environment.chargehand.start(shape.request, session_id=f"recorded-{name}")
-        if shape.meanwhile:
-            await shape.meanwhile(session)
-        await ended(session)
+        session = environment.chargehand.session(f"recorded-{name}")
+        if shape.talk:
+            await shape.talk(await environment.chargehand.converse(agent="reader", conversation_id=session.id))
+        else:
+            await environment.chargehand.start(shape.request, session_id=session.id)
+            if shape.meanwhile:
+                await shape.meanwhile(session)
+            await ended(session)
         roots = [session.id, *([await shape.afterwards(session)] if shape.afterwards else [])]
         entries: list[JsonValue] = [
             {"id": history.workflow_id, "history": json.loads(history.to_json())}

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from activities.contracts.cards import AgentDraft
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.design_agents import DesignAnswer
+from chargehand import Conversation
 from chargehand.contracts import AddSubtask, Limits, Plan, SessionRequest, Subtask
 from chargehand.errors import SessionEnded
 from chargehand.session import Session
@@ -26,6 +27,7 @@ from tests.scripted_model import (
     refuse,
     report,
     reviewed,
+    say,
     subtask,
     topics,
     use,
@@ -50,6 +52,8 @@ class Shape:
     """What is done to the session while it runs."""
     afterwards: Callable[[Session], Awaitable[str]] | None = None
     """What is started once the session has ended; returns the id of the workflow."""
+    talk: Callable[[Conversation], Awaitable[None]] | None = None
+    """What is said in a conversation, which the shape is then instead of a session."""
     most_events: int | None = None
     """After how many events it continues as new; its last run is recorded."""
 
@@ -189,6 +193,31 @@ async def ended(session: Session) -> None:
         return
 
 
+def _talking() -> Script:
+    """Use a tool, hand over, and delegate a job."""
+    return (
+        _USUALLY.plan(subtask("T1"))
+        .replies("Hello", use("search_documents"), say("Hello."))
+        .replies("figures", say("I ask the analyst.", hand_over="analyst"), agent="reader")
+        .replies("figures", say("There are three."), agent="analyst")
+        .replies("report", say("It has begun.", job=_NESTED))
+        .replies("job j1", say("It says what is known."))
+    )
+
+
+async def _talk(talk: Conversation) -> None:
+    """Say all of that, wait for what the job comes to, and close."""
+    for text in ("Hello", "What are the figures?", "Write a report."):
+        await talk.say(text=text)
+    await until(lambda: _is_reported(talk))
+    await talk.close()
+    await talk.result()
+
+
+async def _is_reported(talk: Conversation) -> bool:
+    return "It says what is known." in [line.text for line in (await talk.transcript()).lines]
+
+
 def shapes() -> dict[str, Shape]:
     """List the shapes by name."""
     five = _USUALLY.plan(*topics(5))
@@ -254,5 +283,6 @@ def shapes() -> dict[str, Shape]:
         "announced": Shape(
             _USUALLY.plan(subtask("T1")), SessionRequest(goal=GOAL, webhook=f"https://{WEBHOOK_HOST}/end")
         ),
+        "conversation": Shape(_talking(), talk=_talk),
         "continued": Shape(_USUALLY.plan(*chain), most_events=60),
     }
