@@ -18,7 +18,7 @@ _ONE: Final = re.compile(rf"\[({_NAME})\]")
 _CITED: Final = re.compile(rf"`[^`\n]*`|\[({_NAME}(?:[,;] ?{_NAME})*)\]")
 """Short refs in brackets; what is code is left alone."""
 _VERBATIM: Final = "quote"
-_OF_SOURCE: Final = re.compile("ref|source|url|uri|link|document", re.IGNORECASE)
+_OF_SOURCE: Final = re.compile(r"(?:^|_)(?:ref|source|url|uri|link|document)s?(?:_|$)", re.IGNORECASE)
 """Names of fields and arguments that may be a ref and nothing else."""
 
 _COMPUTED: Final = ("sql:", "code:")

@@ -75,6 +75,8 @@ def test_notes_of_a_summary_name_whole_refs() -> None:
         ("ref", LEASE, LEASE),
         ("url", "p9", "p9"),
         ("query", "p1", "p1"),
+        ("refund", "p1", "p1"),
+        ("page_url", "p1", PAGE),
         ("first", 1, 1),
     ],
 )
