@@ -177,6 +177,8 @@ class ProgressState(Contract):
     decisions: tuple[DecisionRecord, ...] = left_out(())
     children: tuple[str, ...] = left_out(())
     """Ids of all the child workflows that the session has had."""
+    booked: tuple[str, ...] = left_out(())
+    """Ids of the charges that were booked after a restore."""
     limit_usage: LimitUsage = left_out(LimitUsage())
 
 

@@ -8,7 +8,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import CallDecision, RaisedLimits, SessionState, Status
+    from chargehand.contracts import CallDecision, LostCharges, RaisedLimits, SessionState, Status
     from chargehand.messages import CommonMessages, handles
     from chargehand.wire import ErrorType, SignalName
     from workflows import options
@@ -56,6 +56,19 @@ class SessionWorkflow:
     def _check_raised(self, raised: RaisedLimits) -> None:
         self._check(lambda session: session.progress.refuse_if_over())
         self._check(lambda session: session.check_raised(raised, workflow.info().execution_timeout))
+
+    @workflow.update(**handles(CommonMessages.book_charges))
+    async def book_charges(self, lost: LostCharges) -> Status:
+        """Book each charge once; nothing more is started if the budget is spent."""
+        await next_task()
+        with refusals():
+            self._open.book_charges(lost)
+            publish(self._open)
+            return self._progress.status()
+
+    @book_charges.validator
+    def _check_charges(self, lost: LostCharges) -> None:  # noqa: ARG002  # the handler's signature
+        self._check(lambda session: session.progress.refuse_if_over())
 
     @workflow.update(**handles(CommonMessages.decide_call))
     async def decide_call(self, decision: CallDecision) -> Status:

@@ -106,6 +106,10 @@ class Ledger:
     def settle(self, reservation: Reservation, cost: Amount) -> None:
         """Book the true cost of what was reserved, even where it is above the reservation, and free the rest."""
         del self._open[reservation.number]
+        self.book(cost)
+
+    def book(self, cost: Amount) -> None:
+        """Book a cost for which nothing was reserved."""
         self.spent += cost
 
 

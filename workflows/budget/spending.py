@@ -54,6 +54,12 @@ class Spending:
         if wasted:
             self.wasted += line.usage
 
+    def book(self, line: SpendLine) -> None:
+        """Book a cost that was not reserved, and that gave nothing."""
+        self.ledger.book(Amount(line.usage.turns, line.usage.cost_usd))
+        self.lines.append(line)
+        self.wasted += line.usage
+
     def count_tool_call(self, agent: str) -> None:
         """Count a call of an agent's tool."""
         self.lines.append(SpendLine(agent=agent, model="", purpose="tools", usage=Usage(tool_calls=1)))

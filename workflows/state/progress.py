@@ -71,6 +71,7 @@ class Progress:
         self.children: set[str] = set()
         """Ids of the child workflows that were started, in earlier runs too."""
         self.limit_usage = LimitUsage()
+        self.booked = set[str]()  # ids of charges, after a restore
         self.edits: list[EditRecord] = []
         """What people changed in the plan while it was carried out."""
         self.gaps: list[str] = []
@@ -80,8 +81,7 @@ class Progress:
         self.contradictions: list[Contradiction] = []
         """Where outcomes are known to disagree."""
         self.compatible: list[str] = []  # what outcomes state differently, though all of it can be right
-        self.reviews = 0
-        """How often the outcomes were reviewed."""
+        self.reviews = 0  # how often the outcomes were reviewed
         self.outcomes_read = 0
         """How many outcomes there were when it was last decided whether to review them."""
         self.ignored_messages = 0
@@ -112,6 +112,7 @@ class Progress:
             decisions=tuple(self.waits.decisions),
             children=tuple(sorted(self.children)),
             limit_usage=self.limit_usage,
+            booked=tuple(sorted(self.booked)),
         )
 
     def resume(self, before: ProgressState) -> None:
@@ -127,6 +128,7 @@ class Progress:
         self.waits = Waits(before.decisions)
         self.begun, self.edits = set(before.outcomes), [*before.edits]
         self.children, self.limit_usage = set(before.children), before.limit_usage
+        self.booked = set(before.booked)
         self._outcomes_before = len(before.outcomes)
 
     @property

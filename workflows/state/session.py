@@ -11,7 +11,17 @@ from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.registry import Task
-from chargehand.contracts import Authority, Plan, RaisedLimits, SessionRequest, Subtask, Tier
+from chargehand.contracts import (
+    Authority,
+    LostCharges,
+    Plan,
+    RaisedLimits,
+    SessionRequest,
+    SpendLine,
+    Subtask,
+    Tier,
+    Usage,
+)
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.budget.estimates import (
@@ -331,6 +341,18 @@ class Session:
         self.ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted))
         if raised.deadline is not None:
             self.clock.extend(raised.deadline)
+
+    def book_charges(self, lost: LostCharges) -> None:
+        """Book what was paid in a history that is gone, each charge once, even above the budget."""
+        if self.request.delegation is not None:
+            raise Refused("A nested session has its books from its parent; book charges at the root session.")
+        new = {charge: usd for charge, usd in lost.charges.items() if charge not in self.progress.booked}
+        self.progress.booked.update(new)
+        cost = sum(new.values(), Decimal(0))
+        above = max(cost - self.ledger.unspent.usd, Decimal(0))
+        usage = Usage(turns=len(new), cost_usd=cost, charged_above_reservation_usd=above)
+        self.spending.book(SpendLine(agent=SUPERVISOR, model="", purpose="lost", usage=usage))
+        self.stop_if_overcharged()
 
     def state(self) -> SupervisorState:
         return SupervisorState(

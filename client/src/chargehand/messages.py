@@ -14,6 +14,7 @@ from chargehand.contracts import (
     CallDecision,
     ConversationMessage,
     Interruption,
+    LostCharges,
     Plan,
     PlanDecision,
     PlanEdit,
@@ -117,6 +118,8 @@ class CommonMessages:
     """Approve, edit or reject a tool call that awaits approval."""
     raise_limits = _update(RaisedLimits, Status)
     """Allow the session more turns, money or time, in total; a paused one continues."""
+    book_charges = _update(LostCharges, Status)
+    """Book what was paid that a restored database has forgotten, even above the budget."""
 
     send: Any
     """How one of them is sent, with its content."""

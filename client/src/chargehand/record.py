@@ -91,6 +91,9 @@ class BookedBy(Contract):
     booker: str
 
 
+_TELLING: Final = BookedBy(booker="reconcile")
+
+
 class Call(NamedTuple):
     begun: CallBegun
     answer: ToolAnswer | None
@@ -165,7 +168,17 @@ class Record:
         return self._add(folder, name, claim) or self._read(folder, name, BookedBy) == claim
 
     def is_booked(self, charge: Charge) -> bool:
-        return self._read(_folder(charge.session), f"booked-{charge_id(charge)}", BookedBy) is not None
+        """Whether a turn has booked a charge of a history that is gone, or a session was told of it."""
+        folder, name = _folder(charge.session), f"booked-{charge_id(charge)}"
+        claim = self._read(folder, name, BookedBy)
+        return claim is not None and (claim != _TELLING or self._read(folder, f"{name}-told", BookedBy) is not None)
+
+    def begin_telling(self, charge: Charge) -> bool:
+        """Claim a charge, to tell a session of it; False if a turn has booked it."""
+        return self.book(charge, _TELLING.booker)
+
+    def end_telling(self, charge: Charge) -> None:
+        self._add(_folder(charge.session), f"booked-{charge_id(charge)}-told", _TELLING)
 
     def _call(self, begun: CallBegun) -> Call:
         ended = self._read(_folder(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)

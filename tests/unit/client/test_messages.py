@@ -61,7 +61,8 @@ def test_sessions_offer_it_with_and_without_await(row: Row) -> None:
 
 def test_the_command_line_has_a_verb_for_each() -> None:
     """A verb calls the session's method of that name, or one of its wordings."""
-    verbs = [ast.parse(file.read_text()) for file in (ROOT / "cli/src/chargehand_cli/verbs").glob("*.py")]
+    own, added = ROOT / "cli/src/chargehand_cli/verbs", ROOT / "plugins/src/chargehand_plugins/operations"
+    verbs = [ast.parse(file.read_text()) for file in (*own.glob("*.py"), *added.glob("*.py"))]
     called = {node.attr for verb in verbs for node in ast.walk(verb) if isinstance(node, ast.Attribute)}
     wordings = {name for method in called & {*vars(Session)} for name in vars(Session)[method].__code__.co_names}
 

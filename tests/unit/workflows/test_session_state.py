@@ -13,6 +13,7 @@ from activities.contracts.session import SessionFacts, SessionTerms
 from activities.turn.contracts import TurnResult
 from chargehand.contracts import (
     Limits,
+    LostCharges,
     Plan,
     PlanDecision,
     RaisedLimits,
@@ -21,6 +22,7 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
+from workflows.budget.ledger import Amount
 from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState, SubtaskRequest
 from workflows.mailbox.mailbox import Mailbox
@@ -141,3 +143,17 @@ def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:
     assert [agent.correct(reply(stop="empty")) for _ in range(2)] == [True, False]
     assert [each.correction for each in agent.conversation.rounds] == ["it was empty"]
     assert not work().correct(reply(stop="refused"))
+
+
+def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
+    """Whatever the ledger still covers: the budget is spent then, and nothing more is started."""
+    opened, before = session(), LostCharges(charges={"a" * 40: Decimal("0.5")})
+
+    for lost in (before, before, LostCharges(charges={"a" * 40: Decimal("0.5"), "b" * 40: Decimal(2)})):
+        opened.book_charges(lost)
+
+    assert opened.ledger.spent == Amount(2, Decimal("2.5"))
+    assert opened.spending.wasted.cost_usd == Decimal("2.5")
+    assert opened.spending.wasted.charged_above_reservation_usd == Decimal("0.5")
+    assert opened.clock.is_overcharged
+    assert opened.progress.snapshot().booked == ("a" * 40, "b" * 40)

@@ -1,10 +1,10 @@
 """What people tell a running session: the inputs of its updates, each with the rules of its content."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
-from chargehand.contracts.base import Name, NoControlCharacters, TypedByPeople, left_out
+from chargehand.contracts.base import Dollars, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import Count, DollarLimit, UpToAWeek
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
 from chargehand.contracts.waits import Decider
@@ -15,6 +15,7 @@ __all__ = [
     "CallDecision",
     "DropSubtask",
     "Interruption",
+    "LostCharges",
     "PlanChange",
     "PlanDecision",
     "PlanEdit",
@@ -25,6 +26,8 @@ __all__ = [
     "UserMessage",
 ]
 
+MOST_CHARGES: Final = 1_000
+"""That a session is told of at once."""
 CallId = Annotated[str, StringConstraints(pattern=r"^c[1-9][0-9]{0,5}$")]
 Reason = Annotated[str, StringConstraints(max_length=2_000), NoControlCharacters]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4_000), NoControlCharacters]
@@ -100,6 +103,16 @@ class RaisedLimits(TypedByPeople):
         if self.max_turns is None and self.budget_usd is None and self.deadline is None:
             raise ValueError("give at least one of max_turns, budget_usd and deadline")
         return self
+
+
+class LostCharges(TypedByPeople):
+    """What a session has paid and does not know, since a database that was restored has forgotten it."""
+
+    charges: Annotated[
+        dict[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")], Dollars],
+        Field(max_length=MOST_CHARGES),
+    ]
+    """US dollars by the id of each charge; one that is booked already is left out."""
 
 
 SubtaskPath = Annotated[

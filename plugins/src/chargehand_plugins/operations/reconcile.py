@@ -12,23 +12,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import encryption_of
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES, Location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
-from chargehand_cli.terminal import Exit, put, put_json
+from chargehand_cli.terminal import Exit, put, put_json, say
 from chargehand_cli.verb import FILES, AsJson, verb
 from chargehand_cli.verbs.sessions import read_since
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
+    from chargehand import Chargehand
     from chargehand.record import Call, Charge, Record
 
 app = typer.Typer()
 
 VANISHED: Final = "vanished"
+RUNNING: Final = "running"
+_PATIENCE_SECONDS: Final = 20.0
 _AT_ONCE: Final = 10
 
 
@@ -67,14 +71,19 @@ async def reconcile(
     since: Annotated[
         str, typer.Option(help="When the backup was made that was restored: 2h, or a time such as 2026-11-22T17:30.")
     ],
+    repair: Annotated[bool, typer.Option("--repair", help="Have running sessions book what they have paid.")] = False,
     as_json: AsJson = False,
 ) -> Exit:
     """List what sessions did and paid since a backup that was restored. Exits with 1 if some of it is not known."""
     made = read_since(since)
     assert made is not None
-    await connection.open(worker=False)
+    await connection.open(worker=repair)
     record = await asyncio.to_thread(_open_record, connection.location)
     found = await reconcile_record(connection.chargehand.client, record, made)
+    if repair:
+        for each in found:
+            await repair_books(connection.chargehand, record, each)
+        found = await reconcile_record(connection.chargehand.client, record, made)
     if as_json:
         put_json(json.dumps([each.as_json() for each in found], indent=1))
     else:
@@ -95,12 +104,10 @@ def _open_record(location: Location) -> "Record":
 
 async def reconcile_record(client: "Client", record: "Record", since: datetime) -> list[Reconciled]:
     """Find the sessions that began or went on since a backup, those that vanished first."""
-    from chargehand.visibility import list_executions, state_word
-    from chargehand.wire import WorkflowType
+    from chargehand.visibility import ROOT_RUNS, list_executions, state_word
 
     states: dict[str, str] = {}
-    kinds = f"WorkflowType IN ('{WorkflowType.SUPERVISOR}', '{WorkflowType.CONVERSATION}') AND ParentWorkflowId IS NULL"
-    query = f"{kinds} AND (CloseTime IS NULL OR CloseTime >= '{since.isoformat()}')"
+    query = f"{ROOT_RUNS} AND (CloseTime IS NULL OR CloseTime >= '{since.isoformat()}')"
     async for execution in list_executions(client, query):
         states.setdefault(execution.execution.workflow_id, state_word(execution))
     for begun in await asyncio.to_thread(lambda: list(_begun(record, since))):
@@ -115,6 +122,27 @@ async def reconcile_record(client: "Client", record: "Record", since: datetime) 
     found = await asyncio.gather(*(one(*each) for each in states.items()))
     did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges]
     return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
+
+
+async def repair_books(chargehand: "Chargehand", record: "Record", found: Reconciled) -> None:
+    """Tell a session that runs what it has paid and does not know; what it was told before it leaves out."""
+    from chargehand.contracts.steering import MOST_CHARGES
+    from chargehand.record import charge_id
+
+    if found.state != RUNNING:
+        return
+    telling = [each for each in found.lost if await asyncio.to_thread(record.begin_telling, each)]
+    for start in range(0, len(telling), MOST_CHARGES):
+        some = telling[start : start + MOST_CHARGES]
+        charges = {charge_id(each): each.usage.cost_usd for each in some}
+        try:
+            await asyncio.wait_for(chargehand.session(found.session).book_charges(charges=charges), _PATIENCE_SECONDS)
+        except (TimeoutError, ChargehandError) as error:
+            why = str(error) or "no worker answers"
+            say(f"{one_safe_line(found.session, 300)} could not be told of its charges: {one_safe_line(why, 300)}")
+            return
+        for each in some:
+            await asyncio.to_thread(record.end_telling, each)
 
 
 def _begun(record: "Record", since: datetime) -> Iterator[Any]:

@@ -10,14 +10,14 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import SessionRequest
+from chargehand.contracts import SessionRequest, Usage
 from chargehand.record import CallBegun, CallEnded, Record
 from chargehand.tools import ToolAnswer
 from chargehand.visibility import describe, list_executions
-from chargehand_plugins.operations.reconcile import VANISHED, lines_of, reconcile_record
+from chargehand_plugins.operations.reconcile import VANISHED, dollars, lines_of, reconcile_record, repair_books
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from tests.waiting import until
+from tests.waiting import until, until_state
 
 pytestmark = pytest.mark.real_server
 
@@ -73,6 +73,29 @@ async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None
     assert (found.state, found.lost) == ("completed", [])
     assert sum(each.usage.cost_usd for each in found.charges) == report_.usage.cost_usd
     assert len(found.charges) == report_.usage.turns
+
+
+async def test_a_session_that_runs_books_what_it_has_forgotten(client: Client, tmp_path: Path) -> None:
+    """It is told once, however often the command is repeated, and its report states what was paid."""
+    before, record = datetime.now(UTC) - timedelta(seconds=1), Record(tmp_path)
+    async with open_environment(client, tmp_path, _SCRIPT) as opened:
+        session = await opened.chargehand.start(_REQUEST.model_copy(update={"approval": "plan"}))
+        await until_state(session, "awaiting_approval")
+        [planned] = record.charges(session.id)
+        record.add_charge(planned.model_copy(update={"scheduled_at": planned.scheduled_at + timedelta(milliseconds=1)}))
+        unbooked: list[Decimal] = []
+        for _ in range(3):
+            everything = await reconcile_record(client, record, before)
+            [found] = [each for each in everything if each.session == session.id]
+            unbooked.append(dollars(found.lost))
+            await repair_books(opened.chargehand, record, found)
+        await session.approve()
+        done = await session.result()
+
+    cost = planned.usage.cost_usd
+    assert unbooked == [cost, 0, 0]
+    assert done.usage.cost_usd == sum(each.usage.cost_usd for each in record.charges(session.id))
+    assert [line.usage for line in done.spend if line.purpose == "lost"] == [Usage(turns=1, cost_usd=cost)]
 
 
 def _call(session: str, key: str) -> CallBegun:
