@@ -31,6 +31,7 @@ from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.design_agents import DesignAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft
+from activities.turn_kinds.judge_call import JudgeCallAnswer
 from activities.turn_kinds.judge_claims import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
 from activities.turn_kinds.judge_outcomes import JudgeAnswer
 from activities.turn_kinds.outline_report import OutlineAnswer, SectionDraft
@@ -394,7 +395,6 @@ def graded(*reasons: str) -> GradeAnswer:
 
 
 def output(data: JsonValue, *missing: str) -> OutputAnswer:
-    """Put the report into another shape."""
     return OutputAnswer(data=data, missing=list(missing))
 
 
@@ -436,6 +436,7 @@ DEFAULTS: Final[Mapping[str, Turn]] = {
     "judge": judged(""),
     "critique": criticised(),
     "grade": graded(),
+    "judge_call": JudgeCallAnswer(is_expected=True, reason=""),
     "judge_claims": verdicts(),
     "compress": compressed("In short: so."),
     "outline": outlined("Topics"),

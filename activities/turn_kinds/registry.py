@@ -12,6 +12,7 @@ from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
+from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.judge_claims import JudgeClaimsAnswer, JudgeClaimsTask
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.outline_report import OutlineAnswer, OutlineTask
@@ -37,6 +38,7 @@ Task = Annotated[
     | ReviewTask
     | JudgeTask
     | JudgeClaimsTask
+    | JudgeCallTask
     | CritiqueTask
     | GradeTask
     | CompressTask
@@ -59,6 +61,7 @@ Answer = Annotated[
     | ReviewAnswer
     | JudgeAnswer
     | JudgeClaimsAnswer
+    | JudgeCallAnswer
     | CritiqueAnswer
     | GradeAnswer
     | CompressAnswer

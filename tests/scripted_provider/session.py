@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from activities.turn_kinds.design_agents import DesignAnswer
+from activities.turn_kinds.judge_call import JudgeCallAnswer
 from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.route_request import RouteAnswer
 from tests.scripted_model import compressed, criticised, expanded, graded, judged, outlined, output, refined, reviewed
@@ -97,6 +98,7 @@ _DECISIONS: dict[str, ScriptedReply] = {
     "RefineAnswer": saying(refined()),
     "ReviewAnswer": saying(reviewed()),
     "JudgeAnswer": saying(judged("")),
+    "JudgeCallAnswer": saying(JudgeCallAnswer(is_expected=False, reason="")),
     "JudgeClaimsAnswer": saying(JudgeClaimsAnswer(verdicts=[])),
     "CritiqueAnswer": saying(criticised()),
     "CompressAnswer": saying(compressed("In short: it is so.")),

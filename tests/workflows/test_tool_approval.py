@@ -11,6 +11,8 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from activities.contracts.tool import ToolAnswer, ToolContext
+from activities.models.protocol import ModelCall
+from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, PendingCall, SessionRequest, Trace
 from chargehand.errors import UpdateRefused
@@ -22,6 +24,7 @@ from tests.scripted_model import (
     Script,
     Turn,
     answer,
+    refuse,
     request_tool,
     request_tools,
     subtask,
@@ -135,6 +138,38 @@ async def test_a_call_is_made_as_it_was_approved_edited_or_not_at_all(desk: Desk
     assert told(opened)[2]["error"] == "A person rejected this call. Too much."
     assert [record.state for record in result.subtasks] == ["success"]
     assert sorted(decisions(trace)) == ["refund: approved", "refund: edited", "refund: rejected: Too much."]
+
+
+async def test_a_call_within_its_rule_is_made_unless_a_judge_passes_it_on(desk: Desk) -> None:
+    """A person sees what is beyond the rule, what the judge does not expect, and what no judge could be asked about."""
+    rule = """[[agents.policy]]
+        tool = "refund"
+        approval = "auto"
+        within = { amount = 50 }
+        judged = true"""
+
+    def judge(call: ModelCall) -> Turn:
+        assert isinstance(call.task, JudgeCallTask)
+        if call.task.arguments["amount"] == 30:
+            return refuse
+        return JudgeCallAnswer(is_expected=call.task.arguments["amount"] == 10, reason="Nobody asked for it.")
+
+    amounts = (10, 20, 30, 60)
+    script = refunding(request_tools(*(("refund", {"amount": amount}) for amount in amounts)))
+    async with desk(script.on("judge_call", judge), rule) as opened:
+        session = await opened.chargehand.start(GOAL)
+        calls = await pending(session, 3)
+        for call in calls:
+            await session.reject_call(call, "No.")
+        await asyncio.wait_for(session.result(), 60)
+
+    assert {call.arguments["amount"]: call.why for call in calls} == {
+        20: "a model finds: Nobody asked for it.",
+        30: "no model could judge it",
+        60: "amount: is not a number from 0 to 50",
+    }
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [10]
+    assert {call.model for call in opened.model.of_kind("judge_call")} == {"scripted-small"}
 
 
 async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agent_no_time(desk: Desk) -> None:

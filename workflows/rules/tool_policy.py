@@ -1,6 +1,7 @@
 """Tool policies: which calls the rules of a crew allow, and what calls have used of them."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from hashlib import sha256
@@ -13,6 +14,12 @@ from workflows.contracts import PolicyState
 
 _LARGEST: Final = 10**12
 """The largest amount that is added up; a larger one is denied."""
+
+_LOCAL_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+"""One plain mailbox: no blank, quote, comma or second address, and no letter that only looks like one of these."""
+_SITE: Final = re.compile(r"https?://[A-Za-z0-9.:-]+/(?:[^?#]*/)?")
+_REST_OF_ADDRESS: Final = re.compile(r"(?!.*(?:\.\.|%2e|\\))[!-~]*", re.IGNORECASE)
+"""Of a page below a site: nothing that leads back out of it."""
 
 Arguments = Mapping[str, JsonValue]
 _NONE_BEFORE: Final = PolicyState()
@@ -30,6 +37,43 @@ def success_key(watched: Watched, arguments: Arguments) -> str:
     """Name the success of a call as the rules see it that wait for it."""
     compared = None if watched.same is None else [watched.same, arguments.get(watched.same)]
     return sha256(_canonical([watched.tool, compared]).encode()).hexdigest()
+
+
+def doubts(policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
+    """List why a person decides about a call that rules allow without one, within limits."""
+    return [
+        f"{name}: {problem}"
+        for rule in _automatic(policy)
+        for name, allowed in rule.within.items()
+        if (problem := _beyond(arguments.get(name), allowed))
+    ]
+
+
+def is_judged(policy: Iterable[Obligation]) -> bool:
+    """Whether a model has to expect a call before it is made without a person."""
+    return any(rule.judged for rule in _automatic(policy))
+
+
+def _automatic(policy: Iterable[Obligation]) -> Iterable[ToolRule]:
+    return (each.rule for each in policy if each.rule and each.rule.approval == "auto" and each.mode == "enforce")
+
+
+def _beyond(value: JsonValue, allowed: float | tuple[str, ...]) -> str:
+    """Say what keeps a value from being allowed; empty if nothing does. What is of another kind never is."""
+    if not isinstance(allowed, tuple):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= allowed:
+            return ""
+        return f"is not a number from 0 to {allowed:g}"
+    is_listed = isinstance(value, str) and any(_matches(value, one) for one in allowed)
+    return "" if is_listed else "is not one of the values that need no approval"
+
+
+def _matches(value: str, listed: str) -> bool:
+    if listed.startswith("@"):
+        return bool(_LOCAL_PART.fullmatch(value.removesuffix(listed))) and value.endswith(listed)
+    if _SITE.fullmatch(listed):
+        return value.startswith(listed) and bool(_REST_OF_ADDRESS.fullmatch(value.removeprefix(listed)))
+    return value == listed
 
 
 class PolicyLedger:

@@ -10,7 +10,7 @@ from chargehand.converter import join_problems
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.refusal import Refused
-from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash
+from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash, doubts, is_judged
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 """Verdicts with which a call is made."""
@@ -63,8 +63,16 @@ class Approvals:
         """The same, with their requests."""
         return tuple(self._pending.values())
 
-    def judge(self, request: CallRequest) -> CallReply | None:
-        """Decide about a call by policy; None if a person has to."""
+    def needs_judge(self, request: CallRequest) -> bool:
+        """Whether a model has to expect a call that could be made without a person otherwise."""
+        if request.is_doubtful or request.needs_approval or not is_judged(request.policy):
+            return False
+        is_new = not request.acts or _acting_hash(request, request.arguments) not in self._acted
+        bound = self._against(request, request.arguments, "enforce") or doubts(request.policy, request.arguments)
+        return is_new and not bound
+
+    def judge(self, request: CallRequest, doubt: str = "") -> CallReply | None:
+        """Decide about a call by policy; None if a person has to, as when a model has a doubt about it."""
         if request.is_doubtful:
             return None
         is_applied = self._acted.get(_acting_hash(request, request.arguments)) if request.acts else None
@@ -75,7 +83,9 @@ class Approvals:
             return CallReply(verdict="denied", reason=join_problems(violations))
         if early := self.policy.too_early(enforced, request.arguments):
             return CallReply(verdict="too_early", reason=join_problems(early))
-        return None if request.needs_approval else self._allowed(request, "allowed", request.arguments)
+        if request.needs_approval or doubt or doubts(request.policy, request.arguments):
+            return None
+        return self._allowed(request, "allowed", request.arguments)
 
     def note_outcome(self, acted: str, *, is_applied: bool) -> None:
         """Note whether a call that acts was applied; one that was not may be made again."""
@@ -84,7 +94,7 @@ class Approvals:
         else:
             self._acted.pop(acted, None)
 
-    def open(self, envelope: Envelope, request: CallRequest, until: datetime) -> Pending:
+    def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Keep the call of an envelope until a person decides."""
         self._asked += 1
         shown = PendingCall(
@@ -95,6 +105,7 @@ class Approvals:
             tool=request.tool,
             arguments=request.arguments,
             is_doubtful=request.is_doubtful,
+            why=join_problems([*doubts(request.policy, request.arguments), *([doubt] if doubt else [])]),
             workflow_id=envelope.sender,
             open_until=until,
         )

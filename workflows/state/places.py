@@ -51,8 +51,8 @@ class Places:
             self._spare -= 1
 
     def of(self, child: str) -> int:
-        """Count the places that a nested session has."""
-        return 1 + self._lent[child]
+        """Count the places that a nested session has, or had in the end: its own."""
+        return 1 + self._lent.get(child, 0)
 
     def grow(self, total: int) -> None:
         """Have more places, lent by the parent session."""

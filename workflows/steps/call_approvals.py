@@ -2,13 +2,15 @@
 
 from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
-from chargehand.contracts import CallDecision
+from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
+from chargehand.contracts import CallDecision, Tier
 from chargehand.contracts.calls import call_title
 from chargehand.converter import join_problems
 from workflows import options
@@ -19,8 +21,11 @@ from workflows.rules.refusal import Refused
 from workflows.state.call_approvals import Pending
 from workflows.state.session import Session
 from workflows.state.waits import VERDICTS
+from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
 from workflows.steps.waits_for_people import wait_for_person
+
+_LONGEST_DOUBT: Final = 300
 
 
 async def answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> bool:
@@ -30,11 +35,12 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
     """
     if not _is_below(session, envelope.sender):
         return False
-    reply, pending = session.approvals.judge(request), None
+    doubt = await _doubt(session, request) if session.approvals.needs_judge(request) else ""
+    reply, pending = session.approvals.judge(request, doubt), None
     if reply is None:
         most = session.request.answer_within or a_working_day(workflow.now())
         left = min(most, session.clock.longest_wait(workflow.now()))
-        pending = session.approvals.open(envelope, request, workflow.now() + left)
+        pending = session.approvals.open(envelope, request, workflow.now() + left, doubt)
         asks = call_title(request.tool, request.arguments)
         with wait_for_person(session, "call", pending.shown.id, asks, pending.shown.open_until):
             reply = await _decision(session, pending, left)
@@ -55,6 +61,17 @@ def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bo
     if report.acted:
         session.approvals.note_outcome(report.acted, is_applied=report.is_applied)
     return True
+
+
+async def _doubt(session: Session, request: CallRequest) -> str:
+    """Have a model judge a call; returns why a person has to decide, empty if it is expected."""
+    agent = session.agent(request.agent)
+    others = [tier for tier in Tier if agent is None or session.model(tier).name != session.model_of(agent).name]
+    task = JudgeCallTask(goal=session.request.goal, tool=request.tool, arguments=request.arguments)
+    judged = await try_turn(session, task, JudgeCallAnswer, tier=others[0] if others else Tier.SMALL)
+    if judged is None:
+        return "no model could judge it"
+    return "" if judged.is_expected else f"a model finds: {judged.reason[:_LONGEST_DOUBT] or 'it is not expected'}"
 
 
 async def _decision(session: Session, pending: Pending, left: timedelta) -> CallReply:

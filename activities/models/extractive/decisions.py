@@ -14,6 +14,7 @@ from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer
 from activities.turn_kinds.grade_report import GradeAnswer
+from activities.turn_kinds.judge_call import JudgeCallAnswer
 from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.output import OutputAnswer
@@ -30,6 +31,7 @@ _UNDECIDED: Final[Mapping[str, BaseModel]] = {
     "critique": CritiqueAnswer(acceptable=True, problems=[]),
     "expand": ExpandAnswer(instructions=[], omitted=[]),
     "grade": GradeAnswer(grades=[]),
+    "judge_call": JudgeCallAnswer(is_expected=False, reason="No language model has judged it."),
     "judge_claims": JudgeClaimsAnswer(verdicts=[]),
     "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
     "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),

@@ -17,6 +17,7 @@ from activities.turn_kinds.critique_report import CritiqueTask
 from activities.turn_kinds.design_agents import DesignTask
 from activities.turn_kinds.expand_subtask import ExpandTask
 from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.judge_call import JudgeCallTask
 from activities.turn_kinds.judge_claims import ClaimToJudge, JudgeClaimsTask
 from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.outline_report import OutlineTask
@@ -147,6 +148,10 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
                 ClaimToJudge(text="The port lost 12 hours.", evidence="SELECT hours\nport | hours\nBremen | 12"),
             )
         ),
+    ),
+    "judge_call": (
+        "supervisor",
+        JudgeCallTask(goal=_GOAL, tool="refund", arguments={"order": 7, "amount": 40, "to": "ann@example.com"}),
     ),
     "judge": ("supervisor", JudgeTask(question="How long is the notice period?", candidates=(_FOUND, _LOST))),
     "synthesis": (

@@ -1,13 +1,15 @@
 """Tool calls that a policy or a person must allow: what is counted, in whatever order, and that a call is made once."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from activities.models.replies import LONGEST_ARGUMENTS
 from chargehand.contracts import CallDecision, Obligation, ToolRule, Watched
@@ -211,3 +213,116 @@ def test_a_hash_names_one_call() -> None:
 
 def _rule(**limits: object) -> Obligation:
     return Obligation(key="k", tool="refund", rule=ToolRule.model_validate({"tool": "refund", **limits}))
+
+
+_AUTO = Obligation(
+    key="desk/clerk/1",
+    tool="refund",
+    rule=ToolRule.model_validate(
+        {
+            "tool": "refund",
+            "approval": "auto",
+            "within": {"amount": 50, "to": ["@ours.example", "till 4"], "page": ["https://ours.example/help/"]},
+        }
+    ),
+)
+_WITHIN: Final[Mapping[str, JsonValue]] = {
+    "amount": 50,
+    "to": "ann.lee+2@ours.example",
+    "page": "https://ours.example/help/returns?order=7",
+}
+
+
+def _beside(**changed: JsonValue) -> CallRequest:
+    return _request(arguments={**_WITHIN, "note": "anything", **changed}, policy=(_AUTO,))
+
+
+@pytest.mark.parametrize("changed", [{}, {"amount": 0}, {"amount": 12.5}, {"to": "till 4"}, {"note": None}])
+def test_a_call_within_its_limits_needs_no_person(changed: Mapping[str, JsonValue]) -> None:
+    """What the rule does not name is free."""
+    reply = Approvals().judge(_beside(**changed))
+    assert reply is not None
+    assert reply.verdict == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("amount", value) for value in (50.01, -1, True, "50", "5e1", [50], {"value": 5}, None, 1e300, "٥")),
+        *(
+            ("to", value)
+            for value in (
+                "ann@ours.example.evil.example",
+                "ann@evil.example",
+                "ann@evil.example,bob@ours.example",
+                "ann@evil.example bob@ours.example",
+                "ann@evil.example\nbob@ours.example",
+                "ann@evil.example;bob@ours.example",
+                "<ann@evil.example>bob@ours.example",
+                "ann@evil.example%0abob@ours.example",
+                '"ann@evil.example"@ours.example',
+                "ann@OURS.example",
+                "ann@ours.examp\u200ble",
+                "ann@\u043eurs.example",
+                "\u0430nn@ours.example",
+                "ann@ours.example\n",
+                "ann@ours.example.",
+                "@ours.example",
+                "till 4 ",
+                "TILL 4",
+                "till 40",
+                ["ann@ours.example", "eve@evil.example"],
+                ["ann@ours.example"],
+                {"address": "ann@ours.example"},
+                "",
+                None,
+            )
+        ),
+        *(
+            ("page", value)
+            for value in (
+                "https://ours.example.evil.example/help/",
+                "https://ours.example@evil.example/help/",
+                "https://evil.example/?https://ours.example/help/",
+                "http://ours.example/help/",
+                "https://ours.example/help/../admin",
+                "https://ours.example/help/%2e%2E/admin",
+                "https://ours.example/help/..\\admin",
+                "https://ours.example/help/\nx",
+                "https://ours.example/helpers",
+                "//ours.example/help/",
+            )
+        ),
+    ],
+)
+def test_no_argument_gets_round_what_is_listed(name: str, value: JsonValue) -> None:
+    """However it is written; and a person is told which argument it is."""
+    request = _beside(**{name: value})
+    approvals = Approvals()
+
+    assert approvals.judge(request) is None
+    assert _open(approvals, request).shown.why.startswith(f"{name}: is not ")
+
+
+def test_a_judge_only_adds_doubt() -> None:
+    """It is asked only about what would be made without a person, and what it says never allows more."""
+    judged = _AUTO.model_copy(update={"rule": _AUTO.rule and _AUTO.rule.model_copy(update={"judged": True})})
+    within = _request(arguments=dict(_WITHIN), policy=(judged,))
+    others = [
+        _request(arguments={**_WITHIN, "amount": 51}, policy=(judged,)),
+        _request(arguments=dict(_WITHIN), policy=(judged,), needs_approval=True),
+        _request(arguments=dict(_WITHIN), policy=(judged, _ONCE.model_copy(update={"rule": None}))),
+        _request(arguments=dict(_WITHIN), policy=(_AUTO,)),
+    ]
+    assert Approvals().needs_judge(within)
+    assert not any(Approvals().needs_judge(request) for request in others)
+    assert Approvals().judge(within, "it is not expected") is None
+    replies = [Approvals().judge(request, "") for request in others]
+    assert [reply and reply.verdict for reply in replies] == [None, None, "denied", "allowed"]
+
+
+@pytest.mark.parametrize("rule", [{"approval": "auto"}, {"within": {"amount": 5}}, {"judged": True}])
+def test_half_a_rule_is_refused(rule: Mapping[str, JsonValue]) -> None:
+    """A rule that would ask about nothing, or about everything, is a mistake."""
+    with pytest.raises(ValidationError, match="'auto' goes with 'within', 'judged' or both"):
+        ToolRule.model_validate({"tool": "refund", **rule})

@@ -191,6 +191,8 @@ def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
             put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
         if each.is_doubtful:
             put("    made before, and possibly applied; --approve makes it again")
+        if each.why:
+            put(f"    not made without you: {one_safe_line(each.why)}")
         put(f"    denied at {each.open_until.astimezone():%Y-%m-%d %H:%M:%S} without a decision\n")
 
 

@@ -1,8 +1,8 @@
 """What a session's agents may do with tools: policies, and what a nested session inherits of them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from chargehand.contracts.base import Contract, Name, TypedByPeople, left_out
 
@@ -22,6 +22,10 @@ class SumLimit(TypedByPeople):
     """The largest sum."""
 
 
+Bound = Annotated[float, Field(strict=True, ge=0, le=1e12, allow_inf_nan=False)]
+ListedValue = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
 class ToolRule(TypedByPeople):
     """A rule of an agent's policy. A tool may have several; each of them must allow a call."""
 
@@ -35,6 +39,19 @@ class ToolRule(TypedByPeople):
     """Calls in a session."""
     at_most_sum: SumLimit | None = None
     """The most that an argument may come to in a session."""
+    approval: Literal["auto"] | None = None
+    """`auto`: a person decides about each call that is not `within`, or that the judge, if `judged`, passes on."""
+    within: dict[ArgumentName, Bound | Annotated[tuple[ListedValue, ...], Field(min_length=1, max_length=1_000)]] = {}
+    """What these arguments must be for a call without a person: a number from 0 to the one that stands here, or one of
+    the values that are listed. `@example.com` stands for all addresses there, `https://example.com/` for all pages."""
+    judged: bool = False
+    """Whether a model, another than the agent's if there is one, has to expect the call, too."""
+
+    @model_validator(mode="after")
+    def _check_approval(self) -> Self:
+        if (self.approval == "auto") != bool(self.within or self.judged):
+            raise ValueError("approval: 'auto' goes with 'within', 'judged' or both; name them together")
+        return self
 
 
 class Obligation(Contract):

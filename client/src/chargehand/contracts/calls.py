@@ -5,7 +5,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from chargehand.contracts.base import Contract
+from chargehand.contracts.base import Contract, left_out
 
 __all__ = ["PendingCall"]
 
@@ -28,6 +28,8 @@ class PendingCall(Contract):
     is_doubtful: bool = False
     """Whether the call was made with an unknown outcome: `approve` makes it again; of a `reject`, the agent
     is told the reason."""
+    why: str = left_out("")
+    """Why the call is not made without a person, if calls of its tool may be."""
     workflow_id: str
     """Id of the workflow that waits; in a nested session, its plan has the subtask."""
     open_until: datetime

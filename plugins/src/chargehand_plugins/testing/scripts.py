@@ -85,6 +85,7 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, JsonValue]]] = {
     "refine": {"worthwhile": False},
     "grade": {},
     "judge_claims": {},
+    "judge_call": {"is_expected": True},
 }
 
 
