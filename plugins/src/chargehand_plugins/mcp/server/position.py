@@ -24,6 +24,7 @@ NEXT: Final = {
     "awaiting_approval": "decide_plan",
     "awaiting_answer": "answer",
     "awaiting_call_approval": "decide_call",
+    "awaiting_message": "say or close",
     "paused": "raise_limits or finish_now",
 }
 """What a session in a state waits for."""

@@ -65,6 +65,9 @@ def build_server(connection: Connection, folders: Sequence[Path]) -> MCPServer:
         tools.list_artifacts: _READS,
         tools.read_artifact: _READS,
         tools.cancel_session: _ENDS,
+        tools.say: _STARTS,
+        tools.transcript: _READS,
+        tools.close: _ENDS,
     }
     for tool, annotations in own.items():
         server.add_tool(_explained(tool), annotations=annotations)

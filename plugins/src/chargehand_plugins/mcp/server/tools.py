@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from mcp.server.mcpserver import Context, Image
 from pydantic import Field
 
-from chargehand import Artifact, Report, Session, SessionRequest
+from chargehand import Artifact, ConversationRequest, Report, Session, SessionRequest, Transcript
 from chargehand.contracts.request import MOST_DOCUMENTS
 from chargehand.converter import contract
 from chargehand.download import read_artifact
@@ -41,6 +41,8 @@ from chargehand_plugins.mcp.server.position import (
 SessionId = Annotated[str, Field(description="The session's id, as start_session returned it.", max_length=1_000)]
 Wait = Annotated[int, Field(ge=0, le=300, description="Seconds to wait for news before answering, 0 to 300.")]
 
+_REPLY_SECONDS: Final = 120
+"""How long a reply is waited for; a call that needs approval takes as long as a person."""
 _MOST_CHARACTERS: Final = 100_000
 """Of a report or a file: assistants cut longer results themselves, at a place of their own choice."""
 _MOST_IMAGE_BYTES: Final = 1_000_000
@@ -169,6 +171,40 @@ class SessionTools:
         """Stop a session without a report; what it has found is lost. finish_now keeps it."""
         await (await self._session(session)).cancel()
         return f"Session {session} is stopping."
+
+    async def say(
+        self,
+        text: Annotated[str, Field(description="The message, in the user's words.")],
+        *,
+        session: Annotated[str, Field(description="The conversation: an id of your choice opens one.", max_length=170)],
+        crew: Annotated[str | None, Field(description="Crew that talks, of a new conversation.")] = None,
+        documents: Annotated[
+            tuple[str, ...],
+            Field(description="Files and folders that a new one may read.", max_length=MOST_DOCUMENTS),
+        ] = (),
+    ) -> str:
+        """Say something to an agent of a crew, which keeps the whole conversation in mind, and return its reply."""
+        uploaded = await asyncio.to_thread(self._upload, documents)
+        await self._open()
+        request = contract(ConversationRequest, crew=crew, documents=uploaded)
+        talk = await self._connection.chargehand.converse(request, conversation_id=session)
+        try:
+            async with asyncio.timeout(_REPLY_SECONDS):
+                reply = await talk.say(text=text)
+        except TimeoutError:
+            return f"There is no reply yet. {await self._standing(self._connection.session(session))}"
+        return _shortened("\n\n".join([reply.text, *(f"Gap: {gap}" for gap in reply.gaps)]))
+
+    async def transcript(self, session: SessionId) -> Transcript:
+        """Return what was said in a conversation, and which jobs it runs."""
+        await self._session(session)
+        return await self._connection.chargehand.conversation(session).transcript()
+
+    async def close(self, session: SessionId) -> str:
+        """End a conversation."""
+        await self._session(session)
+        await self._connection.chargehand.conversation(session).close()
+        return f"Conversation {session} is ending."
 
     async def _open(self) -> None:
         """Connect at the first use; start the embedded server again if it has ended."""

@@ -238,8 +238,32 @@ async def test_an_assistant_ends_sessions_and_is_told_what_it_may_not(desk: Desk
     assert "Session 'cancelled' was cancelled." in cancelled
     ends = {each.name for each in tools if each.annotations and each.annotations.destructive_hint}
     reads = {each.name for each in tools if each.annotations and each.annotations.read_only_hint}
-    assert ends == {"decide_plan", "decide_call", "finish_now", "cancel_session"}
-    assert reads == {"status", "plan", "session_result", "list_sessions", "list_artifacts", "read_artifact"}
+    assert ends == {"decide_plan", "decide_call", "finish_now", "cancel_session", "close"}
+    assert reads == {
+        "status",
+        "plan",
+        "session_result",
+        "list_sessions",
+        "list_artifacts",
+        "read_artifact",
+        "transcript",
+    }
+
+
+async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
+    """It opens a conversation by its first message, goes on with it by its id, reads what was said, and closes it."""
+    first = await desk.use("say", session="talk-1", text="Good morning", crew="office", documents=["notes.md"])
+    position = await desk.status("talk-1")
+    second = await desk.use("say", session="talk-1", text="And good evening")
+    said = await desk.use("transcript", session="talk-1")
+    closed = await desk.use("close", session="talk-1")
+    end = await asyncio.wait_for(desk.opened.chargehand.conversation("talk-1").result(), 30)
+
+    assert (first, second) == ("I see.", "I see.")
+    assert (position["state"], position["next_tools"]) == ("awaiting_message", "say or close")
+    assert "And good evening" in said
+    assert closed == "Conversation talk-1 is ending."
+    assert (end.reason, end.messages) == ("closed", 2)
 
 
 async def _tools() -> dict[str, Any]:
