@@ -39,11 +39,13 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         left = await chargehand("chat", "--crew", "desk", "--id", "left", "--json", given="Hello\n")
         again = await chargehand("chat", "--id", "left", "--quiet", given="Bye\n/close\nNever said.\n")
         [name] = re.findall(r"^Conversation (\S+)$", ran.said, re.MULTILINE)
+        report = await chargehand("result", name)
         closed = await asyncio.wait_for(opened.chargehand.conversation(name).result(), 30)
         end = await opened.chargehand.conversation("left").result()
 
     assert (ran.code, ran.out) == (0, "Hello.\nIt has begun.\nThey ran dry.\n")
     assert (left.code, '"text":"Hello."' in left.out, again.out) == (0, True, "I see.\n")
+    assert (report.code, "is a conversation, which has a transcript and no report" in report.said) == (2, True)
     assert (closed.reason, closed.messages, closed.replies) == ("closed", 2, 3)
     assert (end.reason, end.messages) == ("closed", 2)
 

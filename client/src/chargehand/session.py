@@ -210,9 +210,18 @@ class Session(Messages):
 
         Raises:
             SessionEnded: there is none and never will be.
+            InvalidInput: it is a conversation, which has no report.
         """
-        with translated(self.id):
-            return await result_of(self._handle)
+        try:
+            with translated(self.id):
+                return await result_of(self._handle)
+        except InvalidInput:
+            with translated(self.id):
+                found = (await describe(self._client, self.id)).workflow_execution_info
+            if found.type.name == WorkflowType.CONVERSATION:
+                words = "is a conversation, which has a transcript and no report"
+                raise InvalidInput(f"'{self.id}' {words}; `chargehand trace {self.id}` reads every step") from None
+            raise
 
     async def recorded_status(self) -> Status:
         """Read the status back from the histories, without limits and with the beginnings of instructions only.
