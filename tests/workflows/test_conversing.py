@@ -16,7 +16,7 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.converse import ConverseTask
 from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
-from chargehand.errors import AlreadyEnded, UpdateRefused
+from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused
 from chargehand.messages import ConversationMessages
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
@@ -405,3 +405,20 @@ async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
     assert "agent: there is no agent 'boss'; there are clerk, engineer, scout" in told[0]
     assert "state: is set by a conversation that continues as new" in told[1]
     assert not opened.model.calls
+
+
+async def test_a_cancelled_conversation_stops_its_agent(desk: Desk) -> None:
+    """What waits is refused, the call that a person was asked about is not made, and nothing more is paid."""
+    script = Script().replies("money", request_tool("refund", amount=7), say("You get it back."))
+    async with desk(script) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        refunding = asyncio.create_task(talk.say(text="I want my money back."))
+        await pending(talk)
+        await talk.cancel()
+        with pytest.raises((UpdateRefused, AlreadyEnded)):
+            await asyncio.wait_for(refunding, 20)
+        with pytest.raises(SessionCancelled):
+            await asyncio.wait_for(talk.result(), 20)
+
+    assert len(opened.model.calls) == 1
+    assert not opened.tools["refund"].calls

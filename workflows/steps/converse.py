@@ -126,6 +126,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     while True:
         held.append(dialogue.floor)
         ended = await _attempt(talk, message)
+        raise_if_cancelled()  # the wait for a child takes the cancellation, and returns what the child has
         if ended is None:
             outcome: Outcome = _NO_BUDGET
             break
