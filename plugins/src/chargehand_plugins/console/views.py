@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from chargehand import (
     Artifact,
+    InvalidInput,
     NotReachable,
     PendingCall,
     Question,
@@ -116,7 +117,7 @@ async def view_session(backend: Backend, session_id: str) -> SessionView:
             return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
     try:
         return _of_report(await session.result(), web_ui)
-    except SessionEnded as error:
+    except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
         recorded = view_of_status(await session.recorded_status(), web_ui)
         return replace(recorded, remark=str(error), is_open=False, can_steer=False, can_change=False)
 
