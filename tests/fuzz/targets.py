@@ -117,7 +117,7 @@ def fold_stream(fold: Callable[[], Fold], data: bytes) -> None:
             yield _Reply(chunks)
 
         try:
-            return await receive(request(), fold(), patience=_PATIENCE, whole_seconds=60)
+            return await receive(request(), fold(), patience=_PATIENCE, whole_seconds=60, on_event=lambda _: None)
         except (UnreadableReply, ReportedError) as refusal:
             return type(refusal), str(refusal)
 
