@@ -91,7 +91,7 @@ def test_in_the_last_fifth_of_its_time_an_agent_must_answer() -> None:
     assert [task.must_answer for task in session.tasks(WorkTask)] == [False, False, False, True]
     assert [(record.state, record.attempts) for record in result.subtasks] == [("partial", 1)]
     assert result.gaps == (
-        "T1 (reader) was cut off since its time was nearly used up; its answer was forced.",
+        "T1 (reader) had to answer without looking further: its time was nearly used up.",
         "the rest",
     )
 

@@ -114,6 +114,6 @@ async def test_a_forced_answer_is_a_gap_with_a_name(run: RunSession) -> None:
     result, opened = await run(script, GOAL.model_copy(update={"review": "auto", "limits": Limits(max_rounds=4)}))
 
     assert [record.state for record in result.subtasks] == ["success", "partial"]
-    assert "T2 (researcher) was cut off since its rounds were used up; its answer was forced." in result.gaps
+    assert "T2 (researcher) had to answer without looking further: its rounds were used up." in result.gaps
     assert result.stop_reason == "partial"
     assert len(opened.model.of_kind("review")) == 1

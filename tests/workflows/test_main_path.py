@@ -36,7 +36,7 @@ async def test_two_agents_work_and_one_report_comes_out(run: RunSession) -> None
     assert [source.ref for source in result.sources] == ["search_documents.md#L1", "query_data.md#L1"]
     assert [source.quote for source in result.sources] == ["what search_documents read", "what query_data read"]
     assert result.stop_reason == "completed"
-    assert result.confidence == 60
+    assert (result.verification, result.confidence) == ("supported", 90)
     assert [(record.id, record.state, record.usage.turns) for record in result.subtasks] == [
         ("T1", "success", 2),
         ("T2", "success", 2),

@@ -109,6 +109,6 @@ async def test_the_quick_profile_pays_for_two_agents(tmp_path: Path) -> None:
     result, _ = await researched(tmp_path, script, request, page=PAGE[:5_000], counts_input=True)
 
     assert [record.state for record in result.subtasks] == ["success", "partial"]
-    assert "T2 (researcher) was cut off since its turns were used up; its answer was forced." in result.gaps
+    assert "T2 (researcher) had to answer without looking further: its turns were used up." in result.gaps
     assert (result.stop_reason, result.answer) == ("partial", "All late.")
     assert result.usage.cost_usd <= request.limits.budget_usd

@@ -209,7 +209,7 @@ class AgentWork:
         answer = result.answer_as(AgentAnswer)
         if answer is None:
             return None
-        forced = [f"{self._name} was cut off since {self._forced}; its answer was forced."] if self._forced else []
+        forced = [f"{self._name} had to answer without looking further: {self._forced}."] if self._forced else []
         grounded = ground(answer, self.conversation.citable, (), self.request.agent.name)
         grounded = in_part(grounded, [*self._state.cut, *forced])
         if not result.data_problems:

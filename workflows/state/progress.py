@@ -255,6 +255,10 @@ class Progress:
         """Note how far limits were used that no ledger counts."""
         self.limit_usage = self.limit_usage.at_least(use)
 
+    def note_booked(self, charges: Iterable[str]) -> None:
+        """Note which charges of a history that is gone are in the books."""
+        self.booked.update(charges)
+
     def record_waste(self, subtask_id: str, usage: Usage) -> None:
         self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
 

@@ -347,7 +347,7 @@ class Session:
         if self.request.delegation is not None:
             raise Refused("A nested session has its books from its parent; book charges at the root session.")
         new = {charge: usd for charge, usd in lost.charges.items() if charge not in self.progress.booked}
-        self.progress.booked.update(new)
+        self.progress.note_booked(new)
         cost = sum(new.values(), Decimal(0))
         above = max(cost - self.ledger.unspent.usd, Decimal(0))
         usage = Usage(turns=len(new), cost_usd=cost, charged_above_reservation_usd=above)
