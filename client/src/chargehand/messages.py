@@ -44,11 +44,18 @@ class SessionMessage(Generic[Fields, Input, Output]):
     """On the wire, and in every way in."""
 
     def __init__(
-        self, kind: Literal["query", "update"], takes: type[TypedByPeople] | None, returns: type[Output]
+        self,
+        kind: Literal["query", "update"],
+        takes: type[TypedByPeople] | None,
+        returns: type[Output],
+        *,
+        is_for_operators: bool = False,
     ) -> None:
         self.kind: Final = kind
         self.takes: Final = takes
         self.returns: Final = returns
+        self.is_for_operators: Final = is_for_operators
+        """Whether only a command of an operator sends it, and no way in offers it to users."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self._table = name, owner
@@ -118,7 +125,7 @@ class CommonMessages:
     """Approve, edit or reject a tool call that awaits approval."""
     raise_limits = _update(RaisedLimits, Status)
     """Allow the session more turns, money or time, in total; a paused one continues."""
-    book_charges = _update(LostCharges, Status)
+    book_charges = SessionMessage[..., LostCharges, Status]("update", LostCharges, Status, is_for_operators=True)
     """Book what was paid that a restored database has forgotten, even above the budget."""
 
     send: Any
@@ -164,7 +171,10 @@ Row = SessionMessage[..., Any, Any]
 
 def _rows(table: type) -> Mapping[str, Row]:
     own = {name: row for each in reversed(table.__mro__) for name, row in vars(each).items()}
-    return cast("Mapping[str, Row]", {name: row for name, row in own.items() if isinstance(row, SessionMessage)})
+    return cast(
+        "Mapping[str, Row]",
+        {name: row for name, row in own.items() if isinstance(row, SessionMessage) and not row.is_for_operators},
+    )
 
 
 MESSAGES: Final = _rows(Messages)

@@ -25,6 +25,7 @@ from chargehand_plugins.testing.scripts import (
     use_all,
 )
 from chargehand_plugins.testing.stand_in import StandInChargehand, StandInScript, StandInSession, report_of
+from chargehand_plugins.testing.stand_in_conversation import StandInConversation
 
 __all__ = [
     "Asked",
@@ -32,6 +33,7 @@ __all__ = [
     "Script",
     "ScriptedRun",
     "StandInChargehand",
+    "StandInConversation",
     "StandInScript",
     "StandInSession",
     "ToolUse",

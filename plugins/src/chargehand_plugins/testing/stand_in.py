@@ -12,6 +12,7 @@ from temporalio.client import Schedule
 
 from chargehand.client import Chargehand
 from chargehand.contracts import (
+    ConversationRequest,
     Event,
     Plan,
     PlanDecision,
@@ -40,6 +41,7 @@ from chargehand.schedules import Overlap, scheduled, times
 from chargehand.session import Session
 from chargehand.shared_files import Document
 from chargehand.wire import TASK_QUEUE, ErrorType, SearchAttribute
+from chargehand_plugins.testing.stand_in_conversation import StandInConversation, Talk
 
 _AT: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
@@ -184,8 +186,16 @@ class StandInSession(Session):
 class StandInChargehand(Chargehand):
     """Sessions without a server."""
 
-    def __init__(self, *scripts: StandInScript | Report | SessionEnded, task_queue: str = TASK_QUEUE) -> None:
-        """Say how sessions go, in the order in which they are started; the last is for all that follow."""
+    def __init__(
+        self,
+        *scripts: StandInScript | Report | SessionEnded,
+        task_queue: str = TASK_QUEUE,
+        replies: Sequence[str] = ("So it is.",),
+    ) -> None:
+        """Say how sessions go, in the order in which they are started, and what is replied in each conversation.
+
+        The last script, and the last reply, are for all that follow.
+        """
         if not scripts:
             raise ValueError(
                 "say how sessions end: StandInChargehand(report_of('…')) or StandInChargehand(SessionFailed(…))"
@@ -195,6 +205,9 @@ class StandInChargehand(Chargehand):
         self.schedules: dict[str, Schedule] = {}
         """What was scheduled, by id."""
         self._runs: dict[str, _Run] = {}
+        self._replies = replies
+        self.talks: dict[str, Talk] = {}
+        """What was said in conversations, by id."""
 
     @property
     def requests(self) -> dict[str, SessionRequest]:
@@ -240,6 +253,30 @@ class StandInChargehand(Chargehand):
         return self.session(session_id)
 
     run = Chargehand.run
+
+    async def converse(
+        self,
+        request: ConversationRequest | None = None,
+        *,
+        documents: Sequence[Document] = (),  # noqa: ARG002  # they are not read
+        conversation_id: str | None = None,
+        **fields: Any,
+    ) -> StandInConversation:
+        """Open a conversation; with the id of one that exists, give that one back."""
+        conversation_id = conversation_id or f"conversation-{len(self.talks) + 1}"
+        asked = contract(ConversationRequest, **fields) if request is None else request
+        self.talks.setdefault(conversation_id, Talk(asked, self._replies))
+        return self.conversation(conversation_id)
+
+    def conversation(self, conversation_id: str) -> StandInConversation:
+        """Give access to a conversation that was opened.
+
+        Raises:
+            SessionNotFound: it was not.
+        """
+        if conversation_id not in self.talks:
+            raise SessionNotFound(conversation_id)
+        return StandInConversation(conversation_id, self.talks[conversation_id])
 
     async def schedule(
         self,

@@ -90,8 +90,12 @@ class Script:
             return _plan(request)
         if request.answer == "SynthesisAnswer":
             return report(f"All about {CANARY}.")
-        if "query_data" in request.tools and "Compare" in request.text and not request.rounds:
-            return calling(ToolUse("query_data", {"sql": f"SELECT '{CANARY}' AS place"}))
+        if "query_data" in request.tools and "Compare" in request.text and request.rounds < 2:
+            code, sql = (
+                ToolUse("run_code", {"code": "6 * 7"}),
+                ToolUse("query_data", {"sql": f"SELECT '{CANARY}' AS place"}),
+            )
+            return calling(code if request.rounds else sql)
         if "Look into" not in request.text or "Compare" in request.text:
             return answer(f"It is {CANARY}.")
         if not self.failed:
@@ -207,7 +211,9 @@ async def test_spans_nest_as_session_subtask_turn_and_tool(traced: Traced) -> No
         {str(facts["temporal.id"]) for _, facts in traced.of("session")}
     )
     assert {parent for kind, parent in above if kind == "tool"} == {"turn"}
-    assert {span.name for span, _ in traced.of("tool")} == {"execute_tool search", "execute_tool query_data"}
+    assert {span.name for span, _ in traced.of("tool")} == {
+        f"execute_tool {name}" for name in ("search", "query_data", "run_code")
+    }
     assert {"/" in str(facts["temporal.id"]).rpartition("#")[2] for _, facts in traced.of("tool")} == {True, False}
     for span, facts in traced.of("tool"):
         turn = kinds[span.parent_span_id]["temporal.id"]

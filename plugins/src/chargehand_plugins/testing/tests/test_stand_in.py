@@ -8,6 +8,7 @@ import pytest
 from chargehand import (
     Chargehand,
     ChargehandError,
+    Conversation,
     Plan,
     PlanDecision,
     Session,
@@ -23,7 +24,7 @@ from chargehand import (
     UpdateRefused,
 )
 from chargehand.wire import ErrorType
-from chargehand_plugins.testing import StandInChargehand, StandInScript, StandInSession, report_of
+from chargehand_plugins.testing import StandInChargehand, StandInConversation, StandInScript, StandInSession, report_of
 
 REQUEST = SessionRequest(goal="When can we leave?")
 PLAN = Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Find the notice"),))
@@ -40,7 +41,10 @@ def _public(kind: type) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("stand_in", "real"), [(StandInChargehand, Chargehand), (StandInSession, Session)])
+@pytest.mark.parametrize(
+    ("stand_in", "real"),
+    [(StandInChargehand, Chargehand), (StandInSession, Session), (StandInConversation, Conversation)],
+)
 def test_a_stand_in_has_the_same_methods(stand_in: type, real: type) -> None:
     """Every public method of the real class is there, itself, takes the same and is awaited the same."""
     same = _public(real)
@@ -60,6 +64,22 @@ def _signature(kind: type, name: str) -> inspect.Signature:
 
 def _kind(method: Any) -> tuple[bool, bool]:
     return inspect.iscoroutinefunction(method), inspect.isasyncgenfunction(method)
+
+
+async def test_a_conversation_replies_in_order_until_it_is_closed() -> None:
+    """The last reply is for all that follow; the transcript has what was said, and nothing is said after the end."""
+    chargehand = StandInChargehand(report_of("Three months."), replies=["Hello.", "So it is."])
+    talk = await chargehand.converse(agent="clerk")
+    said = [(await talk.say(text=text)).text for text in ("Hi.", "Is it?", "Really?")]
+    await talk.close()
+
+    assert said == ["Hello.", "So it is.", "So it is."]
+    assert [line.speaker for line in (await talk.transcript()).lines] == ["user", "clerk"] * 3
+    assert ((await talk.result()).messages, (await talk.result()).replies) == (3, 3)
+    with pytest.raises(UpdateRefused, match="has ended"):
+        await talk.say(text="One more.")
+    with pytest.raises(SessionNotFound):
+        chargehand.conversation("unknown")
 
 
 async def test_a_session_ends_in_its_report() -> None:
