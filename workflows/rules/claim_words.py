@@ -139,7 +139,7 @@ def is_negated(text: str) -> bool:
 
 def without_negations(text: str) -> str:
     """Return a text without the words that negate."""
-    return _negation().sub(" ", re.sub(r"\w+n[’']t\b", " ", text))
+    return _negation().sub(" ", re.sub(r"\b\w+n[’']t\b", " ", text))
 
 
 @cache
