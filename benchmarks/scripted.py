@@ -158,7 +158,6 @@ class ScriptedTool:
         self.capabilities = READS_THE_WEB if name in {"search", "read_page"} else READS_DOCUMENTS
         self.spec = ToolSpec(
             name=name,
-            at_once=name in {"search_documents", "read_document", "query_data"},
             description=f"The scripted tool {name}.",
             parameters={
                 "type": "object",

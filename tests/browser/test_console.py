@@ -11,7 +11,7 @@ from temporalio.client import Client
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
 from tests.browser.chromium import Tab
-from tests.scripted_model import Script, answer, report, subtask
+from tests.scripted_model import Script, answer, report, say, subtask
 from tests.waiting import until_state
 
 pytestmark = pytest.mark.browser
@@ -21,6 +21,7 @@ SCRIPT = (
     Script()
     .plan(subtask("T1", instruction=f"Read the notes. {HOSTILE}"), subtask("T2", agent="analyst"))
     .work("", answer(f"It is known. {HOSTILE}"))
+    .on("converse", say(f"It is known: **at nine**. {HOSTILE}"))
     .synthesis(report(f"All of it is known.\n\n{HOSTILE}\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
 )
 WIDTHS = (390, 1280)
@@ -79,6 +80,26 @@ async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab,
 
     assert tab.console == []
     assert [each for each in tab.requests if not each.startswith((console.running.url, "data:"))] == []
+
+
+async def test_a_conversation_to_its_end(console: OpenConsole, tab: Tab) -> None:
+    """A person opens one, reads the reply to each message below it, and closes it."""
+    page = tab.page
+    await page.goto(console.running.sign_in_link())
+    await page.wait_for_url(f"{console.running.url}/")
+    await page.click("text=Talk")
+    await page.fill("#goal", f"Help the tenant. {HOSTILE}")
+    await look(page, "talk")
+    await page.click("text=Open a conversation")
+    for message in ("When does the ferry sail?", f"Really? {HOSTILE}"):
+        await page.fill("#text", message)
+        await page.click("button:has-text('Send')")
+        await page.wait_for_selector(f"section:has-text('{message.partition(' <')[0]}') + section:has-text('known')")
+    await look(page, "conversation")
+    await page.click("text=Close the conversation")
+    await page.wait_for_selector("text=The conversation has ended.")
+
+    assert tab.console == []
 
 
 async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:

@@ -1,25 +1,28 @@
-"""The pages: ask, watch, decide, read, find, and what it cost."""
+"""The pages: ask, talk, watch, decide, read, find, and what it cost."""
 
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from chargehand import ChargehandError, Report, SessionRequest, Trace
+from chargehand import ChargehandError, ConversationRequest, Report, SessionRequest, Trace
+from chargehand.contracts import TypedByPeople
 from chargehand.download import read_artifact
 from chargehand.listing import STATES
-from chargehand.messages import UPDATES
+from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
 from chargehand_cli.attachments import Attachments, attach
+from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
 from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
@@ -43,6 +46,8 @@ from chargehand_plugins.console.words import words
 
 _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _LATEST: Final = 10
+_REPLY_SECONDS: Final = 60
+"""How long a browser waits for a reply; it may take as long as a person takes to approve a call."""
 _REPORT_POLICY: Final = (
     # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
@@ -196,10 +201,78 @@ def _fields(typed: Typed) -> dict[str, Any]:
     return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
 
 
-def _session_id(key: str, request: SessionRequest) -> str:
+def _session_id(key: str, request: SessionRequest | ConversationRequest) -> str:
     """Derive the id from the form that was shown: sent twice, it starts one session, unless it was changed."""
     named = f"{key} {request.model_dump_json()}"
     return f"form-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+
+
+async def talk(request: Request) -> Response:
+    """Show the form that opens a conversation, and those that wait for a message."""
+    return await _talk(request)
+
+
+async def _talk(request: Request, problem: Problem | None = None, fields: Mapping[str, str] | None = None) -> Response:
+    rows = await search_rows(_backend(request), Search(state="awaiting_message"), _LATEST)
+    sessions = [replace(row, href=row.href.replace("/sessions/", "/conversations/", 1)) for row in rows]
+    status, said = (problem.status, problem.detail) if problem else (HTTPStatus.OK, "")
+    values = {"typed": fields or {}, "sessions": sessions, "key": secrets.token_urlsafe(16), "problem": said}
+    return _page(request, "talk.html", status, here="talk", **values)
+
+
+async def converse(request: Request, form: FormData) -> Response:
+    """Open a conversation."""
+    fields = {name: text for name in ("crew", "agent", "goal") if (text := text_of(form, name).strip())}
+    backend = _backend(request)
+    try:
+        validate(ConversationRequest, fields, "request")  # before anything is stored
+        documents = await store_uploads(files_of(form, "documents"), backend)
+        asked = backend.owned(validate(ConversationRequest, fields | {"documents": documents}, "request"))
+        opened = await backend.connect().converse(asked, conversation_id=_session_id(text_of(form, "key"), asked))
+    except (ChargehandError, Problem) as error:
+        return await _talk(request, error if isinstance(error, Problem) else problem_of(error), fields)
+    return RedirectResponse(_place(opened.id), _SEE_OTHER)
+
+
+async def conversation(request: Request) -> Response:
+    """Show what was said in a conversation, and what can be done."""
+    return await _conversation(request)
+
+
+async def _conversation(request: Request, problem: Problem | None = None) -> Response:
+    found = await _backend(request).conversation(session_id_of(request))
+    transcript, status = await asyncio.gather(found.transcript(), found.status())
+    lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
+    shown, said = (problem.status, problem.detail) if problem else (HTTPStatus.OK, "")
+    values = {"lines": lines, "view": status, "base": _place(found.id), "session_id": found.id, "problem": said}
+    return _page(request, "conversation.html", shown, here="talk", **values)
+
+
+async def act_in_conversation(request: Request, form: FormData) -> Response:
+    """Say something, decide about a call or close, and show the conversation again: with the reply if it comes soon."""
+    message = CONVERSATION_MESSAGES.get(request.path_params["action"])
+    if message is None or message.kind != "update":
+        raise Problem(HTTPStatus.NOT_FOUND, words("frame", "no_action"))
+    try:
+        found = await _backend(request).conversation(session_id_of(request))
+        sending = asyncio.create_task(found.send(message, _signed(read_content(message, form))))
+        await asyncio.wait([sending], timeout=_REPLY_SECONDS)
+        # What goes on longer has been accepted: the worker answers it all the same.
+        await sending if sending.done() else sending.cancel()
+    except (ChargehandError, Problem) as error:
+        return await _conversation(request, error if isinstance(error, Problem) else problem_of(error))
+    return RedirectResponse(_place(session_id_of(request)), _SEE_OTHER)
+
+
+def _signed(content: TypedByPeople | None) -> TypedByPeople | None:
+    """Say that a decision came from here."""
+    if content is None or "by" not in type(content).model_fields:
+        return content
+    return content.model_copy(update={"by": "console"})
+
+
+def _place(conversation_id: str) -> str:
+    return f"/conversations/{quote(conversation_id, safe='')}"
 
 
 async def session(request: Request) -> Response:
@@ -230,10 +303,7 @@ async def act(request: Request, form: FormData) -> Response:
     try:
         session = await _backend(request).session(session_id)
         if message := UPDATES.get(action):
-            content = read_content(message, form)
-            if content is not None and "by" in type(content).model_fields:
-                content = content.model_copy(update={"by": "console"})
-            await session.send(message, content)
+            await session.send(message, _signed(read_content(message, form)))
         else:
             await session.cancel()
     except (ChargehandError, Problem) as error:
@@ -310,5 +380,9 @@ PAGES: Final = (
     Route("/report.css", report_css),
     Route("/sessions/{session}/artifacts/{number:int}", artifact),
     Route("/sessions/{session}/{action}", _form(act), methods=["POST"]),
+    Route("/talk", talk),
+    Route("/conversations", _form(converse), methods=["POST"]),
+    Route("/conversations/{session}", conversation),
+    Route("/conversations/{session}/{action}", _form(act_in_conversation), methods=["POST"]),
     Route("/spend", spend),
 )

@@ -12,11 +12,11 @@ from temporalio.client import Client
 from chargehand.contracts import DecisionRecord, SessionRequest
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
-from chargehand_plugins.console.tests.conftest import DECISION_KEY, open_console
+from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links
 from tests.acceptance.test_embedded_cli import process
-from tests.scripted_model import Script, answer, subtask, topics
+from tests.scripted_model import Script, answer, say, subtask, topics
 from tests.waiting import until_state
 
 
@@ -90,6 +90,44 @@ async def test_the_token_of_a_tenant_is_good_for_that_tenant_only(client: Client
 
 
 SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
+
+
+async def test_a_conversation_in_the_console(client: Client, tmp_path: Path) -> None:
+    """It is opened by a form, shows each reply as what it is, without markup of its own, and is closed; a wrong crew is
+    told with what was typed still there, and a form of nowhere opens nothing."""
+    replies = [say("It *is* <script>alert(1)</script>."), say("Still.")]
+    async with open_console(client, tmp_path, Script().on("converse", *replies)) as console:
+        headers = {"Origin": console.running.url}
+        async with AsyncClient(
+            base_url=console.running.url, headers=headers, timeout=90, trust_env=False, follow_redirects=True
+        ) as browser:
+            await browser.post("/login", data={"token": TOKEN})
+            form = hidden((await browser.get("/talk")).text)
+            wrong = await browser.post("/conversations", data=form | {"crew": "no such crew!", "goal": "Typed."})
+            forged = await browser.post("/conversations", data=form | {"csrf": "guessed"})
+            opened = await browser.post("/conversations", data=form | {"goal": "Help the tenant."})
+            place = opened.url.path
+            said = await browser.post(f"{place}/say", data=hidden(opened.text) | {"text": "Is it <b>so</b>?"})
+            empty = await browser.post(f"{place}/say", data=hidden(said.text))
+            listed = await browser.get("/talk")
+            closed = await browser.post(f"{place}/close", data=hidden(said.text))
+            unknown = await browser.get("/conversations/no-such-one")
+
+    assert (wrong.status_code, "Typed." in wrong.text, forged.status_code) == (422, True, 403)
+    assert "Help the tenant." in opened.text
+    assert "Is it &lt;b&gt;so&lt;/b&gt;?" in said.text
+    assert "It <em>is</em>" in said.text
+    assert "<script>alert" not in said.text
+    assert (empty.status_code, "text:" in empty.text) == (422, True)
+    assert place in listed.text
+    assert "The conversation has ended." in closed.text
+    assert unknown.status_code == 404
+
+
+def hidden(page: str) -> dict[str, str]:
+    """Read the hidden fields of the first form of a page that has any but that of signing out."""
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page))
+    return {name: fields[name] for name in ("csrf", "key") if name in fields}
 
 
 @pytest.mark.real_server
