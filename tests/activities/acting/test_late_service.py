@@ -19,7 +19,7 @@ from tests.activities.acting.late_shop import LATE, serve_late
 from tests.activities.acting.test_apply_once import ROOT, Asked, OneRound
 from tests.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(240)]
 
 LATENESS = (0, 3, 12, 60)
 CALLS = [(each.name, late) for each in LATE for late in LATENESS]
