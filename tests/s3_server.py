@@ -1,9 +1,13 @@
-"""An S3 on loopback, over the real wire: moto's server in a thread of its own."""
+"""An S3 on loopback, over the real wire: moto's server in a thread of its own.
+
+It takes one request at a time: moto looks for an object and stores it in two steps, S3 keeps conditional writes in one.
+"""
 
 import os
 import urllib.request
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -18,6 +22,8 @@ def serve_s3() -> Generator[Any]:
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
+    serving = cast("Any", server)._server
+    serving.app = _one_at_a_time(serving.app)
     try:
         host, port = server.get_host_and_port()
         settings = {
@@ -38,3 +44,13 @@ def serve_s3() -> Generator[Any]:
             yield client
     finally:
         server.stop()
+
+
+def _one_at_a_time(app: Callable[..., Any]) -> Callable[..., Any]:
+    lock = Lock()
+
+    def serve(environ: Any, start_response: Any) -> Any:
+        with lock:
+            return app(environ, start_response)
+
+    return serve
