@@ -249,7 +249,8 @@ class SubtaskRequest(Message):
     turns: int
     usd: Dollars
     spare_turns: int = left_out(0)
-    """Turns that it may borrow beside its own, as long as no other agent needs them."""
+    spare_usd: Dollars = left_out(Decimal(0))
+    """Turns and dollars that it may borrow beside its own, as long as no other agent needs them."""
     max_rounds: int
     deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""

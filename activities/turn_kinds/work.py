@@ -278,7 +278,9 @@ class ShownText:
 
 def _turns_left(past: Round) -> str:
     more = f", and up to {past.spare_turns} more if other agents leave them" if past.spare_turns else ""
-    advice = "" if past.turns_left > _ANSWER_AT else "; answer now unless something essential is missing"
+    advice = (
+        "" if past.turns_left + past.spare_turns > _ANSWER_AT else "; answer now unless something essential is missing"
+    )
     return f"turns left: {past.turns_left}{more}{advice}"
 
 

@@ -31,6 +31,7 @@ def thinking(script: Script) -> Respond:
 
     def respond(call: ModelCall) -> ModelReply:
         turn = script(call)
+        turn = turn(call) if callable(turn) else turn
         assert isinstance(turn, BaseModel)
         replied = turn if isinstance(turn, ModelReply) else reply(turn)
         written = THOUGHT + 800
@@ -94,6 +95,23 @@ async def test_no_message_contradicts_its_count(run: RunSession, count: int, tur
     request = GOAL.model_copy(update={"limits": Limits(max_turns=turns)})
     _, opened = await run(planned, request)
 
+    _require_told_turns(opened)
+
+
+@pytest.mark.parametrize("cents", first_fast([75, 90, 30, 45, 60, 110, 150], 2))
+async def test_what_an_agent_writes_is_what_its_turns_are_counted_by(tmp_path: Path, cents: int) -> None:
+    """The turns left are those that the dollars pay for, and the last of them has room for the answer."""
+    script = researchers(2).work("", keep_using("search"), forced=answer("Had to stop here."))
+    request = GOAL.model_copy(update={"limits": Limits(budget_usd=Decimal(cents) / 100)})
+    result, opened = await thought_through(tmp_path, script, request)
+
+    _require_told_turns(opened)
+    assert {record.state for record in result.subtasks} <= {"partial", "blocked", "skipped"}
+    assert not any("stopped before it could evaluate" in gap for gap in result.gaps)
+    assert result.usage.cost_usd <= request.limits.budget_usd
+
+
+def _require_told_turns(opened: SessionEnvironment) -> None:
     by_agent: dict[str, list[ModelCall]] = {}
     for call in opened.model.of_kind("work"):
         assert isinstance(call.task, WorkTask)

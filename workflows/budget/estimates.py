@@ -51,8 +51,6 @@ ROOM_TO_WORK: Final = 8_000
 """Tokens that a turn with tools may write at least, thinking included, unless the limits are nearly used up."""
 _ROOM_TO_ANSWER: Final = 6_000
 """Tokens that are kept for an agent's answer at least, before it goes on using tools."""
-_USUAL_ROUNDS: Final = 5
-"""Turns that an agent with tools usually takes."""
 _STEP: Final = 500
 """Output caps between the least and the most are multiples of this many tokens."""
 
@@ -171,11 +169,6 @@ def fixed_bytes(card: AgentCard | CrewCard, documents: Sequence[str]) -> int:
     return card.prompt_bytes + (CATALOG_BYTES if documents and may_name else 0)
 
 
-def usual_cost(model: ModelCard, input_bound: int, counted: Counted | None, new_bytes: int) -> Amount:
-    """Estimate what the turn after next will probably cost, when the next one's input has grown by new bytes."""
-    return worst_case(model, usual_tokens(input_bound + new_bytes, counted), _USUAL_OUTPUT_TOKENS)
-
-
 def usual_tokens(input_bound: int, counted: Counted | None) -> int:
     """Estimate how many tokens a prompt probably has; of their bound, what was counted is exact."""
     tokens = counted.tokens if counted else 0
@@ -242,17 +235,39 @@ class GoingOn:
     set_aside: SetAside
 
 
-def cost_of_going_on(model: ModelCard, caps: OutputCaps, bound: int, counted: Counted | None) -> GoingOn:
-    """Estimate what a turn of an agent costs that uses tools, with the turn that follows it and answers."""
-    following = usual_tokens(bound + NEXT_ROUND_BYTES, counted)
-    most = output_range(WORK, caps, model).most
-    answer = worst_case(model, following, min(_ROOM_TO_ANSWER, most))
-    usual = usual_cost(model, bound, counted, NEXT_ROUND_BYTES)
-    return GoingOn(
-        roomy=likely_cost(model, bound, min(ROOM_TO_WORK, most), counted) + answer,
-        least=likely_cost(model, bound, WORK.least_output, counted) + usual,
-        set_aside=SetAside(worst_case(model, following, most).usd, answer.usd),
-    )
+@dataclass(frozen=True)
+class TurnCosts:
+    """What the turns of an agent cost, by its model and by how much it writes."""
+
+    model: ModelCard
+    caps: OutputCaps
+    counted: Counted | None
+    written: int
+    """Tokens of its replies so far, on average."""
+
+    def going_on(self, bound: int) -> GoingOn:
+        """Estimate what a turn costs that uses tools, with the turn that follows it and answers."""
+        model, following = self.model, usual_tokens(bound + NEXT_ROUND_BYTES, self.counted)
+        most = output_range(WORK, self.caps, model).most
+        answer = worst_case(model, following, min(_ROOM_TO_ANSWER, most))
+        work = likely_cost(model, bound, min(max(WORK.least_output, self.written), most), self.counted)
+        return GoingOn(
+            roomy=likely_cost(model, bound, min(ROOM_TO_WORK, most), self.counted) + answer,
+            least=work + self._usual(bound + NEXT_ROUND_BYTES),
+            set_aside=SetAside(worst_case(model, following, most).usd, answer.usd),
+        )
+
+    def turns_paid_by(self, left: Amount, bound: int) -> int:
+        """Estimate how many of the turns that are left the dollars pay for, the one that answers included."""
+        turns, usd = 1, left.usd
+        while turns < left.turns and usd >= self.going_on(bound).least.usd:
+            usd -= self._usual(bound).usd
+            bound += NEXT_ROUND_BYTES
+            turns += 1
+        return turns
+
+    def _usual(self, bound: int) -> Amount:
+        return worst_case(self.model, usual_tokens(bound, self.counted), max(_USUAL_OUTPUT_TOKENS, self.written))
 
 
 def early_turn(model: ModelCard, prompt_bytes: int, output: int = max(PLAN.least_output, WORK.least_output)) -> Amount:
@@ -293,11 +308,11 @@ def planned_for_agent(agent: AgentCard, model: ModelCard, documents: Sequence[st
 def most_of_agent(
     agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps, rounds: int
 ) -> Amount:
-    """Estimate the most that is granted to an agent at first: all its rounds, and dollars for a few of them.
+    """Estimate the most that is granted to an agent at first: all its rounds, at what turns usually cost.
 
-    The dollars of others stay in the session, where agents borrow them for longer than a turn only if they need them.
+    What else is unspent stays in the session, where agents borrow it if they need it.
     """
-    usual = _turns_of_agent(agent, model, documents, _USUAL_ROUNDS if agent.tools else 1)
+    usual = _turns_of_agent(agent, model, documents, rounds if agent.tools else 1)
     roomy = early_turn(model, fixed_bytes(agent, documents), output_range(WORK, caps, model).most)
     return Amount(rounds if agent.tools else 1, max(usual.usd, 2 * roomy.usd))
 
@@ -306,7 +321,8 @@ def _turns_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]
     prompt_bytes = fixed_bytes(agent, documents)
     amount = early_turn(model, prompt_bytes)
     for number in range(1, turns):
-        amount += usual_cost(model, prompt_bytes + _USUAL_TASK_BYTES, None, number * NEXT_ROUND_BYTES)
+        tokens = usual_tokens(prompt_bytes + _USUAL_TASK_BYTES + number * NEXT_ROUND_BYTES, None)
+        amount += worst_case(model, tokens, _USUAL_OUTPUT_TOKENS)
     return amount
 
 

@@ -124,12 +124,18 @@ class ModelCalls:
         result = await self._take(turn, until)
         if result.stop != "truncated" or not turn.prepare_repetition():
             return result
+        if set_aside is not None and not await self._keeps_aside(turn, set_aside):
+            return result
         try:
             repeated = await self._take(turn, until)
         except CannotPay:
             return result
         self.spending.keep_turn()
         return repeated
+
+    async def _keeps_aside(self, turn: "_Turn", aside: SetAside) -> bool:
+        """Whether a repetition at its full cap leaves what the turn that answers takes, if one is to follow."""
+        return aside.least == 0 or await self.can_pay(turn.repeated + Amount(1, aside.least))
 
     async def _take(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
         turn.change(step=f"turn-{self.spending.begin_turn()}")
@@ -282,6 +288,11 @@ class _Turn:
         """What the call costs at worst with the room that it is to have, and what is set aside at least."""
         least = self.set_aside.least if self.set_aside else Decimal(0)
         return Amount(self.uncounted, self._worst_usd(self._room) + least)
+
+    @property
+    def repeated(self) -> Amount:
+        """What a repetition costs at worst with all the room that it is to have."""
+        return Amount(self.uncounted, self._worst_usd(self.outputs.most))
 
     @property
     def _room(self) -> int:

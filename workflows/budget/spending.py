@@ -43,6 +43,12 @@ class Spending:
             turns=self._turns,
         )
 
+    @property
+    def mean_output(self) -> int:
+        """Tokens that a reply had on average, thinking included; 0 before the first."""
+        used = sum((line.usage for line in self.lines), Usage())
+        return used.output_tokens // max(used.turns, 1)
+
     def begin_turn(self) -> int:
         self._turns += 1
         return self._turns

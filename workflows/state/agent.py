@@ -11,7 +11,7 @@ from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
 from workflows.budget.estimates import (
     GoingOn,
-    cost_of_going_on,
+    TurnCosts,
     fixed_bytes,
     input_bound,
 )
@@ -193,16 +193,26 @@ class AgentWork:
 
     def cost_of_going_on(self, task: WorkTask) -> GoingOn:
         """Estimate what this turn costs if it uses tools, with the turn that follows it."""
-        model, caps = self.spending.with_overcharge(self.request.model), self.request.output_caps
-        return cost_of_going_on(model, caps, self.input_tokens(task), self.conversation.counted)
+        return self._costs.going_on(self.input_tokens(task))
+
+    @property
+    def _costs(self) -> TurnCosts:
+        request, spending = self.request, self.spending
+        model = spending.with_overcharge(request.model)
+        return TurnCosts(model, request.output_caps, self.conversation.counted, spending.mean_output)
 
     def tell_turns(self, number: int) -> None:
         """Tell the agent, with what its tools returned last, which turns are its own and which it may borrow."""
-        request, ledger = self.request, self.spending.ledger
-        rounds = request.max_rounds - number + 1
-        own = min(rounds, ledger.unspent.turns)
-        borrowed = ledger.granted.turns - request.turns
-        self.conversation.tell_turns(own, max(min(rounds - own, request.spare_turns - borrowed), 0))
+        request, own = self.request, self.spending.ledger.unspent
+        borrowed = self.spending.ledger.granted.beyond(Amount(request.turns, request.usd))
+        spare = Amount(request.spare_turns, request.spare_usd).beyond(borrowed)
+        turns, all_turns = self._turns_of(own, number), self._turns_of(own + spare, number)
+        self.conversation.tell_turns(turns, all_turns - turns)
+
+    def _turns_of(self, amount: Amount, number: int) -> int:
+        """Estimate how many of the rounds that are left an amount pays for."""
+        left = Amount(min(self.request.max_rounds - number + 1, amount.turns), amount.usd)
+        return self._costs.turns_paid_by(left, self.input_tokens(self.conversation.task()))
 
     def outcome_of(self, result: TurnResult) -> Outcome | None:
         """Build the outcome of an answer; None if the reply is none, or if its data is not valid."""

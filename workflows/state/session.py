@@ -224,9 +224,9 @@ class Session:
         return least_of_agent(card, self.model_of(card), self.request.documents)
 
     @property
-    def spare_turns(self) -> int:
-        """Turns that running agents may borrow: those which no subtask needs that has not begun."""
-        return max(self.ledger.unspent.turns - self.least_of_waiting().turns, 0)
+    def spare(self) -> Amount:
+        """What running agents may borrow: all that no subtask needs which has not begun."""
+        return self.ledger.unspent.beyond(self.least_of_waiting())
 
     def least_start(self, subtask: Subtask) -> Amount:
         """Estimate the least with which a subtask can start; a template has to be expanded before."""

@@ -127,7 +127,8 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         notes=job.notes,
         turns=job.grant.turns,
         usd=job.grant.usd,
-        spare_turns=session.spare_turns,
+        spare_turns=session.spare.turns,
+        spare_usd=session.spare.usd,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
