@@ -70,7 +70,7 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	trap : INT; \
 	if [ -n "$$MODEL" ]; then \
 		case "$$MODEL" in "~/"*) MODEL="$$HOME/$${MODEL#??}" ;; esac; \
-		$(BIN)/python -m activities.models.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
+		$(BIN)/python -m chargehand_plugins.local_model --context "$${CONTEXT:-8192}" "$$MODEL" \
 			-- $(BIN)/chargehand "$$@"; \
 	else \
 		$(BIN)/chargehand "$$@"; \

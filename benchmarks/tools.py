@@ -20,11 +20,11 @@ from activities.documents.library import DocumentLibrary
 from activities.tools.code.monty import MontyRunner
 from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.tool import RunCode
-from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 from benchmarks.tables import Row
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
+from chargehand_plugins.charts.tool import DrawChart
 
 _REPETITIONS: Final = 10
 _ROWS: Final = 100_000

@@ -33,7 +33,7 @@ from activities.opening.begun import record_session
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tools.code.registry import code_backend
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
-from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_charts, choose_pages
+from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_pages
 from activities.tools.search.protocol import WarmsUp
 from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
@@ -68,7 +68,6 @@ def choose(settings: Settings) -> dict[str, Choice]:
         code,
         choose_pages(search),
         choose_own_tools(installed().tools, TOOL_NAMES),
-        choose_charts(),
         Choice("documents", "embedded parsers", "always"),
         Choice("data", "duckdb", "always"),
         Choice("encryption", "AES-256-GCM", f"CHARGEHAND_ENCRYPTION_KEY_ID is {settings.encryption_key_id}")
@@ -112,7 +111,7 @@ async def compose(
     _keep_caches_swept(settings, closing)
     parts = await _open_parts(settings, environment, library, store, closing, chosen=chosen)
     models = build_models(settings, chosen["model"].adapter, closing)
-    traffic = Traffic(models, parts.tools | parts.of_crews, absent_tools(chosen))
+    traffic = Traffic(models, parts.tools | parts.of_crews, absent_tools(chosen, parts.tools))
     for wrap in (*parts.traffic_wrappers, *wrappers):
         traffic = wrap(traffic)
     takes_turns = not settings.roles.isdisjoint({"sessions", "models"})

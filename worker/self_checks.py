@@ -38,7 +38,7 @@ async def list_crews(settings: Settings, file: Path) -> int:
         library, folders = document_library(settings, store), crew_folders(settings)
         tools = await open_tools(settings, chosen, library, store, closing)
         await add_parts(WorkerParts(settings, {}, library, store, closing, folders, tools, starts_servers=False))
-        known = tool_capabilities(tools), absent_tools(chosen), acting_tools(tools)
+        known = tool_capabilities(tools), absent_tools(chosen, tools), acting_tools(tools)
         checks = list(check_crews(folders, None if file == Path() else file, *known))
     sys.stdout.writelines(check.model_dump_json() + "\n" for check in checks)
     return 1 if any(check.problem for check in checks) else 0

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
 from typing import Final
 
 from activities.backends import Choice
@@ -12,7 +11,6 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.tools.code.protocol import CodeRunner
 from activities.tools.code.tool import RunCode
-from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 from activities.tools.pages.tool import ReadPage
 from activities.tools.recall import Recall
@@ -25,8 +23,8 @@ TOOL_NAMES: Final = frozenset(
         "recall",
     )
 )
-_TOOLS_OF_BACKENDS: Final = {"pages": "read_page", "charts": "draw_chart"}
-"""The tool that agents do not get while the backend is off."""
+_TOOLS_OF_PLUGINS: Final = frozenset({"draw_chart"})
+"""Tools that shipped crews mention and that come with plug-ins."""
 _OFF: Final = "off"
 
 
@@ -48,7 +46,6 @@ def build_tools(
         SearchDocuments(library),
         ReadDocument(library),
         QueryData(library),
-        DrawChart(library, artifacts),
         RunCode(code, artifacts, library),
         Recall(artifacts),
     )
@@ -62,13 +59,7 @@ def choose_pages(search: Choice) -> Choice:
     return Choice("pages", "httpx2", "a web search is available")
 
 
-def choose_charts() -> Choice:
-    """Decide whether agents draw charts."""
-    if find_spec("matplotlib") is None:
-        return Choice("charts", _OFF, "not installed: pip install 'chargehand[charts]'")
-    return Choice("charts", "matplotlib", "it is installed")
-
-
-def absent_tools(chosen: Mapping[str, Choice]) -> frozenset[str]:
+def absent_tools(chosen: Mapping[str, Choice], tools: Mapping[str, Tool]) -> frozenset[str]:
     """Name the tools that crews may mention and agents do not get."""
-    return frozenset(tool for backend, tool in _TOOLS_OF_BACKENDS.items() if chosen[backend].adapter == _OFF)
+    off = {"read_page"} if chosen["pages"].adapter == _OFF else set[str]()
+    return (_TOOLS_OF_PLUGINS - tools.keys()) | off

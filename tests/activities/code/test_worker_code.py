@@ -54,7 +54,7 @@ from pathlib import Path
 from activities.tools.code.e2b import E2BRunner
 from activities.tools.code.monty import MontyRunner
 from activities.tools.code.tool import RunCode
-from activities.tools.data.chart import DrawChart
+from chargehand_plugins.charts.tool import DrawChart
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.tools.pages.tool import ReadPage

@@ -7,14 +7,10 @@ from pydantic import JsonValue
 from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 
 _SALES = "day,region,units,revenue\n2026-01-01,North,3,1200.10\n2026-01-02,South,4,2000.20\n2026-01-03,North,5,3000\n"
 BY_REGION = "SELECT region, sum(revenue) AS revenue, sum(units) AS units FROM sales GROUP BY region ORDER BY region"
-_CHART: dict[str, JsonValue] = {
-    "kind": "bar", "sql": BY_REGION, "x": "region", "y": ["revenue"], "title": "Revenue, $"
-}  # fmt: skip
 
 
 class Harness:
@@ -24,17 +20,11 @@ class Harness:
         self.folder = folder
         (folder / "sales.csv").write_text(_SALES)
         self.store = ArtifactStore(folder / "artifacts")
-        self._library = DocumentLibrary(self.store, folder / "index", (folder,))
+        self.library = DocumentLibrary(self.store, folder / "index", (folder,))
 
     async def ask(self, sql: JsonValue, *, documents: bool = True, timeout_seconds: float = 20.0) -> ToolAnswer:
-        return await QueryData(self._library, timeout_seconds).use({"sql": sql}, self._context(documents=documents))
+        return await QueryData(self.library, timeout_seconds).use({"sql": sql}, self.context(documents=documents))
 
-    async def draw(
-        self, *, timeout_seconds: float = 60.0, documents: bool = True, **arguments: JsonValue
-    ) -> ToolAnswer:
-        tool = DrawChart(self._library, self.store, timeout_seconds)
-        return await tool.use(_CHART | arguments, self._context(documents=documents))
-
-    def _context(self, *, documents: bool) -> ToolContext:
+    def context(self, *, documents: bool) -> ToolContext:
         uris = (f"file:{self.folder}/sales.csv",) if documents else ()
         return ToolContext(session="s", agent="analyst", idempotency_key="k", documents=uris)

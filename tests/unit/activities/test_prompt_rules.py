@@ -19,7 +19,6 @@ from activities.documents.catalog import Catalog, DocumentEntry
 from activities.documents.tool import ReadDocument, SearchDocuments
 from activities.models import anthropic_messages, openai_chat, openai_responses
 from activities.models.protocol import ModelCall
-from activities.tools.data.chart import DrawChart
 from activities.tools.data.query import QueryData
 from activities.tools.note import NOTE
 from activities.tools.pages.tool import ReadPage
@@ -33,7 +32,7 @@ from tests.unit.activities.prompt_files import TASKS
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 _FOLDERS: Final = (_ROOT / "crews", _ROOT / "plugins/src/chargehand_plugins/code_review/crews")
-_OTHER_TOOLS: Final = ("run_code", "recall", "read_diff", "read_code", "code_history", "review_comments")
+_OTHER_TOOLS: Final = ("draw_chart", "run_code", "recall", "read_diff", "read_code", "code_history", "review_comments")
 _DOCUMENTS: Final = Catalog(documents=(DocumentEntry(name="lease.md", kind="md", units=40, headings=("Notice",)),))
 _WIRES: Final[Mapping[str, Any]] = {
     "anthropic": anthropic_messages.request_body,
@@ -68,8 +67,16 @@ class _Engine:
 
 
 def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
-    shipped = (SearchDocuments.spec, ReadDocument.spec, QueryData.spec, DrawChart.spec)
-    others = (ToolSpec(name=name, description=f"Does {name}.", parameters=object_schema()) for name in _OTHER_TOOLS)
+    shipped = (SearchDocuments.spec, ReadDocument.spec, QueryData.spec)
+    others = (
+        ToolSpec(
+            name=name,
+            description=f"Does {name}.",
+            parameters=object_schema(),
+            needs_documents=name == "draw_chart",
+        )
+        for name in _OTHER_TOOLS
+    )
     web = (Search(_Engine(reaches_out=has_web)).spec, *((ReadPage.spec,) if has_web else ()))
     return {spec.name: spec for spec in (*shipped, *others, *web)}
 

@@ -123,7 +123,7 @@ def test_a_local_model_is_run_beside_the_same_command(project: Path, said: list[
     """What is asked, and over which documents, is as it is without one."""
     result = make(project, "run", "GOAL=is $5 dear?", "DOCS=my papers", *said, environment={"HOME": "/home/ada"})
 
-    launcher = ["-m", "activities.models.local_model", "--context", context, model, "--"]
+    launcher = ["-m", "chargehand_plugins.local_model", "--context", context, model, "--"]
     command = [".venv/bin/chargehand", "run", "--docs", "my papers", "--", "is $5 dear?"]
     assert given(result) == [*launcher, *command]
 

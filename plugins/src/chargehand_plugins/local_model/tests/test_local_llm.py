@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
 
 from activities.contracts.tool import ToolSpec
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.local_model import LOCAL, LocalModel, choose_model, start
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall
 from activities.models.streaming import SLOW_TO_BEGIN
 from activities.turn_kinds.protocol import Message, TurnAnswer
 from chargehand.wire import ErrorType
+from chargehand_plugins.local_model.program import LOCAL, LocalModel, choose_model, start
+from tests.activities.models.calls import KEY, SEARCH, WIRES, AnyModel, Wire, a_call
 from tests.waiting import until
 
 pytestmark = [pytest.mark.local_llm, pytest.mark.timeout(900)]

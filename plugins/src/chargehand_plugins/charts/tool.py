@@ -5,16 +5,19 @@ import base64
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
+from activities.backends import Choice
 from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.library import DocumentLibrary
 from activities.tools.data.query import select_rows
 from activities.tools.outputs import FileStore, ToolOutput, store_outputs
 from chargehand.tools import failed
+from worker.parts import WorkerParts
 
 _KINDS: Final = ("bar", "line", "scatter", "pie")
 _FORMS: Final = ("png", "svg")
@@ -29,6 +32,17 @@ class _Chart(NamedTuple):
     y: list[str]
     title: str
     form: str
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    if find_spec("matplotlib"):
+        parts.add_tool(DrawChart(parts.library, parts.artifacts))
+
+
+def choose(_: object) -> Sequence[Choice]:
+    if find_spec("matplotlib"):
+        return (Choice("charts", "matplotlib", "it is installed"),)
+    return (Choice("charts", "off", "not installed: pip install 'chargehand[charts]'"),)
 
 
 class DrawChart:
@@ -71,7 +85,7 @@ class DrawChart:
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="chargehand-chart-")
         try:
             selected = await select_rows(
-                f"{__package__}.chart_process",
+                f"{__package__}.process",
                 library,
                 arguments.get("sql"),
                 self._timeout_seconds,

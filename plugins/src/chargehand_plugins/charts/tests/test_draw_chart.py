@@ -9,10 +9,24 @@ import time
 import pytest
 from PIL import Image
 from pydantic import JsonValue
-from sales_harness import BY_REGION, Harness
 
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer
 from chargehand.contracts import Artifact
+from chargehand_plugins.charts.tool import DrawChart
+from tests.activities.data.sales_harness import BY_REGION
+from tests.activities.data.sales_harness import Harness as SalesHarness
+
+_CHART: dict[str, JsonValue] = {
+    "kind": "bar", "sql": BY_REGION, "x": "region", "y": ["revenue"], "title": "Revenue, $"
+}  # fmt: skip
+
+
+class Harness(SalesHarness):
+    async def draw(
+        self, *, timeout_seconds: float = 60.0, documents: bool = True, **arguments: JsonValue
+    ) -> ToolAnswer:
+        tool = DrawChart(self.library, self.store, timeout_seconds)
+        return await tool.use(_CHART | arguments, self.context(documents=documents))
 
 
 def content_of(harness: Harness, artifact: Artifact) -> bytes:

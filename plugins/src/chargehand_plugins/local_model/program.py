@@ -1,4 +1,4 @@
-"""Run a command with a language model on this machine: `python -m activities.models.local_model local -- COMMAND …`.
+"""Run a command with a language model on this machine: `python -m chargehand_plugins.local_model local -- COMMAND …`.
 
 The model runs in a process beside the command, served by llama.cpp on loopback and reached like any OpenAI-compatible
 server. It exits with the command. Needs the extra `local-llm`.
@@ -26,7 +26,6 @@ _SMALL_MOST_TOKENS: Final = 512
 """A model that small may never stop by itself."""
 _LOG_LINES: Final = 5
 _SERVE: Final = "--serve"
-_MODULE: Final = f"{__package__}.local_model"
 _PARALLEL_TURNS: Final = 2
 """Turns at the same time; each has the whole context."""
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
@@ -120,11 +119,11 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            [sys.executable, "-m", _MODULE, _SERVE, model.weights, model.name, str(context)],
+            [sys.executable, "-m", __package__, _SERVE, model.weights, model.name, str(context)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
-            cwd=Path(__file__).resolve().parents[_MODULE.count(".")],
+            cwd=Path(__file__).resolve().parents[2],
             start_new_session=True,  # Ctrl-C is for the command, which needs the server until it exits
         )
     assert process.stdin
@@ -166,7 +165,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if arguments[:1] == [_SERVE]:
         _, weights, name, context = arguments
         serve(weights, name, int(context))
-    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
     parser.add_argument("model", help=f"`{LOCAL}`, or the path of a GGUF file")
     parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a prompt and its answer")
     parser.add_argument("command", nargs="+", metavar="-- COMMAND …")
@@ -188,7 +187,3 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def _not_installed(what: str, otherwise: str = "") -> str:
     return f"{what} cannot be found: {otherwise}`make run MODEL={LOCAL}` in a checkout of Chargehand."
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,6 +1,6 @@
 """Draw the rows of one SELECT, in a child process that is used once.
 
-Started by `activities.tools.data.chart`. The statement runs as locked down as any other; matplotlib is loaded after it,
+Started by the tool. The statement runs as locked down as any other; matplotlib is loaded after it,
 so a statement that fails does not pay for it.
 """
 

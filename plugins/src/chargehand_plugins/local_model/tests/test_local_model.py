@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.models.local_model import (
+from chargehand.contracts import Tier
+from chargehand_plugins.local_model.program import (
     LocalModel,
     LocalModelError,
     caution,
@@ -16,7 +17,6 @@ from activities.models.local_model import (
     main,
     start,
 )
-from chargehand.contracts import Tier
 
 
 def installed(*packages: str, below: Path) -> Mapping[str, ModuleSpec]:

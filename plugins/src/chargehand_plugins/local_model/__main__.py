@@ -1,0 +1,5 @@
+import sys
+
+from chargehand_plugins.local_model.program import main
+
+main(sys.argv[1:])
