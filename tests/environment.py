@@ -40,7 +40,7 @@ from chargehand.record import Record
 from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.parts import WorkerParts
-from worker.settings import Settings
+from worker.settings import Settings, settings_type
 from worker.workers import build_worker
 
 _CREWS: Final = Path(__file__).resolve().parent.parent / "crews"
@@ -177,7 +177,7 @@ async def open_environment(
     `acting` names further tools, which change something in the world; `at_once` those that turns use before they end.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
-    settings = Settings(state_dir=folder, task_queue=task_queue)
+    settings = settings_type()(state_dir=folder, task_queue=task_queue)
     fakes = {
         name: ScriptedTool(
             name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting, at_once=name in at_once

@@ -9,12 +9,13 @@ from http import HTTPStatus
 from typing import Any
 from unittest.mock import patch
 
-from tests.s3_server import BUCKET
+from tests.s3_server import BUCKET, skip_without_buckets
 
 
 @contextmanager
 def serve_google() -> Generator[Any]:
     """Serve one empty bucket, and have Google's settings lead to it."""
+    skip_without_buckets()
     from gcp_storage_emulator.exceptions import NotFound  # pyright: ignore[reportMissingTypeStubs]
     from gcp_storage_emulator.handlers import objects  # pyright: ignore[reportMissingTypeStubs]
     from gcp_storage_emulator.server import create_server  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]

@@ -74,9 +74,6 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     and Temporal Cloud bills each: more seconds cost less, and what a lost worker did goes on later."""
     processes: int = Field(default=1, ge=1, le=64)
     """Worker processes on this host, one for each core that they may use."""
-    caller_key: SecretStr | None = Field(default=None, min_length=32)
-    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
-    more, such as those of `openssl rand -base64 32`."""
     encryption_keys: SecretStr | None = None
     """The keys that encrypt payloads and artifacts: a JSON object of 32 bytes in base64 by key id, or a file of it."""
     encryption_key_id: str | None = None

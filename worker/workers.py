@@ -11,9 +11,7 @@ from temporalio.worker import Interceptor, PollerBehaviorSimpleMaximum, Worker, 
 from activities.caller_check import CallerCheck
 from activities.turn.activity import TurnActivities
 from activities.turn.tool_use import ToolActivities
-from chargehand.caller_key import CallerKey
 from chargehand.plugins import installed
-from worker.caller_key import RequireCallerKey
 from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.settings import Settings
@@ -82,7 +80,6 @@ def build_worker(
             *_added(client, settings),
             SessionMetrics(),
             RefuseBadInput(),
-            *_required_key(settings),
             SetHeartbeatTimeout(timedelta(seconds=settings.heartbeat_timeout)),
         ],
     )
@@ -128,11 +125,6 @@ def _worker(
 
 def _added(client: Client, settings: Settings) -> list[Interceptor]:
     return [each for extension in installed().interceptors for each in extension.load_function()(settings, client)]
-
-
-def _required_key(settings: Settings) -> list[Interceptor]:
-    key = settings.caller_key
-    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

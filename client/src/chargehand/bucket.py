@@ -1,8 +1,6 @@
 """Files in a directory, S3 or Google Cloud Storage, for documents and for large payloads.
 
-Each vendor's library is an extra, `s3` or `gcs`. Credentials, regions and endpoints come from where the vendor's own
-tools take them: `AWS_…`, `GOOGLE_APPLICATION_CREDENTIALS`, profiles and roles, `AWS_ENDPOINT_URL`,
-`STORAGE_EMULATOR_HOST`.
+The clients of S3 and Google come with the plug-in `buckets`.
 """
 
 import io
@@ -10,21 +8,18 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from chargehand.errors import BucketError
+from chargehand.plugins import PluginError, installed
 
 # A location that went through `Path` has lost one of its slashes.
 _LOCATION: Final = re.compile(r"(s3|gs):/{1,2}([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(?:/(.*))?")
-_ADAPTERS: Final[Mapping[str, tuple[str, str]]] = {
-    "s3": ("chargehand.s3_bucket:S3Bucket", "s3"),
-    "gs": ("chargehand.gcs_bucket:GcsBucket", "gcs"),
-}
-"""The adapter of each scheme, and the extra that it needs."""
+_EXTRAS: Final = {"s3": "s3", "gs": "gcs"}
+"""The extra that adds the client of a scheme."""
 
 
 class BucketLocation(NamedTuple):
@@ -176,9 +171,9 @@ def _is_in_private(folder: Path) -> bool:
 
 def open_bucket(location: BucketLocation, **options: str) -> Bucket:
     """Build the client of a bucket, without calling it. S3 takes the options `region` and `endpoint`."""
-    target, extra = _ADAPTERS[location.scheme]
     try:
-        adapter = resolve_name(target)
-    except ImportError as error:
+        (adapter,) = (each.load_function() for each in installed().buckets if each.name == location.scheme)
+    except (PluginError, ValueError) as error:
+        extra = _EXTRAS[location.scheme]
         raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error
     return adapter(location, **options)

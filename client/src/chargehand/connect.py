@@ -12,7 +12,6 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 from temporalio.service import GrpcCompression, RPCError
 
-from chargehand.caller_key import SETTING, CallerKey, SignUpdates
 from chargehand.converter import data_converter
 from chargehand.errors import AccessDenied, ChargehandError, NotReachable, UnusableSettings
 from chargehand.local_server import is_loopback, running_server, state_directory
@@ -77,14 +76,12 @@ async def connect(
     usual_storage = str(local.state / "payloads") if local else None
     protection = protection_from(environment, namespace, usual_storage=usual_storage)
     encryption = encryption or protection.encryption
-    caller_key = environment.get(SETTING)
-    added = [make() for make in installed().functions(Hook.CONNECTION)]
     with _explained(target):
         client = await Client.connect(
             **options,
             grpc_compression=grpc_compression(target),
             data_converter=data_converter(encryption, storage or protection.storage),
-            interceptors=[*added, *([SignUpdates(CallerKey(caller_key))] if caller_key else [])],
+            interceptors=[make() for make in installed().functions(Hook.CONNECTION)],
         )
         await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=namespace))
     usual_artifacts = str(local.state / "artifacts") if local else None

@@ -100,6 +100,8 @@ class Plugins:
     model_providers: list[Extension] = field(default_factory=list[Extension])
     search_services: list[Extension] = field(default_factory=list[Extension])
     code_sandboxes: list[Extension] = field(default_factory=list[Extension])
+    buckets: list[Extension] = field(default_factory=list[Extension])
+    """By the scheme of their addresses."""
     settings: list[Extension] = field(default_factory=list[Extension])
     parts: list[Extension] = field(default_factory=list[Extension])
     workflows: list[Extension] = field(default_factory=list[Extension])
@@ -161,6 +163,10 @@ class Registry:
     def code_sandbox(self, name: str, target: str, *, needs: str = "") -> None:
         """Add a sandbox for `CHARGEHAND_CODE`, as a search service; the function is asynchronous."""
         self._plugins.code_sandboxes.append(Extension(self.plugin, target, name, needs))
+
+    def bucket(self, scheme: str, target: str) -> None:
+        """Add the client of a store of objects: a function of a `BucketLocation`, which returns a `Bucket`."""
+        self._plugins.buckets.append(Extension(self.plugin, target, scheme))
 
     def crews(self, folder: Path) -> None:
         """Add the crew files of a folder."""

@@ -27,10 +27,10 @@ from activities.models.protocol import ProviderJob
 from activities.tools.pages.fetch import Fetcher
 from activities.tools.search.engine import JsonEngine
 from activities.tools.search.tavily import TavilySearch
-from chargehand import gcs_bucket
 from chargehand.bucket import BucketLocation, open_bucket
 from chargehand.errors import BucketError, ChargehandError
 from chargehand.wire import ErrorType
+from chargehand_plugins.buckets import gcs
 from tests.activities.certificates import issue, server_context
 from tests.activities.models.calls import a_call
 from tests.parameters import first_fast
@@ -125,7 +125,7 @@ def _use_bucket(scheme: str, url: str) -> None:
     }
     with (
         patch.dict("os.environ", settings),
-        patch.object(gcs_bucket, "_RETRY", None),
+        patch.object(gcs, "_RETRY", None),
         patch.object(chargehand.bucket, "LARGEST_OBJECT", 1 << 20),
     ):
         options = {"region": "us-east-1", "endpoint": url} if scheme == "s3" else {}

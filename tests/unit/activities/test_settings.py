@@ -83,7 +83,6 @@ BAD = {
     "CHARGEHAND_RECALL_SECONDS": ("0", "1h"),
     "CHARGEHAND_QUEUES": ("[]", '{"robots": 1}', '{"tools": 0}', '{"tools": 1, "tools": 2}'),
     "CHARGEHAND_ROLES": ('["sandboxes"]', "[]", '["robots"]', "tools"),
-    "CHARGEHAND_CALLER_KEY": ("", "short"),
     "CHARGEHAND_MAX_ACTIVITIES": ("0", "1001", "many"),
     "CHARGEHAND_HEARTBEAT_TIMEOUT": ("0", "4", "301", "2.5"),
     "CHARGEHAND_PROCESSES": ("0", "65", "all"),

@@ -155,11 +155,11 @@ def test_settings_of_clients_are_checked(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("place", "adapter", "library"),
-    [("s3://payloads", "s3_bucket", "boto3"), ("gs://payloads", "gcs_bucket", "google.cloud")],
+    [("s3://payloads", "s3", "boto3"), ("gs://payloads", "gcs", "google.cloud")],
 )
 def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str) -> None:
     """Without the vendor's library the error names the extra to install."""
-    monkeypatch.delitem(sys.modules, f"chargehand.{adapter}", raising=False)
+    monkeypatch.delitem(sys.modules, f"chargehand_plugins.buckets.{adapter}", raising=False)
     monkeypatch.setitem(sys.modules, library, None)
 
     with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):

@@ -26,6 +26,7 @@ _SMALL_MOST_TOKENS: Final = 512
 """A model that small may never stop by itself."""
 _LOG_LINES: Final = 5
 _SERVE: Final = "--serve"
+_PROGRAM: Final = __name__.rpartition(".")[0]
 _PARALLEL_TURNS: Final = 2
 """Turns at the same time; each has the whole context."""
 _SERVERS: Final = ("TEMPORAL_ADDRESS", "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
@@ -119,7 +120,7 @@ def start(model: LocalModel, context: int, log: Path) -> tuple[subprocess.Popen[
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own program, no shell
-            [sys.executable, "-m", __package__, _SERVE, model.weights, model.name, str(context)],
+            [sys.executable, "-m", _PROGRAM, _SERVE, model.weights, model.name, str(context)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=output,
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     if arguments[:1] == [_SERVE]:
         _, weights, name, context = arguments
         serve(weights, name, int(context))
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
+    parser = argparse.ArgumentParser(prog=f"python -m {_PROGRAM}")
     parser.add_argument("model", help=f"`{LOCAL}`, or the path of a GGUF file")
     parser.add_argument("--context", type=int, default=CONTEXT_TOKENS, help="tokens of a prompt and its answer")
     parser.add_argument("command", nargs="+", metavar="-- COMMAND …")

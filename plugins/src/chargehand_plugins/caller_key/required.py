@@ -3,7 +3,10 @@
 Validators run before an update is accepted, and never again: the key can change without an effect on replays.
 """
 
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio import workflow
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
     HandleUpdateInput,
@@ -12,8 +15,22 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from chargehand.caller_key import SETTING, CallerKey
 from chargehand.wire import ErrorType
+from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey
+from worker.settings import Settings, settings_of
+
+
+class CallerKeySettings(BaseSettings):
+    model_config = SettingsConfigDict(use_attribute_docstrings=True)
+
+    caller_key: SecretStr | None = Field(default=None, min_length=SHORTEST)
+    """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
+    more, such as those of `openssl rand -base64 32`."""
+
+
+def interceptors(settings: Settings, _: Client) -> list[Interceptor]:
+    key = settings_of(settings, CallerKeySettings).caller_key
+    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
 
 
 class RequireCallerKey(Interceptor):

@@ -1,4 +1,4 @@
-"""A bucket of S3, or of a server that speaks its protocol. Needs the extra `s3`."""
+"""A bucket of S3, or of a server that speaks its protocol."""
 
 import base64
 import hashlib

@@ -5,6 +5,7 @@ others. A reader of a history can send a signed update again, but only to anothe
 """
 
 import hmac
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -38,6 +39,12 @@ class CallerKey:
         """Say whether headers have the signature of an update."""
         expected = self.header(session_id, update, update_id, arguments)[_HEADER].data
         return _HEADER in headers and hmac.compare_digest(headers[_HEADER].data, expected)
+
+
+def sign_updates() -> Interceptor:
+    """Sign the updates of a client, if there is a key."""
+    key = os.environ.get(SETTING)
+    return SignUpdates(CallerKey(key)) if key else Interceptor()
 
 
 class SignUpdates(Interceptor):

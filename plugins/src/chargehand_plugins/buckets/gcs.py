@@ -1,4 +1,4 @@
-"""A bucket of Google Cloud Storage. Needs the extra `gcs`."""
+"""A bucket of Google Cloud Storage."""
 
 import io
 from collections.abc import Generator, Sequence

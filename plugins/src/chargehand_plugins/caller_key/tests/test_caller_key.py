@@ -13,13 +13,14 @@ from temporalio.client import (
 )
 
 from chargehand import Chargehand
-from chargehand.caller_key import SETTING, CallerKey, SignUpdates
 from chargehand.contracts import PlanDecision, SessionRequest
 from chargehand.messages import UPDATES
+from chargehand_plugins.caller_key.signature import SETTING, CallerKey, SignUpdates
 from tests.scripted_model import Script, answer, topics
 from tests.unit.strategies import examples
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
+from worker import program
 
 KEY = "a key of the operator's, 32 or more"
 
@@ -86,3 +87,10 @@ async def test_only_signed_updates_change_a_session(
     assert all(SETTING in refusal for refusal in refusals), refusals
     assert before == ["awaiting_approval"] * 2
     assert report.stop_reason == "completed"
+
+
+def test_a_short_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker does not start with a key that can be guessed."""
+    monkeypatch.setenv(SETTING, "short")
+
+    assert (program.main(["--check-settings"]), SETTING in capsys.readouterr().err) == (2, True)

@@ -1,0 +1,10 @@
+"""The caller key: workers refuse updates that are not signed with it."""
+
+from chargehand.plugins import Hook, Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the setting, the signature of clients, and the check of workers."""
+    registry.settings(f"{__name__}.required:CallerKeySettings", "CHARGEHAND_CALLER_KEY")
+    registry.interceptors(f"{__name__}.required:interceptors")
+    registry.hook(Hook.CONNECTION, f"{__name__}.signature:sign_updates")
