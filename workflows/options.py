@@ -40,8 +40,6 @@ _TOOL_RETRIES: Final = RetryPolicy(
 
 REPORT_TIME: Final = timedelta(minutes=2)
 """The most of a session's time that is kept for writing the report, with thinking; a fifth of it if that is less."""
-TIME_AFTER_WAIT: Final = timedelta(minutes=2)
-"""Kept for an agent after a person was waited for in vain."""
 LEAST_REPORT_TIME: Final = timedelta(seconds=1)
 """What the writer gets even when the deadline has passed."""
 _NESTED_MARGIN: Final = timedelta(seconds=5)

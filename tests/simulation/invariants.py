@@ -81,6 +81,9 @@ class Invariants(Watcher):
     """Executions that somebody terminated by hand."""
     downtime: int = 0
     """Nanoseconds for which there was no worker."""
+    people: int = 0
+    """Nanoseconds for which a person was waited for."""
+    _waits_since: int | None = None
     _books: dict[str, Books] = field(default_factory=dict[str, Books])
     _spent: Amount = field(default_factory=Amount)
     _turns_seen: int = 0
@@ -88,6 +91,7 @@ class Invariants(Watcher):
     def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002
         if execution.is_open:
             self.look_into(execution)
+        self._count_people(world)
         new, self._turns_seen = world.turns_asked[self._turns_seen :], len(world.turns_asked)
         self.i01_never_more_than_allowed(world)
         self.i02_ledger_covers_the_provider(world)
@@ -103,6 +107,13 @@ class Invariants(Watcher):
         found = books_of(execution)
         if found is not None:
             self._books[execution.workflow_id] = found
+
+    def _count_people(self, world: World) -> None:
+        books = self._books.get(world.root.workflow_id)
+        if self._waits_since is not None:
+            self.people += world.server.now - self._waits_since
+        waits = books is not None and books.session is not None and books.session.progress.waits.open
+        self._waits_since = world.server.now if waits and world.root.is_open else None
 
     def raised(self, turns: int | None, dollars: Decimal | None, deadline: timedelta | None) -> None:
         """Take note that higher limits were asked for; whether they are granted is the session's to say."""
@@ -338,10 +349,10 @@ class Invariants(Watcher):
             assert not record.attempts or record.state in _ENDS, f"I06: {record.id} was started and is {record.state}"
 
     def i07_one_report_in_time_names_all(self, world: World, report: Report) -> None:
-        """I07: exactly one report, by the deadline and five seconds; it contains everything that was finished before
-        the stop and names what is missing."""
+        """I07: exactly one report, by the deadline and five seconds, beside what people took; it contains everything
+        that was finished before the stop and names what is missing."""
         assert world.root.closed_at is not None
-        late = world.root.closed_at - world.root.started_at - self.downtime
+        late = world.root.closed_at - world.root.started_at - self.downtime - self.people
         latest = (self.limits.deadline.total_seconds() + 5 + 1) * _SECOND
         assert late <= latest, f"I07: the report came {late / _SECOND} s after the start"
         stop = self.over_at.get(world.root.workflow_id, world.root.closed_at)

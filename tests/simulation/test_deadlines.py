@@ -1,6 +1,8 @@
 """The session's deadline, and other times that run out: whatever is under way, a report comes in time."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -8,7 +10,7 @@ from pydantic import BaseModel
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Answer, Limits, Report, SessionRequest, Source
+from chargehand.contracts import Answer, Limits, PlanDecision, RaisedLimits, Report, SessionRequest, Source
 from tests.scripted_model import (
     COST,
     Held,
@@ -129,17 +131,42 @@ def test_an_answer_decides_as_long_as_the_question_is_open(seconds: int) -> None
     assert any(MEANT in task.instruction for task in session.tasks(WorkTask)) == (seconds < 240)
 
 
-def test_the_time_to_answer_ends_before_the_report_is_written() -> None:
-    """However long a question may wait, its agent goes on without, and the report comes by the deadline."""
-    session = VirtualSession(_asking(timedelta(days=1), timedelta(minutes=10)), _unsure())
-    session.run_until(60)
-    asking = session.status()
+def _planned(request: SessionRequest) -> tuple[SessionRequest, str, object]:
+    return request.model_copy(update={"approval": "plan"}), "decide_plan", PlanDecision(decision="approve")
+
+
+def _asked(request: SessionRequest) -> tuple[SessionRequest, str, object]:
+    return request.model_copy(update={"questions": "allowed"}), "answer", Answer(subtask="T1", text=MEANT)
+
+
+def _paused(request: SessionRequest) -> tuple[SessionRequest, str, object]:
+    limits = request.limits.model_copy(update={"max_turns": 4, "on_limit": "pause"})
+    return request.model_copy(update={"limits": limits}), "raise_limits", RaisedLimits(max_turns=40)
+
+
+@pytest.mark.parametrize("waits", [_planned, _asked, _paused])
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_people_take_their_time_and_not_the_sessions(
+    waits: Callable[..., tuple[Any, ...]], *, is_decided: bool
+) -> None:
+    """A decision counts until `answer_within`, hours after the deadline for work, which is then as far away as before;
+    without one the session goes on or ends, and says so."""
+    request, name, decision = waits(limited(deadline=60).model_copy(update={"answer_within": timedelta(hours=8)}))
+    slow = Held(answer("Known."), seconds=30)
+    session = VirtualSession(request, _unsure().work("topic 2", slow).work(MEANT, slow).work(BETTER, slow))
+    session.run_until(7 * 3600)
+    waiting = session.status()
+    if is_decided:
+        session.update(name, decision)
     result = session.report()
 
-    assert asking.deadline_at is not None
-    assert asking.questions[0].open_until < asking.deadline_at
-    assert result.timing.wall <= timedelta(minutes=10)
-    assert [(each.kind, each.decision) for each in result.decisions] == [("question", "none")]
+    [use] = [use for use in result.limits if use.limit == "deadline_seconds"]
+    [wait] = waiting.waits
+    assert wait.until - wait.since == timedelta(hours=8)
+    assert [each.decision != "none" for each in result.decisions] == [is_decided]
+    assert (result.stop_reason == "completed") == (is_decided or waits is _asked)
+    assert result.timing.wall <= timedelta(hours=7 if is_decided else 8, minutes=1)
+    assert use.used <= use.allowed == 60
 
 
 UNHURRIED_SECONDS = 10 + 20 + 20 + 20 + 10

@@ -108,8 +108,8 @@ async def test_messages_reach_a_session_whichever_run_it_is_in(environment: Open
     async with environment(_one_after_another(4).work("T4", held)) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan", "review": "never"}))
         await until(lambda: _is_waiting(session))
-        first = await session.status()
         await session.approve()
+        first = await session.status()
         turns: list[int] = []
         while not held.reached.is_set():
             wanted = (turns[-1] if turns else GOAL.limits.max_turns) + 1

@@ -142,14 +142,14 @@ async def test_a_session_that_cannot_be_planned_fails_with_the_providers_reason(
 
 
 async def test_the_server_ends_a_session_that_no_worker_takes_up(client: Client) -> None:
-    """A day after its deadline a session ends although nobody works on it, and until then it can be cancelled."""
+    """A month after its deadline a session ends although nobody works on it, and until then it can be cancelled."""
     session = await Chargehand(client, f"nobody-{uuid4().hex}").start(BRIEF)
 
     description = await client.get_workflow_handle(session.id).describe()
     info = description.raw_description.execution_config
     await session.cancel()
 
-    assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=1, seconds=60)
+    assert info.workflow_execution_timeout.ToTimedelta() == timedelta(days=31, seconds=60)
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
@@ -14,11 +15,13 @@ from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, PendingCall, SessionRequest, Trace
+from chargehand.contracts import Limits, PendingCall, Report, SessionRequest, Trace
 from chargehand.errors import UpdateRefused
 from chargehand.session import Session
 from chargehand.visibility import describe
+from chargehand.wire import WorkflowType
 from tests.environment import SessionEnvironment
+from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import (
     Held,
     Script,
@@ -186,6 +189,41 @@ async def test_a_call_that_nobody_approves_is_denied_and_its_wait_costs_the_agen
     assert opened.tools["refund"].calls == []
     assert "it was not approved in time" in told(opened)[0]["error"]
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 1)]
+
+
+async def test_a_decision_may_come_long_after_the_deadline_for_work(desk: Desk) -> None:
+    """People's time is not the session's: its clock stands still, and so do those of nested sessions."""
+    nested = subtask("S1", agent="supervisor", instruction="Settle the complaints below.")
+    script = Script().plan(nested).plan(subtask("N1", agent="clerk"), goal="Settle the complaints below")
+    script = script.work("", request_tool("refund", amount=10), answer("Settled."))
+    request = GOAL.model_copy(update={"answer_within": None, "limits": Limits(deadline=timedelta(minutes=1))})
+    async with desk(script, 'approve = ["refund"]') as opened:
+        session = await opened.chargehand.start(request)
+        await pending(session, 1)
+        cast("InMemoryTemporal", opened.chargehand.client.workflow_service).skip(timedelta(hours=23))
+        [call] = await pending(session, 1)
+        await session.approve_call(call)
+        result = await asyncio.wait_for(session.result(), 60)
+
+    assert [call["amount"] for call in opened.tools["refund"].calls] == [10]
+    assert result.stop_reason == "completed"
+
+
+@pytest.mark.real_server
+async def test_the_server_does_not_end_a_session_that_waits(desk: Desk) -> None:
+    """With an execution timeout a wait ends in time for the session's work."""
+    async with desk(refunding(request_tool("refund", amount=10)), 'approve = ["refund"]') as opened:
+        request = GOAL.model_copy(update={"limits": Limits(deadline=timedelta(seconds=5))})
+        report = await opened.chargehand.client.execute_workflow(
+            WorkflowType.SUPERVISOR,
+            request,
+            id=f"ends-{uuid4().hex[:8]}",
+            task_queue=opened.chargehand.task_queue,
+            execution_timeout=timedelta(seconds=7),
+            result_type=Report,
+        )
+
+    assert [(each.kind, each.decision) for each in report.decisions] == [("call", "none")]
 
 
 async def test_a_session_that_is_told_to_finish_makes_no_pending_call(desk: Desk) -> None:

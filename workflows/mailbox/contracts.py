@@ -102,11 +102,13 @@ class SteeringItem(Contract):
 
 
 class Places(Contract):
-    """A session tells a nested one how many agents may work in it at once; it has no reply."""
+    """A session tells a nested one how many agents may work in it at once, and whether time counts; it has no reply."""
 
     kind: Literal["places"] = "places"
     total: Annotated[int, Field(ge=1, le=100)]
     """Never fewer than before."""
+    is_paused: bool = left_out(False)
+    """Whether the root waits for a person, so that the clocks of the tree stand still."""
 
 
 class AdmissionRequest(Contract):

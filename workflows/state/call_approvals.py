@@ -63,6 +63,11 @@ class Approvals:
         """The same, with their requests."""
         return tuple(self._pending.values())
 
+    @property
+    def next_id(self) -> str:
+        """Id of the next call that waits for a person."""
+        return f"c{self._asked + 1}"
+
     def needs_judge(self, request: CallRequest) -> bool:
         """Whether a model has to expect a call that could be made without a person otherwise."""
         if request.is_doubtful or request.needs_approval or not is_judged(request.policy):
@@ -96,9 +101,8 @@ class Approvals:
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Keep the call of an envelope until a person decides."""
-        self._asked += 1
         shown = PendingCall(
-            id=f"c{self._asked}",
+            id=self.next_id,
             hash=call_hash(request.agent, request.tool, request.arguments),
             subtask=request.subtask,
             agent=request.agent,
@@ -109,6 +113,7 @@ class Approvals:
             workflow_id=envelope.sender,
             open_until=until,
         )
+        self._asked += 1
         self._pending[shown.id] = Pending(shown, request, envelope.number)
         return self._pending[shown.id]
 

@@ -1,5 +1,6 @@
 """The clock of a session: when it started, when the report is due, and what ended the work early."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from chargehand.contracts import StopReason
@@ -7,11 +8,20 @@ from workflows import options
 
 
 class Clock:
-    """Knows until when a session works, and what part of its time is kept for the report."""
+    """Knows until when a session works, and what part of its time is kept for the report.
 
-    def __init__(self, started_at: datetime, deadline_at: datetime) -> None:
+    It stands still while the session waits for a person.
+    """
+
+    def __init__(self, started_at: datetime, deadline_at: datetime, now: Callable[[], datetime]) -> None:
         self.started_at = started_at
-        self.deadline_at = deadline_at
+        self._deadline_at = deadline_at
+        """If people are not waited for."""
+        self._now = now
+        self._waits = 0
+        self._waits_since = started_at
+        self._waited = timedelta(0)
+        """In waits that have ended."""
         self.was_interrupted = False
         """Whether the work ended before the plan was complete."""
         self.is_report_due = False
@@ -21,14 +31,39 @@ class Clock:
         self._is_stopping = False
 
     @property
+    def time(self) -> timedelta:
+        """The session's time for work."""
+        return self._deadline_at - self.started_at
+
+    @property
+    def waited(self) -> timedelta:
+        """How long people were waited for, two at once counted once."""
+        return self._waited + (self._now() - self._waits_since if self.is_paused else timedelta(0))
+
+    @property
+    def deadline_at(self) -> datetime:
+        """When the session ends; a wait for a person puts that off."""
+        return self._deadline_at + self.waited
+
+    @property
     def report_starts_at(self) -> datetime:
         """When the report is begun, whatever is not finished then."""
-        return self.deadline_at - options.report_time(self.deadline_at - self.started_at)
+        return self.deadline_at - options.report_time(self.time)
 
-    def longest_wait(self, now: datetime) -> timedelta:
-        """Return how long a person may be waited for, so that the agent that asked has time to go on without."""
-        left = max(self.report_starts_at - now, timedelta(0))
-        return left - min(left / 2, options.TIME_AFTER_WAIT)
+    @property
+    def is_paused(self) -> bool:
+        """Whether a person is waited for."""
+        return self._waits > 0
+
+    def pause(self) -> None:
+        """Stand still until `resume`, which each wait for a person calls once."""
+        if not self.is_paused:
+            self._waits_since = self._now()
+        self._waits += 1
+
+    def resume(self) -> None:
+        self._waited, self._waits = self.waited, self._waits - 1
+        self._waits_since = self._now()
 
     @property
     def work_is_over(self) -> bool:
@@ -47,15 +82,15 @@ class Clock:
     def delay(self, by: timedelta) -> None:
         """Start, and end, so much later: time in a queue is not the session's."""
         self.started_at += by
-        self.deadline_at += by
+        self._deadline_at += by
 
     def extend(self, deadline: timedelta) -> None:
         """Move the deadline, counted from the start of the session; never to an earlier time."""
-        self.reach(self.started_at + deadline)
+        self._deadline_at = max(self._deadline_at, self.started_at + deadline)
 
     def reach(self, deadline_at: datetime) -> None:
         """Move the deadline to a time, unless it is later already."""
-        self.deadline_at = max(self.deadline_at, deadline_at)
+        self._deadline_at = max(self._deadline_at, deadline_at - self.waited)
 
     def finish_now(self) -> None:
         self.is_finish_requested = True

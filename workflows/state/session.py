@@ -321,7 +321,7 @@ class Session:
         present = {
             "max_turns": self.ledger.granted.turns,
             "budget_usd": self.ledger.granted.usd,
-            "deadline": self.clock.deadline_at - self.clock.started_at,
+            "deadline": self.clock.time,
         }
         problems: list[str] = []
         for name, now in present.items():

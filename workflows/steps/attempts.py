@@ -1,7 +1,6 @@
 """The attempts at one subtask, each with its own grant, until the recovery table accepts an outcome or gives up."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -17,7 +16,6 @@ from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
 from workflows.on_exit import on_exit
-from workflows.rules.answer_time import QUESTION_TIME
 from workflows.rules.authority import in_place_of
 from workflows.rules.deduplication import child_workflow_id, task_text
 from workflows.rules.graph import USABLE
@@ -43,7 +41,7 @@ from workflows.steps.route import around_backlog, is_unapproved
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
 from workflows.steps.waits import wait_for_budget
-from workflows.steps.waits_for_people import wait_for_person
+from workflows.steps.waits_for_people import new_wait, wait_for_person
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -284,22 +282,13 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
     """Ask a person, and rewrite the instruction with the answer; None without an answer in time."""
-    now = workflow.now()
-    left = min(session.request.answer_within or QUESTION_TIME, session.clock.longest_wait(now))
-    if left <= timedelta(0):
-        return None
-    session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=now + left))
+    wait = new_wait(session, "question", f"question-{subtask.id}", question)
+    session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=wait.until))
     enter(session, "awaiting_answer")
     try:
-        with (
-            wait_for_person(session, "question", f"question-{subtask.id}", question, now + left),
-            suppress(TimeoutError),
-        ):
-            await workflow.wait_condition(
-                lambda: subtask.id in session.progress.answers or session.clock.work_is_over,
-                timeout=left,
-                timeout_summary=f"until {subtask.id} goes on without an answer",
-            )
+        await wait_for_person(
+            session, wait, lambda: subtask.id in session.progress.answers or session.clock.work_is_over
+        )
     except asyncio.CancelledError:
         _close_question(session, subtask)
         raise

@@ -1,7 +1,5 @@
 """Tool calls that a policy or a person must allow: the session at the root decides about those of its whole tree."""
 
-from contextlib import suppress
-from datetime import timedelta
 from typing import Final
 
 from temporalio import workflow
@@ -10,20 +8,19 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
-from chargehand.contracts import CallDecision, Tier
+from chargehand.contracts import CallDecision, Tier, Wait
 from chargehand.contracts.calls import call_title
 from chargehand.converter import join_problems
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
 from workflows.mailbox.signals import answer
-from workflows.rules.answer_time import a_working_day
 from workflows.rules.refusal import Refused
 from workflows.state.call_approvals import Pending
 from workflows.state.session import Session
 from workflows.state.waits import VERDICTS
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
-from workflows.steps.waits_for_people import wait_for_person
+from workflows.steps.waits_for_people import new_wait, wait_for_person
 
 _LONGEST_DOUBT: Final = 300
 
@@ -38,12 +35,9 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
     doubt = await _doubt(session, request) if session.approvals.needs_judge(request) else ""
     reply, pending = session.approvals.judge(request, doubt), None
     if reply is None:
-        most = session.request.answer_within or a_working_day(workflow.now())
-        left = min(most, session.clock.longest_wait(workflow.now()))
-        pending = session.approvals.open(envelope, request, workflow.now() + left, doubt)
-        asks = call_title(request.tool, request.arguments)
-        with wait_for_person(session, "call", pending.shown.id, asks, pending.shown.open_until):
-            reply = await _decision(session, pending, left)
+        wait = new_wait(session, "call", session.approvals.next_id, call_title(request.tool, request.arguments))
+        pending = session.approvals.open(envelope, request, wait.until, doubt)
+        reply = await _decision(session, pending, wait)
     is_delivered = await answer(session.mailbox, envelope, reply)
     if not is_delivered:
         # The subtask has ended meanwhile, and does not make the call.
@@ -74,20 +68,12 @@ async def _doubt(session: Session, request: CallRequest) -> str:
     return "" if judged.is_expected else f"a model finds: {judged.reason[:_LONGEST_DOUBT] or 'it is not expected'}"
 
 
-async def _decision(session: Session, pending: Pending, left: timedelta) -> CallReply:
+async def _decision(session: Session, pending: Pending, wait: Wait) -> CallReply:
     """Wait for a person, until the session stops its work."""
-
-    def is_over() -> bool:
-        return pending.reply is not None or session.progress.work_is_over
-
     if session.progress.state == "executing":
         enter(session, "awaiting_call_approval")
     publish(session)
-    if not is_over() and left > timedelta(0):
-        with suppress(TimeoutError):
-            await workflow.wait_condition(
-                is_over, timeout=left, timeout_summary=f"until {pending.shown.id} is denied without a decision"
-            )
+    await wait_for_person(session, wait, lambda: pending.reply is not None or session.progress.work_is_over)
     reply = pending.reply or session.approvals.expire(pending)
     if session.progress.state == "awaiting_call_approval":
         resume(session)

@@ -208,11 +208,11 @@ async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
 
 @contextmanager
 def _places_lent(session: Session, way: Delivery) -> Generator[None]:
-    """Tell a nested session how many places it has, whenever there are more, until it has ended."""
-    known = 1
+    """Tell a nested session how many places it has, and whether a person is waited for, whenever that changes."""
+    known = Places(total=1)
 
-    def has_more() -> bool:
-        return session.places.of(way.address) > known
+    def now() -> Places:
+        return Places(total=max(session.places.of(way.address), known.total), is_paused=session.clock.is_paused)
 
     async def tell() -> None:
         nonlocal known
@@ -220,9 +220,9 @@ def _places_lent(session: Session, way: Delivery) -> Generator[None]:
         await workflow.wait_condition(lambda: way.is_started)
         session.places.lend()
         while True:
-            await workflow.wait_condition(has_more)
-            known = session.places.of(way.address)
-            await notify(session.mailbox, way, Places(total=known))
+            await workflow.wait_condition(lambda before=known: now() != before)
+            known = now()
+            await notify(session.mailbox, way, known)
 
     session.places.open(way.address)
     telling = asyncio.create_task(tell())

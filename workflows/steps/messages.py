@@ -23,8 +23,10 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
             return note_outcome(session, envelope, report)
         case SteeringItem() as item:
             return await pass_on(session, item)
-        case Places(total=total) if _is_from_parent(envelope):
-            session.places.grow(min(total, session.request.limits.max_parallel))
+        case Places() as places if _is_from_parent(envelope):
+            session.places.grow(min(places.total, session.request.limits.max_parallel))
+            if places.is_paused != session.clock.is_paused:
+                session.clock.pause() if places.is_paused else session.clock.resume()
             return True
         case _:
             return False

@@ -13,7 +13,7 @@ from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import invalid_plan, validate
 from workflows.steps.visibility import enter, publish
-from workflows.steps.waits_for_people import wait_for_person
+from workflows.steps.waits_for_people import new_wait, wait_for_person
 
 _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""
@@ -31,13 +31,17 @@ def decide_plan(session: Session, decision: PlanDecision) -> Plan:
 
 
 async def await_approval(session: Session) -> Plan | None:
-    """Wait for a person's decision on the plan; returns the plan, as edited."""
+    """Wait for a person's decision on the plan; returns the plan, as edited, or None without a decision in time."""
     progress = session.progress
     enter(session, "awaiting_approval")
     asks = "; ".join(f"{each.id} by {each.agent}: {each.instruction[:80]}" for each in progress.subtasks)
-    with wait_for_person(session, "plan", "plan", asks, session.clock.report_starts_at):
-        await workflow.wait_condition(lambda: progress.decision is not None)
-    if progress.decision is not None and progress.decision.decision == "reject":
+    wait = new_wait(session, "plan", "plan", asks)
+    await wait_for_person(session, wait, lambda: progress.decision is not None)
+    if progress.decision is None:
+        session.clock.interrupt()
+        progress.add_gaps([f"The plan was not approved by {wait.until:%Y-%m-%d %H:%M} UTC."])
+        return None
+    if progress.decision.decision == "reject":
         count_refusal("approval")
         raise ApplicationError(
             f"The plan was rejected. {progress.decision.reason}".strip(),

@@ -258,8 +258,8 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("max_reviews", session.progress.reviews, limits.max_reviews),
         (
             "deadline_seconds",
-            (ended_at - clock.started_at).total_seconds(),
-            (clock.deadline_at - clock.started_at).total_seconds(),
+            (ended_at - clock.started_at - clock.waited).total_seconds(),
+            clock.time.total_seconds(),
         ),
         ("subtask_deadline_seconds", use.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
     )

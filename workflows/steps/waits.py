@@ -13,7 +13,7 @@ from workflows.budget.ledger import Amount
 from workflows.state.clock import Clock
 from workflows.state.session import Session
 from workflows.steps.visibility import enter, resume
-from workflows.steps.waits_for_people import wait_for_person
+from workflows.steps.waits_for_people import new_wait, wait_for_person
 
 _Result = TypeVar("_Result")
 
@@ -53,7 +53,10 @@ async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callab
 async def wait_for_budget(
     session: Session, needed: Amount, is_hopeless: Callable[[], bool], is_moot: Callable[[], bool] = lambda: False
 ) -> None:
-    """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due."""
+    """Wait until an amount is unspent, cannot become so any more, is not needed any more, or the report is due.
+
+    It is due, too, once a person was waited for in vain.
+    """
 
     def is_there() -> bool:
         return session.ledger.unspent.covers(needed)
@@ -64,8 +67,9 @@ async def wait_for_budget(
         enter(session, "paused")
         spent, granted = session.ledger.spent, session.ledger.granted
         asks = f"{spent.turns} of {granted.turns} turns and ${spent.usd:.2f} of ${granted.usd:.2f} are spent"
-        with wait_for_person(session, "limits", session.progress.waits.limits_id, asks, session.clock.report_starts_at):
-            await workflow.wait_condition(lambda: is_there() or session.clock.work_is_over or is_moot())
+        wait = new_wait(session, "limits", session.progress.waits.limits_id, asks)
+        if not await wait_for_person(session, wait, lambda: is_there() or session.clock.work_is_over or is_moot()):
+            session.clock.ring()
         resume(session)
 
 
@@ -73,8 +77,9 @@ async def _ring_when_report_is_due(clock: Clock) -> None:
     while not clock.is_finish_requested and (left := clock.report_starts_at - workflow.now()) > timedelta(0):
         with suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: clock.is_finish_requested, timeout=left, timeout_summary="until the report"
+                lambda: clock.is_finish_requested or clock.is_paused, timeout=left, timeout_summary="until the report"
             )
+        await workflow.wait_condition(lambda: clock.is_finish_requested or not clock.is_paused)
     clock.ring()
 
 

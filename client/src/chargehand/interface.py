@@ -20,8 +20,8 @@ from chargehand.errors import InvalidInput
 from chargehand.listing import listing_memo, one_line
 from chargehand.wire import WorkflowType
 
-_AFTER_THE_DEADLINE: Final = timedelta(days=1)
-"""How long after its deadline the server itself ends a session that no worker has ended."""
+_AFTER_THE_DEADLINE: Final = timedelta(days=31)
+"""How long after its deadline the server itself ends a session: until then people may be waited for."""
 
 
 @workflow.defn(name=WorkflowType.VERIFICATION)

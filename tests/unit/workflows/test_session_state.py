@@ -53,7 +53,7 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         original=SessionRequest(goal="Settle it.", **(request or {})),
         facts=facts,
         progress=Progress("s"),
-        clock=Clock(START, START + timedelta(minutes=10)),
+        clock=Clock(START, START + timedelta(minutes=10), lambda: START),
         spending=Spending(SpendingState(granted_turns=20, granted_usd=Decimal(2))),
         mailbox=Mailbox("s"),
         was_reset=False,
@@ -79,7 +79,7 @@ def test_limits_are_raised_only_as_far_as_they_can_be(raised: RaisedLimits, prob
 
 def test_time_in_a_queue_is_not_the_sessions() -> None:
     """A clock that is delayed keeps its length."""
-    clock = Clock(START, START + timedelta(minutes=10))
+    clock = Clock(START, START + timedelta(minutes=10), lambda: START)
 
     clock.delay(timedelta(hours=1))
 

@@ -73,7 +73,7 @@ UpToAWeek = Annotated[
 
 
 AnswerTime = Annotated[UpToAWeek, BeforeValidator(lambda value: timedelta(days=7) if value == "none" else value)]
-"""The same; `none` is the most, since no session lasts longer."""
+"""The same; `none` is the most."""
 
 
 class Tier(StrEnum):

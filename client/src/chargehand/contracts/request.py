@@ -141,9 +141,10 @@ class SessionRequest(TypedByPeople):
     questions: Literal["none", "allowed"] = "none"
     """`allowed` lets an ambiguous subtask ask a person, who answers by the Update `answer`."""
     answer_within: AnswerTime | None = None
-    """How long a question, or a tool call that needs approval, waits for a person: seconds, `8h`, `3d`, ISO 8601, or
-    `none` for as long as the session lasts. Then the subtask continues without an answer, and the call is denied. If
-    absent, 15 minutes for a question and a working day for a call; the deadline ends every wait."""
+    """How long a question, a tool call, a plan or a session at its limits waits for a person: seconds, `8h`, `3d`,
+    ISO 8601, or `none` for a week. Then the subtask continues without an answer, the call is denied, and a plan or
+    limits end the session. If absent, 15 minutes for a question and a working day for all else. The deadline is put
+    off meanwhile."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
     tenant: Name = "default"
