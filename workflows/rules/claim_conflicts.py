@@ -66,7 +66,7 @@ def _figures(claim: str, sentences: Sequence[str], text: str, tables: Sequence[R
             yield from places[:1] if all(places) else ()
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield f"{figure.written} is not there, only {other}."
-        elif is_derived(figure, there):
+        elif is_derived(figure, [each for each in there if not (figure.is_word and each.is_word)]):
             continue
         elif is_replaced(figure, claim, sentences):
             yield f"{figure.written} is another number there."

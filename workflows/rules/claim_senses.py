@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final
 
 from workflows.rules.claim_words import (
@@ -19,6 +20,7 @@ from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
+_TO: Final = re.compile(r" (?:to|auf|à|a|para|tot|naar) ")
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
@@ -33,7 +35,7 @@ _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
 """Place in the list of modal verbs."""
-_OPPOSITES: Final = ("direction", "amount", "time", "decision")
+_OPPOSITES: Final = ("direction", "amount", "time", "decision", "balance", "season", "weekday")
 
 
 def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
@@ -46,13 +48,17 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     if is_denied and alike >= _SAME and not _is_worded(claim, nearest, sentences):
         yield "It denies what its source says." if is_negated(claim) else "Its source denies it."
     if near >= _RELATED and not is_denied:
+        clause = _clause_of(own, nearest)
+        about = clause if covered(own, content(clause)) >= _SAME else nearest
         for subject in _OPPOSITES:
-            mine, theirs = sides_of(subject, claim), sides_of(subject, nearest)
+            mine, theirs = sides_of(subject, claim), sides_of(subject, about)
             if mine and theirs and not mine & theirs:
                 yield f"It says the opposite of its source ({subject})."
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _causes(claim, sentences)
+    if any(_is_reversed(mine, theirs) for mine in _spans(claim) for each in sentences for theirs in _spans(each)):
+        yield "Its source has these figures the other way round."
 
 
 @lru_cache(maxsize=2048)
@@ -93,16 +99,35 @@ def _each_time() -> re.Pattern[str]:
     return re.compile(rf"\w+ (?:les |los |las )?(?:\w+ )?(?:{spans}|night|nacht|noche|notte)(?!\w)", re.IGNORECASE)
 
 
+def _clause_of(own: frozenset[str], sentence: str) -> str:
+    """Return the clause of a sentence that has most of the words of a claim."""
+    return max(_CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
+
+
+def _spans(text: str) -> Iterator[tuple[Quantity, Quantity]]:
+    """List the figures of a text of which one leads to the other."""
+    figures = [each for each in quantities(text) if not each.is_word]
+    for one, other in pairwise(figures):
+        if _TO.fullmatch(text[one.start + len(one.written) : other.start]):
+            yield one, other
+
+
+def _is_reversed(mine: tuple[Quantity, Quantity], theirs: tuple[Quantity, Quantity]) -> bool:
+    """Whether two figures lead to each other the other way round."""
+    (one, other), (first, last) = mine, theirs
+    return one.is_in([last]) and other.is_in([first]) and not one.is_in([first])
+
+
 def _strengths(claim: str, nearest: str) -> Iterator[str]:
     own, duties, theirs = content(claim), sides_of("modality", claim), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
         yield "It says more than its source (duty)."
-    extent, other = (sides_of("extent", _each_time().sub(" ", text)) for text in (claim, nearest))
+    extent, other = (sides_of("extent", _each_time().sub(" ", text), spoken_in(text)) for text in (claim, nearest))
     is_wider = _ALL in extent and not other - {_PART}
     is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
         yield "It says more than its source (extent)."
-    clause = max(_CLAUSE_END.split(nearest), key=lambda clause: covered(own, content(clause)))
+    clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
     if (
         covered(own, content(clause)) >= _NEAR

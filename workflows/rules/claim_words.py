@@ -104,9 +104,9 @@ def spoken_in(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8192)
-def sides_of(subject: str, text: str) -> frozenset[int]:
+def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the sides of a subject of which a text has words: of `direction`, 0 is up, 1 is down and 2 unchanged."""
-    spoken = (languages()[code].sides[subject] for code in spoken_in(text))
+    spoken = (languages()[code].sides[subject] for code in codes or spoken_in(text))
     return frozenset(side for sides in spoken for side, pattern in enumerate(sides) if pattern.search(text))
 
 

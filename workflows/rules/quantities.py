@@ -137,7 +137,7 @@ def is_converted(figure: Quantity, there: Iterable[Quantity]) -> bool:
 
 @lru_cache(maxsize=256)
 def _derived(there: tuple[Quantity, ...]) -> tuple[Quantity, ...]:
-    numbers = [*filter(_is_number, there)][:_MOST_COMPARED]
+    numbers = sorted(filter(_is_number, there), key=lambda each: each.is_word and not each.unit)[:_MOST_COMPARED]
     results = (result for one, other in permutations(numbers, 2) for result in _of_two(one, other))
     return tuple(Quantity("", frozenset({value}), unit) for value, unit in results)
 

@@ -139,6 +139,10 @@ def misplaced(figure: Quantity, claim: str, table: ResultTable) -> str | None:
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
     if not at:
         return None
+    if figure.unit and any(cell.quantity.unit == figure.unit for cell in table.cells):
+        at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
+        if at[0].quantity.unit != figure.unit:
+            return f"{figure.written} is of another column: {table.header[at[0].column]}."
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     if not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
@@ -160,13 +164,14 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
     ):
         return None
     by_column = (
-        [cell for cell in table.cells if cell.column == column] for column in columns or {table.cells[0].column}
+        _without_total([cell for cell in table.cells if cell.column == column])
+        for column in columns or {table.cells[0].column}
     )
     return any(
         end(cells, key=lambda cell: cell.value).row in rows
         for cells in by_column
         for side, end in enumerate((max, min))
-        if side in sides or _ANY in sides
+        if side in sides or sides == frozenset({_ANY})
     )
 
 
@@ -199,6 +204,12 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     return (
         any(figure.is_in(each) for _, each in totals) or is_derived(figure, [*sums, *chosen]) or is_derived(figure, row)
     )
+
+
+def _without_total(cells: Sequence[Cell]) -> list[Cell]:
+    """Leave out a row that is the total of the others."""
+    whole = sum((cell.value for cell in cells), Decimal(0))
+    return [cell for cell in cells if cell.value * 2 != whole] or [*cells]
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:
