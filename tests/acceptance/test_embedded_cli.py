@@ -24,6 +24,8 @@ from chargehand_cli.terminal import Exit
 from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.waiting import hold_until
 
+pytestmark = pytest.mark.slow
+
 _QUESTION = "How are boilers tested?"
 _TAPE = Path(__file__).resolve().parents[2] / "examples" / "tapes" / "wind-limits.jsonl"
 

@@ -24,6 +24,8 @@ from tests.scripted_model import Held, Script, answer, topics
 from tests.waiting import until
 from worker import workers
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def server() -> AsyncGenerator[Client]:

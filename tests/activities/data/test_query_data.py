@@ -160,6 +160,7 @@ async def test_too_much_memory_is_refused(harness: Harness) -> None:
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20
 
 
+@pytest.mark.slow
 async def test_an_endless_query_is_killed(harness: Harness) -> None:
     """A second after its time limit at the latest, whatever it is doing, and its process is gone afterwards (S21)."""
     for sql in (

@@ -312,6 +312,7 @@ async def test_tables_are_described(tmp_path: Path) -> None:
     assert types == {"product": "VARCHAR", "unit_price": "DOUBLE", "valid_from": "DATE", "order_": "BOOLEAN"}
 
 
+@pytest.mark.slow
 async def test_more_libraries_than_are_kept_open_can_be_used_at_once(tmp_path: Path) -> None:
     """Forty sessions that open their documents again and again at the same time all get them."""
     uris = [(folder(tmp_path / f"folder-{number}", a__md=f"# Title {number}\n\nText.\n"),) for number in range(40)]

@@ -138,6 +138,7 @@ async def test_a_child_that_dies_costs_one_page() -> None:
     assert after.title == "Tides explained"
 
 
+@pytest.mark.slow
 async def test_pages_side_by_side_are_read_by_two_children_that_end() -> None:
     """A crowd of pages is read with bounded memory, and closing leaves no process behind."""
     others = children("activities.tools.pages.page_process")

@@ -22,7 +22,7 @@ from chargehand_cli.rendering.text import report_markdown
 from tests.unit.cli.reports import at, report
 
 SOURCES = Path(terminal.__file__).parent
-CONTROLS = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")]
+CONTROLS = [chr(code) for code in range(0x3000) if unicodedata.category(chr(code)) in ("Cc", "Zl", "Zp")]
 BIDI = [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)]
 OPENINGS = [
     "\x1b[", "\x9b", "\x1b]", "\x9d", "\x1bP", "\x90", "\x1b_", "\x9f", "\x1b^", "\x9e", "\x1bX", "\x98", "\x1b",

@@ -36,6 +36,8 @@ from tests.scripted_provider import (
     subtask,
 )
 
+pytestmark = pytest.mark.slow
+
 CANARY: Final = "zanzibar"
 KEY: Final = "a-key-of-the-worker-4711"
 GOAL: Final = SessionRequest(
