@@ -54,6 +54,11 @@ _SHARED_MODULES: Final = (
     # `activities` and `workflows` in a checkout, one package in the wheel.
     *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
+_HOOKS: Final = (
+    *(Hook.REPORT, Hook.CLAIM_CONFLICTS, Hook.DISAGREEMENTS),
+    *(Hook.WAIT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION),
+)
+"""Those that are called in workflows."""
 
 
 def added_workflows(*, with_versioning: bool = False) -> list[type]:
@@ -66,7 +71,7 @@ def added_workflows(*, with_versioning: bool = False) -> list[type]:
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Build the sandbox in which workflows run."""
     shared = {*_SHARED_MODULES, *installed().in_workflows}
-    for hook in (Hook.REPORT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION):
+    for hook in _HOOKS:
         installed().functions(hook)  # here, since nothing is imported in the sandbox
     return _Sandbox(restrictions=SandboxRestrictions.default.with_passthrough_modules(*shared))
 

@@ -14,11 +14,9 @@ from typing import Final, Literal, get_args
 from activities.contracts.quotations import as_compared
 from activities.contracts.rounds import PASSAGE_GAP
 from chargehand.contracts import Claim, Finding, Source, Verification
+from chargehand.plugins import Hook, installed
 from workflows.rules.citations import CITATION, cited_numbers, cited_quotations, without_citations
-from workflows.rules.claim_conflicts import conflicts_of
-from workflows.rules.claim_senses import content, shared
-from workflows.rules.claim_words import is_courtesy
-from workflows.rules.quantities import quantities
+from workflows.rules.claim_words import content, has_number, is_courtesy, shared
 
 _WEAKEST_FIRST: Final[Sequence[Verification]] = get_args(Verification)
 _WORTH: Final[Mapping[Verification, int]] = {
@@ -137,11 +135,12 @@ class CheckedClaim:
 
     @cached_property
     def conflicts(self) -> tuple[str, ...]:
-        """What speaks against it, as far as code can find it."""
+        """What speaks against it, as far as plug-ins find it, and what it quotes and is not there."""
         said = [quote for source, quote in self.quotes if not is_computed(source)]
         results = [source.quote for source in self.sources if is_computed(source)]
         titles = [source.title for source in self.sources]
-        conflicts = conflicts_of(self.claim.text, said, results, titles) if said or results else ()
+        checks = installed().functions(Hook.CLAIM_CONFLICTS) if said or results else ()
+        conflicts = (each for check in checks for each in check(self.claim.text, said, results, titles))
         return (*conflicts, *(f"“{words}” does not stand there." for words in self.missing))
 
     @property
@@ -150,7 +149,7 @@ class CheckedClaim:
         if not self.sources or not self.rests_on or self.conflicts:
             return self.claim.verification
         has_words = any(not is_computed(source) for source, _ in self.quotes)
-        return "computed" if quantities(self.claim.text) and not has_words else "supported"
+        return "computed" if has_number(self.claim.text) and not has_words else "supported"
 
     def as_judged(self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str) -> Claim:
         """Return the claim with what a judge decided; what code finds against it still counts."""

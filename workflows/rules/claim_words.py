@@ -8,17 +8,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
 """Common words of a language that a text has at least, for it to be in this language."""
 _AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mei", "maart", "marzo", "juin", "mayo"})
 """Months that are other words as well: they count beside a number, or with a capital in the middle of a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
-_NUMERIC_DATE: Final = re.compile(r"\b\d{4}-(\d\d)(?:-\d\d)?\b|\b\d{1,2}[./](\d{1,2})[./]\d{2,4}\b")
 
 
 @dataclass(frozen=True)
@@ -103,47 +104,37 @@ def spoken_in(text: str) -> tuple[str, ...]:
     return (code,) if code else tuple(languages())
 
 
-@lru_cache(maxsize=8192)
-def sides_of(subject: str, text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
-    """List the sides of a subject of which a text has words: of `direction`, 0 is up, 1 is down and 2 unchanged."""
-    spoken = (languages()[code].sides[subject] for code in codes or spoken_in(text))
-    return frozenset(side for sides in spoken for side, pattern in enumerate(sides) if pattern.search(text))
-
-
-@lru_cache(maxsize=8192)
-def phrase_in(kind: str, text: str) -> re.Match[str] | None:
-    """Find the first phrase of a kind that a text has."""
-    found = (languages()[code].phrases[kind].search(text) for code in spoken_in(text))
-    return next(filter(None, found), None)
-
-
-@lru_cache(maxsize=4096)
-def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
-    """List the months that a text names, as words of its own language and of others, or in dates."""
-    spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
-    named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
-    return frozenset(named | {int(date[1] or date[2]) for date in _NUMERIC_DATE.finditer(text)})
-
-
 def is_courtesy(text: str) -> bool:
     """Whether a sentence greets, refuses or speaks to the reader, and states no figure."""
     says_nothing = not any(map(str.isdigit, text))
     return says_nothing and any(languages()[code].courtesy.match(text) for code in spoken_in(text))
 
 
-@lru_cache(maxsize=4096)
-def is_negated(text: str) -> bool:
-    """Whether a text has a word that negates; a language that negates by an ending of its verbs has none."""
-    return bool(_negation().search(text))
+def has_number(text: str) -> bool:
+    """Whether a text has a figure or a number word."""
+    numbers = (words for code in spoken_in(text) for words in languages()[code].numbers.values())
+    return any(map(str.isdigit, text)) or any(_whole(each).search(text) for each in numbers)
 
 
-def without_negations(text: str) -> str:
-    """Return a text without the words that negate."""
-    return _negation().sub(" ", re.sub(r"\b\w+n[’']t\b", " ", text))
+@lru_cache(maxsize=2048)
+def content(text: str) -> frozenset[str]:
+    """List the stems of what a text says; of a script without blanks, each two characters."""
+    common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
+    words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
+    return frozenset(
+        part for word in words for part in (_pairs(word) if _UNSPACED.search(word) else [word.casefold()[:_STEM]])
+    )
 
 
-@cache
-def _negation() -> re.Pattern[str]:
-    words = json.loads(Path(__file__).with_name("negations.json").read_text(encoding="utf-8"))
-    whole, anywhere = ("|".join(chain(*words[key].values())) for key in ("whole_words", "anywhere"))
-    return re.compile(rf"\b(?:{whole})\b|{anywhere}", re.IGNORECASE)
+def covered(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """Compute which part of some words others have as well."""
+    return len(mine & theirs) / len(mine) if mine else 0.0
+
+
+def shared(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """Compute which part of the shorter of two lists of words the other has as well."""
+    return max(covered(mine, theirs), covered(theirs, mine))
+
+
+def _pairs(word: str) -> list[str]:
+    return [word[at : at + 2] for at in range(len(word) - 1)]

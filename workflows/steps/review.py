@@ -10,8 +10,8 @@ from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.review_outcomes import ReviewAnswer, ReviewTask
 from chargehand.contracts import Contradiction, Outcome, Plan, Success
+from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount
-from workflows.rules.disagreements import disagreements
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import leaks
@@ -111,8 +111,9 @@ def state_contradiction(draft: ContradictionDraft, outcomes: Sequence[InputOutco
 
 
 def _new_disagreements(session: Session) -> list[ContradictionDraft]:
-    known = session.progress.known_differences
-    return [each for each in disagreements(session.progress.inputs()) if each.about not in known]
+    known, outcomes = session.progress.known_differences, session.progress.inputs()
+    found = (each for find in installed().functions(Hook.DISAGREEMENTS) for each in find(outcomes))
+    return [each for each in found if each.about not in known]
 
 
 async def _ask_judge(session: Session, question: str, candidates: Sequence[InputOutcome]) -> JudgeAnswer | None:

@@ -12,10 +12,10 @@ from typing import Final
 
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
-from workflows.rules.claim_senses import content, shared
-from workflows.rules.claim_words import is_negated, language_of, languages, sides_of, spoken_in
+from chargehand_plugins.claim_checks.quantities import Quantity, quantities
+from chargehand_plugins.claim_checks.words import is_negated, sides_of
+from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
 from workflows.rules.graph import USABLE
-from workflows.rules.quantities import Quantity, quantities
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|\n")

@@ -2,26 +2,17 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
-from workflows.rules.claim_words import (
-    is_negated,
-    language_of,
-    languages,
-    phrase_in,
-    sides_of,
-    spoken_in,
-    units,
-    without_negations,
-)
-from workflows.rules.quantities import Quantity, quantities
+from chargehand_plugins.claim_checks.quantities import Quantity, quantities
+from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
+from workflows.rules.claim_words import content, covered, language_of, spoken_in, units
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _TO: Final = re.compile(r" (?:to|auf|à|a|para|tot|naar) ")
-_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _NEAR: Final = 0.5
@@ -59,30 +50,6 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     yield from _causes(claim, sentences)
     if any(_is_reversed(mine, theirs) for mine in _spans(claim) for each in sentences for theirs in _spans(each)):
         yield "Its source has these figures the other way round."
-
-
-@lru_cache(maxsize=2048)
-def content(text: str) -> frozenset[str]:
-    """List the stems of what a text says; of a script without blanks, each two characters."""
-    common = frozenset(word for code in spoken_in(text) for word in languages()[code].common)
-    words = [match[0] for match in _TOKEN.finditer(text) if match[0].casefold() not in common]
-    return frozenset(
-        part for word in words for part in (_pairs(word) if _UNSPACED.search(word) else [word.casefold()[:_STEM]])
-    )
-
-
-def covered(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Compute which part of some words others have as well."""
-    return len(mine & theirs) / len(mine) if mine else 0.0
-
-
-def shared(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Compute which part of the shorter of two lists of words the other has as well."""
-    return max(covered(mine, theirs), covered(theirs, mine))
-
-
-def _pairs(word: str) -> list[str]:
-    return [word[at : at + 2] for at in range(len(word) - 1)]
 
 
 def _is_worded(claim: str, nearest: str, sentences: Sequence[str]) -> bool:

@@ -8,8 +8,8 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
 from typing import Final
 
-from workflows.rules.claim_words import is_negated, months_of, sides_of
-from workflows.rules.quantities import Quantity, is_derived, unit_of, values_of
+from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, unit_of, values_of
+from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_of
 
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)

@@ -9,10 +9,18 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from workflows.rules.claim_senses import is_replaced, sense_conflicts
-from workflows.rules.claim_words import language_of, languages, months_of, spoken_in
-from workflows.rules.quantities import Quantity, is_converted, is_derived, quantities
-from workflows.rules.table_figures import ResultTable, extreme_of, is_computed_from, misplaced, read_table, runs_against
+from chargehand_plugins.claim_checks.quantities import Quantity, is_converted, is_derived, quantities
+from chargehand_plugins.claim_checks.senses import is_replaced, sense_conflicts
+from chargehand_plugins.claim_checks.table_figures import (
+    ResultTable,
+    extreme_of,
+    is_computed_from,
+    misplaced,
+    read_table,
+    runs_against,
+)
+from chargehand_plugins.claim_checks.words import months_of
+from workflows.rules.claim_words import language_of, languages, spoken_in
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import Failure, Finding, Success
-from workflows.rules.disagreements import disagreements, is_disagreement
+from chargehand_plugins.claim_checks.disagreements import disagreements, is_disagreement
 
 _PLACES = st.sampled_from(["Bremen", "Hamburg", "Kiel", "Rostock"])
 _LENGTHS = st.integers(min_value=1, max_value=99)

@@ -1,0 +1,9 @@
+"""What speaks against the claims of reports, and where subtasks differ: figures, dates, names and senses of words."""
+
+from chargehand.plugins import Hook, Registry
+
+
+def register(registry: Registry) -> None:
+    """Add both checks, which workflows make."""
+    registry.hook(Hook.CLAIM_CONFLICTS, f"{__name__}.conflicts:conflicts_of")
+    registry.hook(Hook.DISAGREEMENTS, f"{__name__}.disagreements:disagreements")
