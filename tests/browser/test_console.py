@@ -1,5 +1,6 @@
 """The console in a real browser: ask with a document, approve the plan, watch, read; on a phone and on a desk."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,9 +10,13 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.contracts import SessionRequest
-from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
-from tests.browser.chromium import Tab
-from tests.scripted_model import Script, answer, report, say, subtask
+from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.server import serving
+from chargehand_plugins.console.settings import ConsoleSettings
+from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
+from tests.browser.chromium import Chromium, Tab
+from tests.environment import open_environment
+from tests.scripted_model import Held, Script, answer, report, say, subtask, use
 from tests.waiting import until_state
 
 pytestmark = pytest.mark.browser
@@ -63,8 +68,19 @@ async def test_a_session_from_question_to_report(console: OpenConsole, tab: Tab,
     await page.click("text=Start")
     await page.wait_for_selector("text=The plan awaits your approval")
     await look(page, "approval")
-    await page.click("text=Approve the plan")
+    await page.click("text=Edit the plan")
+    await look(page, "editor")
+    await page.fill("#words-2", "Count the notes.")
+    await page.click("text=One more subtask >> nth=0")
+    await page.fill("#id-3", "T3")
+    await page.fill("#agent-3", "analyst")
+    await page.fill("#words-3", "Count the ferries.")
+    await page.fill("#after-3", "T1")
+    await page.fill("#place-3", "1.5")
+    await page.click("text=Approve this plan instead")
     await page.wait_for_selector("text=Read the report")
+    subtasks = await page.eval_on_selector_all("#live .tree strong", "found => found.map(each => each.textContent)")
+    assert subtasks == ["T1", "T3", "T2"]
     await look(page, "finished")
     await page.click("text=Read the report")
     await page.wait_for_selector(".report")
@@ -113,15 +129,82 @@ async def test_what_is_typed_stays(console: OpenConsole, tab: Tab) -> None:
     await until_state(session, "awaiting_approval")
     await page.click("text=Raise limits")
     await page.fill("#raise-turns", "33")
-    await page.evaluate("document.getElementById('actions').dataset.key = 'older'")
     await page.evaluate(
-        "replaceActions('newer', document.getElementById('actions').innerHTML.replace('Steer', 'Steer it'))"
+        "replacePart('actions', 'newer', document.getElementById('actions').innerHTML.replace('Steer', 'Steer it'))"
     )
 
     assert await page.input_value("#raise-turns") == "33"
     await page.click("button:has-text('Raise')")
     await page.wait_for_selector("text=of 33 turns")
     assert tab.console == []
+
+
+NESTED = "Look at the notes as a session."
+
+
+async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path, chromium: Chromium) -> None:
+    """It shows what each agent does, has done and has cost, below nested sessions too, and which turn has read what a
+    person wrote; what was typed and the sign-in outlive a restart, and until the console is back the page says so."""
+    going_on = asyncio.Event()
+    script = Script().plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
+    script = script.plan(subtask("X1"), goal=NESTED)
+    script = script.work("", use("search_documents"), Held(use("query_data"), going_on), answer("Known."))
+    async with (
+        open_environment(client, tmp_path, script.synthesis(report("All of it is **known**."))) as opened,
+        chromium.tab() as tab,
+    ):
+        backend, page = Backend(lambda: opened.chargehand, str(tmp_path)), tab.page
+        async with serving(backend, ConsoleSettings(TOKEN, port=0)) as running:
+            await page.goto(running.sign_in_link())
+            await page.wait_for_url(f"{running.url}/")
+            session = await opened.chargehand.start(SessionRequest(goal="What is known? " * 200))
+            await page.goto(f"{running.url}/sessions/{session.id}")
+            for agent in ("T1", "X1"):
+                await page.wait_for_selector(f".subtask:has(> div > strong:text-is('{agent}')) .now:has-text('turn 2')")
+            await page.fill("#message", "Be brief.")
+            await page.click("button:has-text('Send')")
+            await page.wait_for_selector(".done:has-text('on its way')")
+            await page.wait_for_selector("text=not read yet")
+            status = await session.status()
+            facts = await page.inner_text("#live .facts")
+            assert f"{status.turns} of 20 turns" in facts
+            await look(page, "live")
+            await page.fill("#message", "Half a sentence")
+        await page.wait_for_selector("#stale:has-text('Not live since')")
+        await look(page, "not-live")
+        await page.click("button:has-text('Send')")
+        await page.wait_for_selector("#away:not([hidden])")
+        async with serving(backend, ConsoleSettings(TOKEN, port=running.port)):
+            await page.wait_for_selector("#stale", state="hidden")
+            assert await page.input_value("#message") == "Half a sentence"
+            await page.reload()
+            assert await page.input_value("#message") == "Half a sentence"
+        await page.wait_for_selector("#stale:has-text('Not live since')")
+        going_on.set()
+        await session.result()
+        async with serving(backend, ConsoleSettings(TOKEN, port=running.port)):
+            await page.wait_for_selector("#live .answer strong:text-is('known')")
+            await page.wait_for_selector("#stale", state="hidden")
+            assert "read by N1/X1, turn 3; T1, turn 3" in await page.inner_text("#live")
+            assert await page.inner_text("#standing") == "answered"
+            assert not await page.evaluate("document.getElementById('session').classList.contains('is-stale')")
+            await look(page, "answered")
+
+
+async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, tab: Tab) -> None:
+    """The page says what is lost before it does, and keeps plan and cost of what was stopped."""
+    page = tab.page
+    session = await console.environment.chargehand.start(SessionRequest(goal="Stop me.", approval="plan"))
+    await page.goto(console.running.sign_in_link())
+    await page.wait_for_url(f"{console.running.url}/")
+    await page.goto(f"{console.running.url}/sessions/{session.id}")
+    await page.click("text=Stop without a report …")
+    await page.wait_for_selector("text=no report is written, and what was spent (1 turn, $")
+    await page.click("button:has-text('Stop it, without a report')")
+    await page.wait_for_selector("#standing:text-is('cancelled')")
+    await page.wait_for_selector("#live .tree strong:text-is('T1')")
+    assert "1 of 20 turns" in await page.inner_text("#live .facts")
+    await look(page, "cancelled")
 
 
 async def test_a_stranger_is_asked_to_sign_in(console: OpenConsole, tab: Tab) -> None:

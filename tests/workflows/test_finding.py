@@ -53,6 +53,7 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
         await until(is_finished)
         [found] = [each async for each in opened.chargehand.list(thread=session.id, since=started)]
         events = await events_of(client, session.id)
+        memo = await (await client.get_workflow_handle(session.id).describe()).memo()
 
     assert found.model_dump(exclude={"started_at", "ended_at"}) == {
         "id": session.id,
@@ -67,7 +68,9 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
         "turns": report.usage.turns,
         "follows": "",
         "thread": session.id,
+        "shown": "answered",
     }
+    assert (memo["state"], memo["ending"]) == ("finished", "answered")
     assert events.count(_LISTED) == 4
     assert await listed(opened.chargehand, session.id, tenant="other'quoted\\") == []
 

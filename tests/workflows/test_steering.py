@@ -69,7 +69,10 @@ async def test_messages_are_read_in_order_at_the_next_turn_each_once(
         result = await asyncio.wait_for(session.result(), 60)
         child = result.subtasks[0].workflow_id or ""
         await runs_of(opened.chargehand.client, child, 2 if most_events < count * 2 else 1)
+        steps = [step for step in (await session.trace()).steps if step.kind == "message"]
 
+    assert [(step.name, step.purpose) for step in steps if step.parent == child] == [(each, "turn-2") for each in texts]
+    assert [step.name for step in steps if step.parent == session.id] == texts
     assert [heard(task) for task in turns_of(opened, "T1")] == [[], texts, texts]
     assert (result.answer, result.gaps) == ("Done.", ())
     assert result.usage.turns == len(opened.model.calls) == 4

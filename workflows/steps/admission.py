@@ -94,7 +94,9 @@ def _give_up_at(facts: SessionFacts) -> datetime:
 
 
 def list_end(state: SessionState) -> None:
-    """Have the server list how a session ended that was queued and never began."""
+    """Show how a session ended that was queued and never began."""
+    if workflow.memo_value("state", None) == "queued":
+        workflow.upsert_memo({"state": state})
     if workflow.info().typed_search_attributes.get(STATE) == "queued":
         list_attributes({STATE: state})
 

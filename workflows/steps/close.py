@@ -13,14 +13,14 @@ from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.steps.admission import Place, list_end
 from workflows.steps.report import with_late_messages, write_report
-from workflows.steps.visibility import enter, list_state
+from workflows.steps.visibility import enter, list_state, publish
 
 
 async def close(session: Session, report: Report, place: Place) -> Report:
     """End a session with its report, once every message is answered."""
     await workflow.wait_condition(workflow.all_handlers_finished)
     report = with_late_messages(session, report)
-    enter(session, "finished")
+    enter(session, "finished", report.stop_reason)
     list_state(session, report)
     await place.leave(session.close_ledger())
     await _announce(session, stop_reason=report.stop_reason)
@@ -47,6 +47,7 @@ async def close_early(error: BaseException, session: Session | None, progress: P
     if session is None:
         list_end(progress.state)
     else:
+        publish(session)
         list_state(session)
     if workflow.in_workflow():
         await place.leave(session.close_ledger() if session else Decimal(0))

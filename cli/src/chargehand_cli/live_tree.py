@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
-from chargehand.state_words import SUBTASK_MARKS, state_words
+from chargehand.state_words import SUBTASK_MARKS, Tone, standing
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.progress import record_words, spend_facts
 from chargehand_cli.rendering.text import clock_time, duration
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-_COLOURS: Final[Mapping[SubtaskState, str]] = {
+TONES: Final[Mapping[Tone | SubtaskState, str]] = {
     "waiting": "bright_black",
     "running": "blue",
     "success": "green",
@@ -30,6 +30,7 @@ _COLOURS: Final[Mapping[SubtaskState, str]] = {
     "escalation": "magenta",
     "skipped": "red",
 }
+"""Colours of the terminal."""
 _REFRESHES_PER_SECOND: Final = 8
 
 Clock = Callable[[], datetime]
@@ -70,7 +71,7 @@ class Lines:
         if status.state != self._state:
             self._state = status.state
             spend = spend_facts(status) if status.turns else []
-            self._line(" · ".join([f"session {state_words(status.state)}", *spend]))
+            self._line(" · ".join([f"session {standing(status.state).words}", *spend]))
         for record in status.subtasks:
             before = self._subtasks.get(record.id)
             current = (record.state, record.attempts)
@@ -175,14 +176,14 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     from rich.text import Text
     from rich.tree import Tree
 
-    state = state_words(status.state) if status else "starting"
+    state, tone = standing(status.state) if status else ("starting", "running")
     started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
     facts = "".join(f" · {fact}" for fact in (elapsed, *(spend_facts(status) if status else ())))
     name = (one_safe_line(session_id), "bold")
-    tree = Tree(_line(name, " ", (state, "blue"), (facts, "bright_black")), guide_style="bright_black")
+    tree = Tree(_line(name, " ", (state, TONES[tone]), (facts, "bright_black")), guide_style="bright_black")
     for record in status.subtasks if status else ():
-        colour = _COLOURS[record.state]
+        colour = TONES[record.state]
         tree.add(
             _line(
                 (f"{SUBTASK_MARKS[record.state]} ", colour),

@@ -5,13 +5,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
 from chargehand.contracts import SessionRequest, SessionState
 from chargehand.errors import InvalidInput
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
+from chargehand.state_words import Standing, standing
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
 from chargehand.wire import SearchAttribute
 
@@ -71,6 +72,19 @@ class SessionSummary(BaseModel):
     """Id of the session that it follows, if any."""
     thread: str = ""
     """Id of the first session of its thread; its own if it follows none."""
+
+    @computed_field
+    @property
+    def shown(self) -> str:
+        """Its state as every screen words it, such as `executing`, `answered` or `stopped at its deadline`."""
+        return self.standing.words
+
+    @property
+    def standing(self) -> Standing:
+        """The words and the tone of its state: its own while it runs, then how it ended."""
+        if self.ended_at is None:
+            return standing(self.step if self.step and self.state == "running" else self.state)
+        return standing(self.state, self.stop_reason)
 
 
 def listing_memo(request: SessionRequest) -> dict[str, str]:

@@ -1,29 +1,40 @@
-"""The words for states and stop reasons on every screen. A translation is another file like this one."""
+"""The words and the tone of states and stop reasons on every screen. A translation is another file like this one."""
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from chargehand.contracts import SessionState, StopReason, SubtaskState
 
-SESSION_STATES: Final[Mapping[SessionState | Literal["running", "completed", "terminated", "timed_out"], str]] = {
-    "queued": "queued",
-    "planning": "planning",
-    "awaiting_approval": "awaiting approval",
-    "executing": "executing",
-    "awaiting_answer": "awaiting an answer",
-    "awaiting_call_approval": "awaiting call approval",
-    "awaiting_message": "awaiting a message",
-    "paused": "paused",
-    "synthesising": "writing the report",
-    "finished": "finished",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "running": "running",
-    "completed": "completed",
-    "terminated": "terminated",
-    "timed_out": "timed out",
+Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
+"""What a colour means; only `success` is green: a session that answered all that was asked, or a subtask that did."""
+
+
+class Standing(NamedTuple):
+    """How a session stands, or how it ended, in words and in a colour."""
+
+    words: str
+    tone: Tone
+
+
+SESSION_STATES: Final[Mapping[SessionState | Literal["running", "completed", "terminated", "timed_out"], Standing]] = {
+    "queued": Standing("queued", "waiting"),
+    "planning": Standing("planning", "running"),
+    "awaiting_approval": Standing("awaiting approval", "partial"),
+    "executing": Standing("executing", "running"),
+    "awaiting_answer": Standing("awaiting an answer", "partial"),
+    "awaiting_call_approval": Standing("awaiting call approval", "partial"),
+    "awaiting_message": Standing("awaiting a message", "waiting"),
+    "paused": Standing("paused", "partial"),
+    "synthesising": Standing("writing the report", "running"),
+    "finished": Standing("finished", "waiting"),
+    "failed": Standing("failed", "failure"),
+    "cancelled": Standing("cancelled", "waiting"),
+    "running": Standing("running", "running"),
+    "completed": Standing("finished", "waiting"),
+    "terminated": Standing("terminated", "failure"),
+    "timed_out": Standing("timed out", "failure"),
 }
-"""A session's own states, and those that only the server knows."""
+"""A session's own states, and those that only the server knows. How one finished is told by its stop reason."""
 NO_REPORT: Final[Mapping[SessionState, str]] = {
     "queued": "it waits for its turn among the sessions of its tenant.",
     "planning": "the session is still planning its work.",
@@ -46,17 +57,17 @@ NEEDS: Final[Mapping[SessionState, str]] = {
     "paused": "Paused at a limit: raise it, or have the report written.",
 }
 """What a session in a state needs from a person."""
-STOP_REASONS: Final[Mapping[StopReason, str]] = {
-    "completed": "completed",
-    "partial": "answered in part",
-    "deadline": "stopped at its deadline",
-    "out_of_turns": "stopped: out of turns",
-    "out_of_budget": "stopped: out of budget",
-    "overcharged": "stopped: a provider charged more than was reserved",
-    "finish_now": "stopped by `finish`",
-    "nothing_succeeded": "nothing succeeded",
-    "unwritten": "not written by a model",
-    "invalid_output": "without a valid output",
+STOP_REASONS: Final[Mapping[StopReason, Standing]] = {
+    "completed": Standing("answered", "success"),
+    "partial": Standing("answered in part", "partial"),
+    "deadline": Standing("stopped at its deadline", "partial"),
+    "out_of_turns": Standing("stopped: out of turns", "partial"),
+    "out_of_budget": Standing("stopped: out of budget", "partial"),
+    "overcharged": Standing("stopped: a provider charged more than was reserved", "partial"),
+    "finish_now": Standing("stopped by `finish`", "partial"),
+    "nothing_succeeded": Standing("nothing succeeded", "failure"),
+    "unwritten": Standing("not written by a model", "partial"),
+    "invalid_output": Standing("without a valid output", "partial"),
 }
 SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
     "waiting": "·",
@@ -69,14 +80,14 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
 }
 
 
-def state_words(state: str) -> str:
-    """Name a state in words; Temporal spells one of them its own way, and a newer worker may know others."""
-    known: Mapping[str, str] = {**SESSION_STATES}
+def standing(state: str, stop_reason: str = "") -> Standing:
+    """Say how a session stands, or how it ended, in the words of every screen.
+
+    Temporal spells one state its own way, and a newer worker may know others.
+    """
+    ended: Mapping[str, Standing] = {**STOP_REASONS}
+    states: Mapping[str, Standing] = {**SESSION_STATES}
+    if stop_reason and state in ("finished", "completed"):
+        return ended.get(stop_reason, Standing(stop_reason.replace("_", " "), "partial"))
     state = "cancelled" if state == "canceled" else state
-    return known.get(state, state.replace("_", " "))
-
-
-def stop_words(reason: str) -> str:
-    """Name a stop reason in words; a newer worker may know others."""
-    known: Mapping[str, str] = {**STOP_REASONS}
-    return known.get(reason, reason.replace("_", " "))
+    return states.get(state, Standing(state.replace("_", " "), "waiting"))

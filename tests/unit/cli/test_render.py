@@ -53,7 +53,7 @@ def test_markdown_holds_the_whole_report() -> None:
         "- **[S2]** https://example.org/b: Boilers\n\n"
         "## Claims\n\n- supported [S1]: They are tested\n- cited [S2]: and &lt;b> agrees.\n\n"
         "---\n\n"
-        "completed · confidence 80 of 100 · claims: 1 supported, 1 cited · "
+        "answered · confidence 80 of 100 · claims: 1 supported, 1 cited · "
         "claude-sonnet-5-5 · 3 turns · 2 tool calls · $0.0123 · 1 min 35 s · "
         "speed-up 1.5×\n"
     )

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from chargehand import LimitUse, Report, Source, Status, SubtaskRecord, Trace
 from chargehand.contracts import Verification
-from chargehand.state_words import NO_REPORT, STOP_REASONS, state_words
+from chargehand.state_words import NO_REPORT, standing
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
@@ -65,7 +65,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         "report.html",
         report=report,
         attachments=attachments,
-        ending=STOP_REASONS[report.stop_reason],
+        ending=standing("finished", report.stop_reason),
         header=_header(report),
         answer=safe_html(answer_below_notice(report), report.sources, files),
         edits=edit_words(report),
@@ -91,13 +91,11 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
 
     `problem` says how it failed, `action` what it waits for its user to do.
     """
-    colour = "failure" if status.state in ("failed", "cancelled") else "running"
     body = render(
         "unfinished.html",
         status=status,
-        words=state_words(status.state),
+        standing=standing(status.state),
         ended=status.state in _ENDED,
-        state_class=f"state-{colour}",
         facts=_status_facts(status),
         problem=problem or NO_REPORT[status.state],
         remedy=action or _remedy(status),

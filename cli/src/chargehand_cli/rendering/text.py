@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from chargehand import Artifact, Claim, Contradiction, EditRecord, Grade, Report, Source, Usage
 from chargehand.contracts import Verification
-from chargehand.state_words import STOP_REASONS
+from chargehand.state_words import standing
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
 _EDIT_WORDS: Final = {
@@ -72,7 +72,7 @@ def session_facts(report: Report) -> list[str]:
     """List how the session ended and what it used."""
     usage = report.usage
     facts = [
-        STOP_REASONS[report.stop_reason],
+        standing("finished", report.stop_reason).words,
         f"confidence {report.confidence} of 100",
         f"claims: {claim_counts(report)}",
         report.brain,

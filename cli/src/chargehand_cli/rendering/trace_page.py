@@ -85,13 +85,14 @@ def _shown(step: Step, depth: int) -> _ShownStep:
         colour=f"state-{_COLOURS.get(step.state, 'failure')}",
         facts=[fact for fact in facts if fact],
         plan=step.plan,
-        arguments=_recorded(step.arguments),
-        result=_recorded(step.result),
+        arguments=recorded_text(step.arguments),
+        result=recorded_text(step.result),
         id=step.id,
     )
 
 
-def _recorded(value: Recorded | None) -> str:
+def recorded_text(value: Recorded | None) -> str:
+    """Show what a tool was given or gave back, or say where it stands if it is large."""
     if value is None:
         return ""
     if value.reference:

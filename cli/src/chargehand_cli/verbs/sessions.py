@@ -84,7 +84,7 @@ async def thread(connection: Connection, session: SessionId, *, as_json: AsJson 
 
 def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True) -> Iterator[str]:
     """Write a line for each session, and another for what it waits for; follow-ups stand below what they follow."""
-    words = {each.id: summary_words(each) if has_worker or each.ended_at else "no worker" for each in found}
+    words = {each.id: each.standing.words if has_worker or each.ended_at else "no worker" for each in found}
     state_width = max(map(len, words.values()), default=0)
     crew_width = max((len(each.crew) for each in found), default=0)
     for each, depth in _threads(found):
@@ -101,18 +101,6 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
         yield "  ".join(columns).rstrip()
         if each.waiting_for:
             yield f"    waits for {one_safe_line(each.waiting_for)}: `chargehand status {one_safe_line(each.id)}`"
-
-
-def summary_words(summary: "SessionSummary") -> str:
-    """Name the state of a session: its own while it runs, then how it ended."""
-    from chargehand.state_words import state_words, stop_words
-
-    if summary.ended_at is None:
-        return state_words(summary.step if summary.step and summary.state == "running" else summary.state)
-    if summary.state != "completed":
-        return state_words(summary.state)
-    is_whole = summary.stop_reason in ("", "completed")
-    return state_words("finished") if is_whole else stop_words(summary.stop_reason)
 
 
 def _threads(found: "Sequence[SessionSummary]") -> "Iterator[tuple[SessionSummary, int]]":

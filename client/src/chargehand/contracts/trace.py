@@ -12,7 +12,7 @@ from chargehand.contracts.report import Route
 
 __all__ = ["Step", "Trace"]
 
-StepKind = Literal["session", "subtask", "turn", "tool", "decision", "route", "other"]
+StepKind = Literal["session", "subtask", "turn", "tool", "decision", "message", "route", "other"]
 StepState = Literal["running", "completed", "failed", "timed_out", "cancelled", "terminated"]
 
 
@@ -35,16 +35,18 @@ class Step(Contract):
     parent: str | None = None
     """Id of the enclosing step; absent for the session itself."""
     kind: StepKind
-    """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `route` why
-    an agent got its work without a plan."""
+    """The kind of step; `turn` is an LLM call, `decision` whether a policy and a person allow a tool call, `message`
+    what a person told the agents, `route` why an agent got its work without a plan."""
     name: str
     """A short description."""
     agent: str = ""
     """The agent, or `supervisor`."""
+    scheduled_at: datetime | None = left_out(None)
+    """Of a turn or a tool call: when its workflow asked for it."""
     started_at: datetime | None = None
-    """When a worker started it."""
+    """When a worker started it; of a message, when it arrived."""
     ended_at: datetime | None = None
-    """When it ended; absent while it runs."""
+    """When it ended; absent while it runs. Of a message to an agent, when the agent read it."""
     attempts: int = 1
     """Attempts, including those of lost workers."""
     state: StepState = "running"
@@ -56,13 +58,14 @@ class Step(Contract):
     worker: str = ""
     """Identity of the worker that ended it."""
     subtask: str = left_out("")
-    """Of a subtask: its id in the plan."""
+    """Of a subtask: its id in the plan. Of a message to a session: the subtask that it is for, absent for all."""
     task_hash: str = left_out("")
     """Of a subtask: the hash of its agent and its instruction, which no other subtask of the session has."""
     plan: tuple[PlannedSubtask, ...] = left_out(())
     """Of a session: the plan that it followed last."""
     purpose: str = left_out("")
-    """Of a turn: what it was for, such as `plan`, `work` or `synthesis`."""
+    """Of a turn: what it was for, such as `plan`, `work` or `synthesis`. Of a message to an agent: the turn that read
+    it, such as `turn-3`."""
     model: str = left_out("")
     """Of a turn: the model that answered."""
     tool: str = left_out("")

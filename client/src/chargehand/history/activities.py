@@ -68,6 +68,7 @@ class Activities:
         type_name = attributes.activity_type.name
         name = await self.scope.decoder.summary(event) or type_name
         draft = self._open[event.event_id] = self.scope.add(attributes.activity_id, kind_of(type_name), name)
+        draft.scheduled_at = at
         if draft.kind == "tool":
             draft.tool = name.partition(": ")[0]
             if self.scope.has_contents:

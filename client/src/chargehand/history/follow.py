@@ -9,7 +9,8 @@ import asyncio
 import sys
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -150,15 +151,22 @@ class _Live:
 async def follow(client: Client, session_id: str, after: str | None) -> AsyncGenerator[Event]:
     """Yield the events of a session after a cursor, and then those that come, up to its end."""
     follower = _Follower(client, session_id)
-    try:
-        async for event in follower.events(None if after is None else read_cursor(after)):
+    async with aclosing(follower.events(None if after is None else read_cursor(after))) as events:
+        async for event in events:
             yield event
-    finally:
-        await follower.close()
+
+
+async def watch(client: Client, session_id: str) -> AsyncGenerator[tuple[Event, Projection]]:
+    """Yield the events of a session from its beginning, each with the session as far as it is read by then."""
+    follower = _Follower(client, session_id, has_contents=True)
+    async with aclosing(follower.events(None)) as events:
+        async for event in events:
+            yield event, follower.root.projection
 
 
 class _Follower:
-    def __init__(self, client: Client, session_id: str) -> None:
+    def __init__(self, client: Client, session_id: str, *, has_contents: bool = False) -> None:
+        self._has_contents = has_contents
         self._client = client
         self._decoder = Decoder(client.data_converter)
         self._session = session_id
@@ -170,22 +178,22 @@ class _Follower:
         """Turns of the session itself that have ended."""
 
     async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
-        root = await self._root(cursor)
-        self._spawn(self._follow_to_the_end(root))
-        self._spawn(self._read_live(root))
-        while (item := await self._queue.get()) is not None:
-            if isinstance(item, Exception):
-                raise item
-            event = self._live_event(item) if isinstance(item, _Live) else self._event(item)
-            if event is None:
-                continue
-            run, position = root.runs[root.position.run], root.position.model_copy(update={"run": 0})
-            yield event.model_copy(update={"cursor": str(Cursor(run=run, position=position, text=self._text))})
-
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.root = root = await self._root(cursor)
+        self._spawn(self._follow_to_the_end, root)
+        self._spawn(self._read_live, root)
+        try:
+            while (item := await self._queue.get()) is not None:
+                if isinstance(item, Exception):
+                    raise item
+                event = self._live_event(item) if isinstance(item, _Live) else self._event(item)
+                if event is None:
+                    continue
+                run, position = root.runs[root.position.run], root.position.model_copy(update={"run": 0})
+                yield event.model_copy(update={"cursor": str(Cursor(run=run, position=position, text=self._text))})
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _root(self, cursor: Cursor | None) -> _Branch:
         """Find the first run of the session, and the position in its runs from which to go on."""
@@ -202,13 +210,14 @@ class _Follower:
         return self._branch(Draft.of(self._session), position, runs[0])
 
     def _branch(self, draft: Draft, position: Position, run: str, subtask: str = "") -> _Branch:
-        projection = Projection(Scope(self._decoder, self._session, draft, subtask))
+        scope = Scope(self._decoder, self._session, draft, subtask, has_contents=self._has_contents)
+        projection = Projection(scope)
         return _Branch(projection, position, (position.run, position.event, position.outputs), [run])
 
-    def _spawn(self, reading: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _spawn(self, follow: Callable[[_Branch], Coroutine[Any, Any, None]], branch: _Branch) -> "asyncio.Task[None]":
         async def read() -> None:
             try:
-                await reading
+                await follow(branch)  # made here: a task that is cancelled before it begins would not await it
             except Exception as error:  # noqa: BLE001  # raised again by the consumer
                 await self._queue.put(error)
 
@@ -276,7 +285,7 @@ class _Follower:
         below = self._branch(child.draft.unread(), position, child.run, child.subtask)
         below.above, below.done = (branch.position, child.number), done or below.done
         child.projection = below.projection
-        branch.tasks[child.number] = self._spawn(self._follow(below))
+        branch.tasks[child.number] = self._spawn(self._follow, below)
 
     def _event(self, item: _Item) -> Event | None:
         """Take an event from the queue, and note that it is given."""

@@ -26,7 +26,9 @@ from chargehand.contracts import (
     SessionState,
     SpendEvent,
     SubtaskEvent,
+    TurnEvent,
     Usage,
+    UserMessage,
 )
 from chargehand.contracts.trace import StepState
 from chargehand.history.activities import Activities
@@ -39,8 +41,11 @@ from chargehand.history.records import (
     OpenCall,
     SessionResult,
     SubtaskResult,
+    Told,
+    ToldBefore,
 )
 from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of, time_of
+from chargehand.messages import Messages
 from chargehand.wire import SignalName
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -104,9 +109,34 @@ class Requests:
     """Calls that a session was asked about and has not put to people."""
     _decisions: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
     """About calls of this subtask, by the number of the request."""
+    _unread: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
+    """Messages to this subtask that its agent has not read, by their numbers."""
+
+    async def read_update(self, attributes: Any, at: datetime) -> None:
+        """Note what a person tells the agents of this session."""
+        sent = attributes.accepted_request.input
+        if self.scope.has_contents and sent.name == Messages.tell.name:
+            message = await self.scope.decoder.read(sent.args.payloads, UserMessage)
+            if message is not None:
+                number = len([step for step in self.scope.steps if step.kind == "message"])
+                draft = self.scope.add(f"message-{number + 1}", "message", message.text)
+                draft.subtask, draft.state = message.subtask or "", "completed"
+                draft.started_at = draft.ended_at = at
+
+    def receive(self, told: Told, at: datetime) -> None:
+        """Note a message to this subtask."""
+        if self.scope.has_contents and told.text and told.number not in self._unread:
+            draft = self._unread[told.number] = self.scope.add(f"message-{told.number}", "message", told.text)
+            draft.started_at = at
+
+    def begin_turn(self, turn: str, at: datetime) -> None:
+        """Note that the agent reads with this turn what it has not read."""
+        for draft in self._unread.values():
+            if draft.state == "running":
+                draft.state, draft.ended_at, draft.purpose = "completed", at, turn
 
     async def read_signal(self, kind: str, attributes: Any, at: datetime) -> None:
-        """Note a request to decide about a call, or the reply."""
+        """Note a message, a request to decide about a call, or the reply."""
         if attributes.signal_name != SignalName.MAILBOX:
             return
         envelope = await self.scope.decoder.read(attributes.input.payloads, Envelope)
@@ -124,6 +154,8 @@ class Requests:
             words = [decision.name, message.verdict.replace("_", " "), message.reason, by]
             decision.name = ": ".join(word for word in words if word)
             decision.state, decision.ended_at = "completed", at
+        elif isinstance(message, Told) and self.scope.draft.kind == "subtask":
+            self.receive(message, at)
 
     async def read_memo(self, fields: Mapping[str, Payload], at: datetime) -> list[Event]:
         """Return what people are asked from now on, and what they no longer are."""
@@ -204,7 +236,10 @@ class Projection:
         kind = attribute.removesuffix("_event_attributes")
         at = time_of(event.event_time) or _NEVER
         if kind.startswith("activity_task"):
-            return Change(await self.activities.read(event, kind, attributes, at, is_idle=not self._open))
+            outputs = await self.activities.read(event, kind, attributes, at, is_idle=not self._open)
+            if any(isinstance(each, TurnEvent) and each.state == "started" for each in outputs):
+                self.requests.begin_turn(attributes.activity_id, at)
+            return Change(outputs)
         if "child_workflow" in kind:
             return await self._child(event, kind, attributes, at)
         if kind == "workflow_execution_continued_as_new":
@@ -220,6 +255,8 @@ class Projection:
                 outputs = await self._memo(attributes.upserted_memo.fields, at)
             case "workflow_execution_signaled" | "signal_external_workflow_execution_initiated":
                 await self.requests.read_signal(kind, attributes, at)
+            case "workflow_execution_update_accepted":
+                await self.requests.read_update(attributes, at)
             case "workflow_task_started":
                 self.scope.draft.started_at = self.scope.draft.started_at or at
             case "workflow_task_completed":
@@ -240,6 +277,10 @@ class Projection:
         if scope.draft.started_at is None:  # a run that continues another has no summary
             scope.draft.kind = kind_of(attributes.workflow_type.name)
             scope.draft.name = await scope.decoder.summary(event) or attributes.workflow_type.name
+            if scope.has_contents and scope.draft.kind == "subtask":
+                given = await scope.decoder.read(attributes.input.payloads, ToldBefore)
+                for told in given.messages if given else ():
+                    self.requests.receive(told, at)
         return scope.enter("planning", at) if scope.draft.kind == "session" and scope.state is None else []
 
     async def _child(self, event: HistoryEvent, kind: str, attributes: Any, at: datetime) -> Change:

@@ -152,6 +152,20 @@ class CallReply(Contract):
     by: str = ""
 
 
+class Told(Contract):
+    """What a person tells an agent; without a text, an interruption."""
+
+    kind: Literal["steering"] = "steering"
+    number: int
+    text: str = ""
+
+
+class ToldBefore(Contract):
+    """The request of a subtask, as far as it says what a person had told before it began."""
+
+    messages: tuple[Told, ...] = ()
+
+
 class OtherMessage(Contract):
     """What else workflows send each other."""
 
@@ -163,7 +177,7 @@ class Envelope(Contract):
 
     sender: str
     number: int
-    body: Annotated[CallRequest | CallReply | OtherMessage, Field(union_mode="left_to_right")]
+    body: Annotated[CallRequest | CallReply | Told | OtherMessage, Field(union_mode="left_to_right")]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from temporalio.client import Client
@@ -17,6 +17,7 @@ from chargehand.history.steps import Draft, Scope
 from chargehand.visibility import describe
 
 _MAX_PARALLEL_READS: Final = 8
+_SLOW: Final = timedelta(seconds=5)
 
 
 async def read_trace(client: Client, session_id: str) -> Trace:
@@ -59,7 +60,7 @@ class TreeReader:
             for event in run.events:
                 await projection.read(event)
         if self.is_whole and draft.state == "running":
-            await self._add_pending(scope)
+            await _add_pending(self.client, scope)
         below = [child for child in projection.children if self.is_whole or (child.is_work and child.cost is None)]
         await asyncio.gather(*map(self._read_child, below))
         projection.settle()
@@ -74,10 +75,20 @@ class TreeReader:
             # The namespace no longer retains it: what its parent says of it stands.
             child.draft.usage = child.cost or Usage()
 
-    async def _add_pending(self, scope: Scope) -> None:
-        """Describe running activities, whose start is not yet in the history."""
-        description = await describe(self.client, scope.draft.id)
-        pending = {each.activity_id: each for each in description.pending_activities}
-        for draft in scope.steps:
-            if draft.state == "running" and (now := pending.get(draft.activity_id)):
-                draft.describe_pending(now)
+
+async def describe_running(client: Client, root: Projection) -> None:
+    """Describe what takes long in a session and below it, such as calls that are tried again."""
+    long_ago = datetime.now(UTC) - _SLOW
+    below = [child.projection for child in root.children if child.projection and child.draft.state == "running"]
+    if any(step.state == "running" and step.scheduled_at and step.scheduled_at < long_ago for step in root.scope.steps):
+        await _add_pending(client, root.scope)
+    await asyncio.gather(*(describe_running(client, each) for each in below))
+
+
+async def _add_pending(client: Client, scope: Scope) -> None:
+    """Describe running activities, whose start is not yet in the history."""
+    description = await describe(client, scope.draft.id)
+    pending = {each.activity_id: each for each in description.pending_activities}
+    for draft in scope.steps:
+        if draft.state == "running" and (now := pending.get(draft.activity_id)):
+            draft.describe_pending(now)

@@ -11,21 +11,25 @@ from typing import Final
 
 _LINK_SECONDS: Final = 3_600
 _SIGNED_IN_SECONDS: Final = 12 * 3_600
-_MOST_BROWSERS: Final = 100
+_MOST_OVER: Final = 10_000
 _MOST_CLIENTS: Final = 1_000
 
 Clock = Callable[[], float]
 
 
 class Access:
-    """The token of the API, one-time links, and the browsers that are signed in."""
+    """The token of the API, one-time links, and the browsers that are signed in.
 
-    def __init__(self, token: str, clock: Clock = time.monotonic) -> None:
+    Links, cookies and form tokens are signed with a key that is made of the token: they are good after a restart, and
+    at each console with the same token. Only what was used up or signed out is remembered, by this process.
+    """
+
+    def __init__(self, token: str, clock: Clock = time.time) -> None:
         self._token = token.encode()
         self._clock = clock
-        self._secret = secrets.token_bytes(32)
-        self._links: dict[str, float] = {}
-        self._browsers: OrderedDict[str, float] = OrderedDict()
+        self._key = hmac.new(self._token, b"chargehand console", hashlib.sha256).digest()
+        self._over: OrderedDict[str, None] = OrderedDict()
+        """Links that were used, and cookies that were signed out."""
 
     def is_token(self, presented: str) -> bool:
         """Return whether this is the token, in constant time."""
@@ -33,37 +37,51 @@ class Access:
 
     def make_link_code(self) -> str:
         """Make a code that signs one browser in within an hour."""
-        code = secrets.token_urlsafe(24)
-        self._links[digest(code)] = self._clock() + _LINK_SECONDS
-        return code
+        return self._signed("link", _LINK_SECONDS)
 
     def take_link_code(self, code: str) -> bool:
         """Use a code up; False if it was used, has expired or never existed."""
-        return self._links.pop(digest(code), 0.0) > self._clock()
+        is_good = self._is_signed("link", code)
+        if is_good:
+            self._end(code)
+        return is_good
 
     def sign_in(self) -> str:
         """Return the cookie of a browser that has shown the token or a code."""
-        cookie = secrets.token_urlsafe(32)
-        self._browsers[digest(cookie)] = self._clock() + _SIGNED_IN_SECONDS
-        while len(self._browsers) > _MOST_BROWSERS:
-            self._browsers.popitem(last=False)
-        return cookie
+        return self._signed("cookie", _SIGNED_IN_SECONDS)
 
     def sign_out(self, cookie: str) -> None:
         """Forget a browser."""
-        self._browsers.pop(digest(cookie), None)
+        self._end(cookie)
 
     def is_signed_in(self, cookie: str) -> bool:
         """Return whether a cookie is one that `sign_in` returned in the last twelve hours."""
-        return self._browsers.get(digest(cookie), 0.0) > self._clock()
+        return self._is_signed("cookie", cookie)
 
     def form_token(self, cookie: str) -> str:
         """Return what the forms of a browser carry, which no other page can know."""
-        return hmac.new(self._secret, cookie.encode(), hashlib.sha256).hexdigest()
+        return self._signature("form", cookie)
 
     def is_form_token(self, cookie: str, presented: str) -> bool:
         """Return whether a form was made for this browser."""
         return hmac.compare_digest(self.form_token(cookie).encode(), presented.encode())
+
+    def _signed(self, kind: str, seconds: float) -> str:
+        text = f"{self._clock() + seconds:.0f}.{secrets.token_urlsafe(12)}"
+        return f"{text}.{self._signature(kind, text)}"
+
+    def _is_signed(self, kind: str, signed: str) -> bool:
+        text, _, signature = signed.rpartition(".")
+        is_ours = hmac.compare_digest(self._signature(kind, text).encode(), signature.encode())
+        return is_ours and int(text.partition(".")[0]) > self._clock() and digest(signed) not in self._over
+
+    def _signature(self, kind: str, text: str) -> str:
+        return hmac.new(self._key, f"{kind} {text}".encode(), hashlib.sha256).hexdigest()
+
+    def _end(self, signed: str) -> None:
+        self._over[digest(signed)] = None
+        while len(self._over) > _MOST_OVER:
+            self._over.popitem(last=False)
 
 
 class Rates:

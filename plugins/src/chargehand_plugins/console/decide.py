@@ -71,7 +71,7 @@ def _page(
     if wait is not None:
         view = replace(
             view,
-            plan_json=view.plan_json if wait.kind == "plan" else "",
+            plan=view.plan if wait.kind == "plan" else None,
             questions=tuple(each for each in view.questions if f"question-{each.subtask}" == wait.id),
             calls=tuple(each for each in view.calls if each.id == wait.id),
         )

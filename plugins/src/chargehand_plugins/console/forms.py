@@ -7,10 +7,12 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand.contracts import TypedByPeople
+from chargehand.contracts import PlanDecision, TypedByPeople
 from chargehand.messages import Row
 from chargehand_plugins.console.operations import parse
+from chargehand_plugins.console.plan_form import has_rows, read_plan
 
+_OF_A_PLAN: Final = frozenset({"plan", "final_instruction"})
 _LONG: Final = 200
 """Characters; longer texts are typed into a larger field."""
 
@@ -48,12 +50,13 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     if message.takes is None:
         return None
     as_json = {field.name for field in form_fields(message.takes) if field.is_json}
-    written: dict[str, bytes] = {}
+    rows = message.takes is PlanDecision and has_rows(form)
+    written: dict[str, bytes] = {"plan": to_json(read_plan(form))} if rows else {}
     items: dict[str, dict[str, str]] = {}
     for name in form:
         text = text_of(form, name)
         field, _, inner = name.partition(".")
-        if not text or name == "csrf":
+        if not text or name == "csrf" or (rows and (name in _OF_A_PLAN or name.startswith("rows."))):
             continue
         if inner:
             items.setdefault(field, {})[inner] = text

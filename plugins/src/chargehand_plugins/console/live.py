@@ -2,40 +2,51 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Final
 
-from chargehand import ChargehandError, Session
+from chargehand import ChargehandError
+from chargehand.history.follow import watch
+from chargehand.history.projection import Projection
+from chargehand.history.tree import describe_running
+from chargehand.temporal_errors import translated
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.streams import message
 from chargehand_plugins.console.views import Page, SessionView, key_of, view_session
 
-_PAUSE_SECONDS: Final = 0.3
-"""Between two readings of the status, however much happens."""
-_AGAIN_SECONDS: Final = 10
-"""When nothing happens: the time that has passed is shown too, and a worker may have come or gone."""
+_PAUSE_SECONDS: Final = 0.5
+"""Between two readings of the session, however much happens; when nothing has for as long, its past is read."""
+_BEAT_SECONDS: Final = 5
+"""At least this often the page hears of the console, and what is tried again or has no worker is looked at."""
 
 
 async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
     """Yield the parts of the page that have changed, and the text of the report while it is written."""
-    news = _News()
-    following = asyncio.create_task(news.listen(await backend.session(page.session_id)))
+    await backend.session(page.session_id)  # another tenant's is none of this client's business
+    news = _News(backend, page.session_id)
+    following = asyncio.create_task(news.listen())
     sent: dict[str, str] = {}
     try:
+        while await news.past():
+            yield message("", "beat")
         while True:
             has_ended = news.has_ended
-            view = await view_session(backend, page.session_id)
+            if news.work is not None:
+                with translated(page.session_id):
+                    await describe_running(backend.connect().client, news.work)
+            view = await view_session(backend, page.session_id, news.work)
             for fragment in _changed(page, view, sent):
                 yield fragment
             if not view.is_open:
                 yield message("", "end")
                 return
-            if not has_ended:
-                await asyncio.sleep(_PAUSE_SECONDS)
-            for text in await news.wait():
+            await asyncio.sleep(_PAUSE_SECONDS)
+            for text in await news.wait(is_over=has_ended):
                 yield text
+            yield message("", "beat")
     finally:
         following.cancel()
         with suppress(asyncio.CancelledError, ChargehandError):
@@ -43,41 +54,53 @@ async def stream_views(backend: Backend, page: Page) -> AsyncGenerator[str]:
 
 
 def _changed(page: Page, view: SessionView, sent: dict[str, str]) -> list[str]:
-    actions = page.actions(view)
-    parts = {
-        "live": str(page.live(view)),
-        "actions": json.dumps({"key": key_of(actions), "html": actions}),
-    }
-    changed = [message(data, name) for name, data in parts.items() if sent.get(name) != data]
-    sent.update(parts)
+    parts = {"decisions": page.decisions(view), "live": page.live(view), "actions": page.actions(view)}
+    told = {name: json.dumps({"id": name, "key": key_of(html), "html": html}) for name, html in parts.items()}
+    changed = [message(data, "part") for name, data in told.items() if sent.get(name) != data]
+    sent.update(told)
     return changed
 
 
 class _News:
-    """The events of a session, reduced to texts and to the fact that there were some."""
+    """The events of a session, reduced to texts, to the fact that there were some, and to what they come to."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Backend, session_id: str) -> None:
+        self._backend = backend
+        self._session_id = session_id
         self._texts: list[str] = []
         self._changed = asyncio.Event()
+        self._read_at = time.monotonic()
+        self.work: Projection | None = None
         self.has_ended = False
 
-    async def listen(self, session: Session) -> None:
+    async def listen(self) -> None:
         try:
-            async for event in session.follow():
-                if event.kind == "text":
-                    part = {"draft": event.draft, "offset": event.offset, "text": safe_text(event.text)}
-                    self._texts.append(message(json.dumps(part), "text"))
-                self._changed.set()
+            with translated(self._session_id):
+                async with aclosing(watch(self._backend.connect().client, self._session_id)) as events:
+                    async for event, work in events:
+                        self.work, self._read_at = work, time.monotonic()
+                        if event.kind == "text":
+                            part = {"draft": event.draft, "offset": event.offset, "text": safe_text(event.text)}
+                            self._texts.append(message(json.dumps(part), "text"))
+                        self._changed.set()
         finally:
             self.has_ended = True
             self._changed.set()
 
-    async def wait(self) -> list[str]:
+    async def past(self) -> bool:
+        """Wait, a second at most, until what has happened by now is read; returns whether more has to be read."""
+        began_at = time.monotonic()
+        while not self.has_ended and (now := time.monotonic()) - self._read_at < _PAUSE_SECONDS:
+            if now - began_at > 1:
+                return True
+            await asyncio.sleep(_PAUSE_SECONDS / 5)
+        return False
+
+    async def wait(self, *, is_over: bool) -> list[str]:
         """Wait for news, or for a while; return the texts."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_AGAIN_SECONDS if not self.has_ended else 1):
-                await self._changed.wait()
-        if not self.has_ended:
-            self._changed.clear()
+            async with asyncio.timeout(1 if is_over else _BEAT_SECONDS):
+                await (asyncio.sleep(1) if is_over else self._changed.wait())
+        self._changed.clear()
         texts, self._texts = self._texts, []
         return texts

@@ -48,10 +48,12 @@ _SEE_OTHER: Final = HTTPStatus.SEE_OTHER
 _LATEST: Final = 10
 _REPLY_SECONDS: Final = 60
 """How long a browser waits for a reply; it may take as long as a person takes to approve a call."""
-_REPORT_POLICY: Final = (
+_CONFIRMED: Final = frozenset({*UPDATES, "cancel", "start"})
+"""What the session page confirms once it is done."""
+_POLICY_OF_DRAWINGS: Final = (
     # Drawings have colours and lengths in attributes; nothing that a model wrote keeps one.
     "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 Handle = Callable[[Request], Awaitable[Response]]
@@ -183,7 +185,7 @@ async def start(request: Request, form: FormData) -> Response:
     except (ChargehandError, Problem) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)
         return await _ask(request, typed, problem.detail, problem.status)
-    return RedirectResponse(Page(session.id, "").base, _SEE_OTHER)
+    return RedirectResponse(f"{Page(session.id, '').base}?done=start", _SEE_OTHER)
 
 
 def _fields(typed: Typed) -> dict[str, Any]:
@@ -231,7 +233,7 @@ async def converse(request: Request, form: FormData) -> Response:
         opened = await backend.connect().converse(asked, conversation_id=_session_id(text_of(form, "key"), asked))
     except (ChargehandError, Problem) as error:
         return await _talk(request, error if isinstance(error, Problem) else problem_of(error), fields)
-    return RedirectResponse(_place(opened.id), _SEE_OTHER)
+    return RedirectResponse(f"{_place(opened.id)}?done=open", _SEE_OTHER)
 
 
 async def conversation(request: Request) -> Response:
@@ -244,7 +246,12 @@ async def _conversation(request: Request, problem: Problem | None = None) -> Res
     transcript, status = await asyncio.gather(found.transcript(), found.status())
     lines = [(line, safe_html(line.text, ()) if line.kind == "reply" else "") for line in transcript.lines]
     shown, said = (problem.status, problem.detail) if problem else (HTTPStatus.OK, "")
+    done = request.query_params.get("done", "")
+    taken = (
+        "/conversations" if done == "open" else f"{_place(found.id)}/{done}" if done in CONVERSATION_MESSAGES else ""
+    )
     values = {"lines": lines, "view": status, "base": _place(found.id), "session_id": found.id, "problem": said}
+    values["done_place"] = taken
     return _page(request, "conversation.html", shown, here="talk", **values)
 
 
@@ -261,7 +268,7 @@ async def act_in_conversation(request: Request, form: FormData) -> Response:
         await sending if sending.done() else sending.cancel()
     except (ChargehandError, Problem) as error:
         return await _conversation(request, error if isinstance(error, Problem) else problem_of(error))
-    return RedirectResponse(_place(session_id_of(request)), _SEE_OTHER)
+    return RedirectResponse(f"{_place(session_id_of(request))}?done={message.name}", _SEE_OTHER)
 
 
 def _signed(content: TypedByPeople | None) -> TypedByPeople | None:
@@ -283,8 +290,10 @@ async def _session(request: Request, problem: Problem | None = None) -> Response
     session_id = session_id_of(request)
     view = await view_session(_backend(request), session_id)
     page = Page(session_id, _csrf(request))
-    html = page.whole(view, problem.detail if problem else "")
-    return HTMLResponse(html, problem.status if problem else HTTPStatus.OK)
+    done = request.query_params.get("done", "")
+    html = page.whole(view, problem.detail if problem else "", done if done in _CONFIRMED else "")
+    status = problem.status if problem else HTTPStatus.OK
+    return HTMLResponse(html, status, {"Content-Security-Policy": _POLICY_OF_DRAWINGS})
 
 
 async def stream(request: Request) -> Response:
@@ -308,7 +317,7 @@ async def act(request: Request, form: FormData) -> Response:
             await session.cancel()
     except (ChargehandError, Problem) as error:
         return await _session(request, error if isinstance(error, Problem) else problem_of(error))
-    return RedirectResponse(Page(session_id, "").base, _SEE_OTHER)
+    return RedirectResponse(f"{Page(session_id, '').base}?done={action}", _SEE_OTHER)
 
 
 async def report(request: Request) -> Response:
@@ -316,7 +325,7 @@ async def report(request: Request) -> Response:
     body = await asyncio.to_thread(report_body, found, trace, attachments)
     base = Page(found.session, "").base
     response = _page(request, "report.html", body=body, base=base, goal=found.goal, artifacts=found.artifacts)
-    response.headers["Content-Security-Policy"] = _REPORT_POLICY
+    response.headers["Content-Security-Policy"] = _POLICY_OF_DRAWINGS
     return response
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from chargehand import SessionSummary
 from chargehand.contracts.base import Dollars
-from chargehand.state_words import stop_words
+from chargehand.state_words import Standing
 from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.words import words
@@ -24,7 +24,7 @@ SPEND_DAYS: Final = 30
 class Row:
     href: str
     title: str
-    state: str
+    standing: Standing
     facts: tuple[str, ...]
     started_at: datetime
 
@@ -65,7 +65,6 @@ async def search_rows(backend: Backend, search: Search, most: int = MOST_SEARCHE
 def _row(summary: SessionSummary) -> Row:
     facts = [
         words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
-        "" if summary.stop_reason == "completed" else stop_words(summary.stop_reason),
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
         dollars(summary.cost_usd) if summary.cost_usd is not None else "",
@@ -73,7 +72,7 @@ def _row(summary: SessionSummary) -> Row:
     return Row(
         href=f"/sessions/{quote(summary.id, safe='')}",
         title=summary.goal or summary.id,
-        state=summary.step if summary.step and summary.ended_at is None else summary.state,
+        standing=summary.standing,
         facts=tuple(fact for fact in facts if fact),
         started_at=summary.started_at,
     )

@@ -1,7 +1,7 @@
 """The templates of the console's pages."""
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Any, cast
@@ -9,30 +9,32 @@ from typing import Any, cast
 from jinja2 import Environment
 from markupsafe import Markup
 
-from chargehand.state_words import SUBTASK_MARKS, state_words
+from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.page import templates
-from chargehand_cli.rendering.progress import record_words
 from chargehand_cli.rendering.text import dollars, duration, size
 from chargehand_plugins.console.forms import form_fields
+from chargehand_plugins.console.plan_form import plan_rows
 from chargehand_plugins.console.words import catalogue
 
 
 def render(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(**values)
+    return _environment().get_template(template).render({"done_place": ""} | values)
 
 
 @cache
 def _environment() -> Environment:
     filters = {
         "dollars": _dollars,
+        "citing": _citing,
         "duration": duration,
+        "elapsed": _elapsed,
         "fields": form_fields,
-        "mark": SUBTASK_MARKS.__getitem__,
+        "mark": SUBTASK_MARKS.get,
         "moment": _moment,
         "pretty": _pretty,
-        "record_words": record_words,
+        "rows": plan_rows,
         "size": size,
-        "words": state_words,
+        "standing": standing,
     }
     environment = templates("chargehand_plugins.console", filters)
     cast("dict[str, object]", environment.globals)["t"] = catalogue()
@@ -45,6 +47,17 @@ def _dollars(amount: Decimal) -> str:
 
 def _pretty(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def _citing(answer: Markup, base: str) -> Markup:
+    """Have the citations of an answer lead to the sources of its report."""
+    return Markup(answer.replace('href="#', f'href="{base}/report#'))  # noqa: S704  # safe before, and so is the address
+
+
+def _elapsed(since: datetime) -> Markup:
+    """Write how long something takes so far; the page's script keeps it up."""
+    so_far = duration(max(datetime.now(UTC) - since, timedelta()))
+    return Markup('<time class="since" datetime="{}">{}</time>').format(since.isoformat(), so_far)
 
 
 def _moment(moment: datetime) -> Markup:

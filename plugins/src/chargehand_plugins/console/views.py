@@ -1,5 +1,6 @@
 """What the pages show of a session: the facts of its status, or of its report once it has ended."""
 
+import asyncio
 import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,20 +14,34 @@ from chargehand import (
     InvalidInput,
     NotReachable,
     PendingCall,
+    Plan,
     Question,
     Report,
+    Session,
     SessionEnded,
     Status,
     SubtaskRecord,
 )
+from chargehand.history.projection import Projection
+from chargehand.history.status import status_of
+from chargehand.history.steps import Draft
+from chargehand.history.tree import TreeReader, trace_of
 from chargehand.messages import UPDATES
-from chargehand.state_words import NEEDS
+from chargehand.spans import SUPERVISOR
+from chargehand.state_words import NEEDS, SESSION_STATES, Standing, standing
+from chargehand.temporal_errors import translated
+from chargehand_cli.rendering.figures import count
+from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.progress import spend_facts
-from chargehand_cli.rendering.text import duration, session_facts
+from chargehand_cli.rendering.svg import timeline
+from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, session_facts
+from chargehand_plugins.console.activity import AgentView, Message, messages_of, supervisor_view
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.words import words
 
+_PATIENCE_SECONDS: Final = 3
+"""How long a worker may take to answer until the page says that none does."""
 _WORK_IS_OVER: Final = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 
@@ -36,20 +51,33 @@ class SessionView:
 
     goal: str = ""
     state: str = "running"
+    standing: Standing = SESSION_STATES["running"]
     facts: tuple[str, ...] = ()
+    since: datetime | None = None
+    """When its work began; absent if it is over."""
     remark: str = ""
     subtasks: tuple[SubtaskRecord, ...] = ()
-    plan_json: str = ""
+    tree: AgentView | None = None
+    """What its supervisor and its agents do and have done."""
+    messages: tuple[Message, ...] = ()
+    plan: Plan | None = None
     """The plan that awaits approval."""
+    agents: tuple[str, ...] = ()
+    """Agents that a subtask of the plan may have."""
     questions: tuple[Question, ...] = ()
     calls: tuple[PendingCall, ...] = ()
     max_turns: int = 0
     budget: str = ""
+    turns: str = ""
+    spent: str = ""
+    timeline: Markup | str = ""
     is_open: bool = True
     can_steer: bool = False
     can_change: bool = False
     """Whether a part of the plan has not begun, and can be changed."""
     has_report: bool = False
+    answer: Markup | str = ""
+    gaps: tuple[str, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     web_ui: str | None = None
 
@@ -69,8 +97,15 @@ class Page:
         """Render what only shows."""
         return Markup(render("_live.html", view=view, base=self.base))  # noqa: S704  # the template has escaped it
 
+    def decisions(self, view: SessionView) -> Markup:
+        """Render what waits for a person to decide."""
+        return self._forms("_decisions.html", view)
+
     def actions(self, view: SessionView) -> Markup:
-        """Render what people can do."""
+        """Render what else people can do."""
+        return self._forms("_actions.html", view)
+
+    def _forms(self, template: str, view: SessionView) -> Markup:
         values = {
             "view": view,
             "base": self.base,
@@ -78,9 +113,9 @@ class Page:
             "session_id": self.session_id,
             "updates": UPDATES.values(),
         }
-        return Markup(render("_actions.html", **values))  # noqa: S704  # as above
+        return Markup(render(template, **values))  # noqa: S704  # as above
 
-    def whole(self, view: SessionView, problem: str = "") -> str:
+    def whole(self, view: SessionView, problem: str = "", done: str = "") -> str:
         actions = self.actions(view)
         return render(
             "session.html",
@@ -90,9 +125,13 @@ class Page:
             csrf=self.csrf,
             here="",
             problem=problem,
+            done=done,
+            done_place="/sessions" if done == "start" else f"{self.base}/{done}" if done else "",
+            decisions=self.decisions(view),
             live=self.live(view),
             actions=actions,
             key=key_of(actions),
+            now=datetime.now(UTC),
         )
 
 
@@ -101,42 +140,68 @@ def key_of(html: str) -> str:
     return hashlib.sha256(html.encode()).hexdigest()[:16]
 
 
-async def view_session(backend: Backend, session_id: str) -> SessionView:
+async def view_session(backend: Backend, session_id: str, work: Projection | None = None) -> SessionView:
     """Read what the page shows; without a worker, what the server knows.
+
+    Args:
+        backend: of the console.
+        session_id: the session.
+        work: the session as a follower has read it; it is read here without.
 
     Raises:
         SessionNotFound: there is no such session.
     """
     session, goes_on = await backend.find(session_id)
-    web_ui = backend.session_url(session_id)
+    client, web_ui = backend.connect().client, backend.session_url(session_id)
+    if work is None:
+        with translated(session_id):
+            work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
     if goes_on:
-        try:
-            return view_of_status(await session.status(), web_ui)
-        except NotReachable:
-            recorded = view_of_status(await session.recorded_status(), web_ui)
-            return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
+        return await _of_running(session, work, web_ui)
     try:
-        return _of_report(await session.result(), web_ui)
+        return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
-        recorded = view_of_status(await session.recorded_status(), web_ui)
-        return replace(recorded, remark=str(error), is_open=False, can_steer=False, can_change=False)
+        recorded = status_of(work, (await session.request()).goal)
+        view = view_of_status(recorded, web_ui, work)
+        return replace(view, remark=str(error), is_open=False, can_steer=False, can_change=False)
 
 
-def view_of_status(status: Status, web_ui: str | None) -> SessionView:
-    """Show the facts of a status."""
-    started = [f"{duration(datetime.now(UTC) - status.started_at)} so far"] if status.started_at else []
+async def _of_running(session: Session, work: Projection, web_ui: str | None) -> SessionView:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            status = await session.status()
+    except (NotReachable, TimeoutError):
+        recorded = view_of_status(status_of(work, (await session.request()).goal), web_ui, work)
+        return replace(recorded, remark=words("session", "no_worker"), can_steer=False, can_change=False)
+    spent = work.spent  # it grows with each call, however busy the worker is
+    known = {"turns": max(status.turns, spent.turns), "spent_usd": max(status.spent_usd, spent.cost_usd)}
+    return view_of_status(status.model_copy(update=known), web_ui, work)
+
+
+def view_of_status(status: Status, web_ui: str | None, work: Projection | None = None) -> SessionView:
+    """Show the facts of a status, and what the agents do, as far as that is read."""
+    ended_at = work.scope.draft.ended_at if work else None
+    took = (duration(ended_at - status.started_at),) if ended_at and status.started_at else ()
     awaits = status.state == "awaiting_approval" and status.plan is not None
     return SessionView(
         goal=status.goal,
         state=status.state,
-        facts=(*spend_facts(status), *started),
+        standing=standing(status.state),
+        facts=(*spend_facts(status), *took),
+        since=None if took else status.started_at,
         remark=NEEDS["paused"] if status.state == "paused" else "",
         subtasks=status.subtasks,
-        plan_json=status.plan.model_dump_json(indent=2) if awaits and status.plan else "",
+        tree=supervisor_view(work, status.subtasks) if work else None,
+        messages=messages_of(work) if work else (),
+        plan=status.plan if awaits else None,
+        agents=tuple(sorted({each.agent for each in status.plan.subtasks} | {SUPERVISOR})) if status.plan else (),
         questions=status.questions,
         calls=status.calls,
         max_turns=status.max_turns,
         budget=f"{status.budget_usd:.2f}",
+        turns=count(status.turns, "turn"),
+        spent=dollars(float(status.spent_usd)),
+        timeline=_timeline(work),
         can_steer=status.state not in _WORK_IS_OVER,
         can_change=not awaits
         and status.state not in _WORK_IS_OVER
@@ -145,15 +210,26 @@ def view_of_status(status: Status, web_ui: str | None) -> SessionView:
     )
 
 
-def _of_report(report: Report, web_ui: str | None) -> SessionView:
+def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionView:
+    ending = standing("finished", report.stop_reason)
     return SessionView(
         goal=report.goal,
         state="finished",
-        facts=tuple(session_facts(report)),
+        standing=ending,
+        facts=tuple(fact for fact in session_facts(report) if fact != ending.words),
         remark=report.notice,
         subtasks=report.subtasks,
+        tree=supervisor_view(work, report.subtasks),
+        messages=messages_of(work),
+        timeline=_timeline(work),
+        answer=safe_html(answer_below_notice(report), report.sources),
+        gaps=report.gaps,
         is_open=False,
         has_report=True,
         artifacts=report.artifacts,
         web_ui=web_ui,
     )
+
+
+def _timeline(work: Projection | None) -> Markup:
+    return Markup(timeline(trace_of(work)) if work else "")  # noqa: S704  # it escapes what it draws

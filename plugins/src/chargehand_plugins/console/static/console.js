@@ -1,8 +1,13 @@
-// Keeps a session's page up to date, and writes times in the reader's time zone. Everything works without it, by reloading.
+// Keeps a session's page up to date and says when it is not, keeps what was typed, and writes times in the reader's zone.
+// Everything works without it, by reloading.
 "use strict";
 
+const PATIENCE = 12_000; // ms: the console is heard of every 5 seconds
+const RETRY = 2_000; // ms
+let skew = 0; // ms by which this clock is ahead of the server's
+
 function localTimes(root) {
-  for (const each of root.querySelectorAll("time[datetime]")) {
+  for (const each of root.querySelectorAll("time[datetime]:not(.since)")) {
     const moment = new Date(each.dateTime);
     if (!Number.isNaN(moment.valueOf())) {
       each.title = each.dateTime;
@@ -11,24 +16,34 @@ function localTimes(root) {
   }
 }
 
-// The server has escaped the fragments, and the page's policy allows no inline script.
-function replace(id, html) {
-  const target = document.getElementById(id);
-  target.innerHTML = html;
-  localTimes(target);
+function tick() {
+  for (const each of document.querySelectorAll("time.since")) {
+    const seconds = Math.max(0, Math.round((Date.now() - skew - new Date(each.dateTime)) / 1000));
+    const minutes = Math.floor(seconds / 60);
+    if (seconds < 60) each.textContent = `${seconds} s`;
+    else if (minutes < 60) each.textContent = `${minutes} min ${seconds % 60} s`;
+    else each.textContent = `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  }
 }
 
-// What is being typed stays, with the cursor in it.
-function replaceActions(key, html) {
-  const target = document.getElementById("actions");
-  const initial = (each) => each.defaultValue ?? each.options[0]?.value;
+// Puts a part of the page into its place; what is being typed stays, with the cursor in it, and what is open stays open.
+// The server has escaped the parts, and the page's policy allows no inline script.
+function replacePart(id, key, html) {
+  const target = document.getElementById(id);
+  if (target.dataset.key === key) return;
+  const initial = (each) => each.defaultValue ?? [...each.options].find((option) => option.defaultSelected)?.value ?? each.options[0]?.value;
   const typed = [...target.querySelectorAll("input[id], textarea[id], select[id]")].filter((each) => each.value !== initial(each));
-  const open = [...target.querySelectorAll("details[open] > summary")].map((each) => each.textContent);
-  const focused = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
-  replace("actions", html);
+  const name = (each) => each.dataset.open ?? each.querySelector("summary").textContent;
+  const known = new Map([...target.querySelectorAll("details")].map((each) => [name(each), each.open]));
+  const focused = target.contains(document.activeElement) ? document.activeElement : null;
+  const summary = focused?.tagName === "SUMMARY" ? name(focused.parentElement) : null;
+  target.innerHTML = html;
   target.dataset.key = key;
-  for (const each of target.querySelectorAll("summary")) {
-    if (open.includes(each.textContent)) each.parentElement.open = true;
+  localTimes(target);
+  tick();
+  for (const each of target.querySelectorAll("details")) {
+    if (known.has(name(each))) each.open = known.get(name(each));
+    if (summary === name(each)) each.querySelector("summary").focus();
   }
   for (const each of typed) {
     const successor = document.getElementById(each.id);
@@ -41,38 +56,111 @@ function replaceActions(key, html) {
   }
 }
 
-function follow(article) {
-  const source = new EventSource(article.dataset.stream);
+function showDraft(part, number) {
   const draft = document.getElementById("draft");
-  let number = 0;
-  source.addEventListener("live", (event) => replace("live", event.data));
-  source.addEventListener("actions", (event) => {
-    const { key, html } = JSON.parse(event.data);
-    if (key !== document.getElementById("actions").dataset.key) replaceActions(key, html);
-  });
-  source.addEventListener("text", (event) => {
-    const part = JSON.parse(event.data);
-    const before = part.draft === number ? draft.textContent.slice(0, part.offset) : "";
-    number = part.draft;
-    draft.textContent = before + part.text;
-    document.getElementById("draft-box").hidden = false;
-  });
-  source.addEventListener("end", () => {
-    source.close();
-    document.getElementById("draft-box").hidden = true;
-  });
+  draft.textContent = (part.draft === number ? draft.textContent.slice(0, part.offset) : "") + part.text;
+  document.getElementById("draft-box").hidden = false;
+  return part.draft;
+}
+
+function follow(article) {
+  const stale = document.getElementById("stale");
+  let [source, heard, number, ended] = [null, Date.now(), 0, false];
+  const alive = () => {
+    heard = Date.now();
+    stale.hidden = true;
+    article.classList.remove("is-stale");
+  };
+  const lost = (words) => {
+    const time = new Date(heard).toLocaleTimeString(undefined, { timeStyle: "short" });
+    if (!ended) stale.textContent = words.replace("%s", time);
+    stale.hidden = ended;
+    article.classList.toggle("is-stale", !ended);
+  };
+  const connect = () => {
+    if (ended) return;
+    source?.close();
+    source = new EventSource(article.dataset.stream);
+    source.addEventListener("open", alive);
+    source.addEventListener("beat", alive);
+    source.addEventListener("part", (event) => {
+      alive();
+      const { id, key, html } = JSON.parse(event.data);
+      replacePart(id, key, html);
+      const [news, standing] = ["news", "standing"].map((each) => document.getElementById(each));
+      if (standing && news.textContent !== standing.textContent) news.textContent = standing.textContent;
+    });
+    source.addEventListener("text", (event) => (number = showDraft(JSON.parse(event.data), number)));
+    source.addEventListener("end", () => {
+      ended = true;
+      source.close();
+      alive();
+      document.getElementById("draft-box").hidden = true;
+    });
+    source.addEventListener("error", async () => {
+      source.close(); // a browser gives up after an answer that is no stream
+      lost(stale.dataset.words);
+      setTimeout(connect, RETRY);
+      const page = await fetch(location.pathname, { redirect: "manual" }).catch(() => null);
+      if (page?.type === "opaqueredirect") lost(stale.dataset.signedOut);
+    });
+  };
+  connect();
+  setInterval(() => {
+    if (Date.now() - heard > PATIENCE) lost(stale.dataset.words);
+    if (!ended && stale.hidden) tick();
+  }, 1000);
   addEventListener("pagehide", () => source.close());
 }
 
+// What is typed outlives a reload, a console that is away and a sign-in; it is forgotten once the console has taken it.
+function keepTyped(done) {
+  const place = (each) => `${new URL(each.form.action).pathname} ${each.name} ${each.id}`;
+  if (done) {
+    Object.keys(sessionStorage).filter((each) => each.startsWith(`${done} `)).forEach((each) => sessionStorage.removeItem(each));
+    history.replaceState(null, "", location.pathname);
+  }
+  const kinds = "textarea, input:not([type])";
+  for (const each of document.querySelectorAll(`form[method=post] :is(${kinds})`)) {
+    const kept = sessionStorage.getItem(place(each));
+    if (!kept || each.value !== each.defaultValue) continue;
+    each.value = kept;
+    for (let outer = each.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
+  }
+  document.addEventListener("input", ({ target }) => {
+    if (!target.form || target.form.method !== "post" || !target.matches(kinds)) return;
+    sessionStorage.setItem(place(target), target.value);
+  });
+  // A form that is sent while the console is away would leave an error page in place of what was typed.
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.method !== "post" || form.dataset.reached) return;
+    event.preventDefault();
+    const reached = await fetch("/health").then((answer) => answer.ok).catch(() => false);
+    if (!reached) return document.getElementById("away").removeAttribute("hidden");
+    form.dataset.reached = "yes";
+    form.requestSubmit(event.submitter);
+    delete form.dataset.reached;
+  });
+}
+
 function nameFiles(input) {
+  const chosen = document.getElementById("chosen");
   input.addEventListener("change", () => {
-    const names = [...input.files].map((file) => file.name);
-    document.getElementById("chosen").textContent = names.length > 1 ? `${names.length} files: ${names.join(", ")}` : "";
+    const files = [...input.files];
+    const bytes = files.reduce((sum, each) => sum + each.size, 0);
+    const large = files.filter((each) => each.size > input.dataset.mostFile);
+    const problem = large.length ? `${input.dataset.tooLarge} ${large.map((each) => each.name).join(", ")}` : bytes > input.dataset.mostBytes || files.length > input.dataset.mostFiles ? input.dataset.tooMany : "";
+    input.setCustomValidity(problem);
+    chosen.textContent = problem || (files.length > 1 ? files.map((each) => each.name).join(", ") : "");
+    chosen.classList.toggle("remark", Boolean(problem));
   });
 }
 
 localTimes(document);
-const article = document.querySelector("[data-stream]");
-if (article) follow(article);
+const article = document.getElementById("session");
+if (article) skew = Date.now() - new Date(article.dataset.now);
+if (article?.dataset.stream) follow(article);
+keepTyped(document.getElementById("main").dataset.done);
 const input = document.querySelector("input.drop");
 if (input) nameFiles(input);

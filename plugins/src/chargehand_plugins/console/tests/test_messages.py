@@ -10,14 +10,15 @@ from pydantic import Field
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand import PendingCall, Question
-from chargehand.contracts import Limits, TypedByPeople
+from chargehand import PendingCall, Plan, Question, Subtask
+from chargehand.contracts import Limits, PlanDecision, Tier, TypedByPeople
 from chargehand.converter import contract
 from chargehand.errors import InvalidInput
 from chargehand.messages import MESSAGES, UPDATES, Row
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.forms import form_fields, read_content, read_number
 from chargehand_plugins.console.openapi import openapi_document
+from chargehand_plugins.console.plan_form import plan_rows
 from chargehand_plugins.console.problems import Problem
 from chargehand_plugins.console.templating import render
 from chargehand_plugins.console.views import Page, SessionView
@@ -27,7 +28,7 @@ DOCUMENT = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
 REFERENCE = "#/components/schemas/{model}"
 VIEW = SessionView(
     state="executing",
-    plan_json="{}",
+    plan=Plan(subtasks=(Subtask(id="T1", agent="reader", instruction="Read it."),)),
     questions=(Question(subtask="T1", agent="reader", text="Which year?", open_until=datetime.now(UTC)),),
     calls=(
         PendingCall(
@@ -70,7 +71,7 @@ def test_the_session_page_has_its_form(row: Row) -> None:
     fields = form_fields(row.takes) if row.takes else ()
     schema: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
 
-    assert f'action="/sessions/s/{row.name}"' in Page("s", "token").actions(VIEW)
+    assert f'action="/sessions/s/{row.name}"' in Page("s", "token").decisions(VIEW) + Page("s", "token").actions(VIEW)
     assert [(field.name, field.is_required) for field in fields] == [
         (name, name in schema.get("required", ())) for name in schema["properties"]
     ]
@@ -108,6 +109,30 @@ def test_dotted_fields_are_one_item_of_a_list() -> None:
         edits=[{"edit": "reword", "subtask": "T1", "instruction": "Read it, please."}]
     )
     assert "edits.0.drop.instruction: is not a known field" in refused.value.detail
+
+
+def test_a_plan_is_typed_by_rows() -> None:
+    """Rows are added, dropped, changed and put in order; what has no field stays, and a bad row is named."""
+    kept = Subtask(id="T1", agent="reader", instruction="Read it.", tier=Tier.LARGE)
+    last = Subtask(id="T3", agent="reader", instruction="Sum up.", depends_on=("T1", "T2"), required=("T1", "T2"))
+    dropped = Subtask(id="T2", agent="reader", instruction="Skim it.")
+    before = Plan(subtasks=(kept, dropped, last), length_words=500, final_instruction="Briefly.")
+    form = {"decision": "edit", "plan": before.model_dump_json(), "final_instruction": "As a table."}
+    for row in plan_rows(before):
+        typed = {"was": row.id, "id": row.id, "agent": row.agent, "instruction": row.instruction}
+        typed |= {"place": str(row.number), "depends_on": row.depends_on}
+        form |= {f"rows.{row.number}.{name}": text for name, text in typed.items()}
+    form |= {"rows.2.drop": "on", "rows.3.depends_on": "T1 N1", "rows.4.id": "N1", "rows.4.place": "0"}
+    form |= {"rows.4.agent": "supervisor", "rows.4.instruction": "Look\r\naround."}
+    decided = read_content(UPDATES["decide_plan"], FormData(form))
+    with pytest.raises(Problem) as refused:
+        read_content(UPDATES["decide_plan"], FormData(form | {"rows.4.id": "no id"}))
+
+    new = Subtask(id="N1", agent="supervisor", instruction="Look\naround.")
+    changed = last.model_copy(update={"depends_on": ("T1", "N1"), "required": ("T1",)})
+    after = before.model_copy(update={"subtasks": (new, kept, changed), "final_instruction": "As a table."})
+    assert decided == PlanDecision(decision="edit", plan=after)
+    assert "plan.subtasks.0.id" in refused.value.detail
 
 
 class _Song(TypedByPeople):

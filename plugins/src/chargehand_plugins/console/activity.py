@@ -1,0 +1,154 @@
+"""What the agents of a session do and have done, as a tree: a view of its histories."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from chargehand.contracts import SubtaskRecord
+from chargehand.history.projection import Child, Projection
+from chargehand.history.status import status_of
+from chargehand.history.steps import Draft
+from chargehand.spans import SUPERVISOR
+from chargehand.state_words import Tone
+from chargehand_cli.rendering.figures import count
+from chargehand_cli.rendering.progress import record_words
+from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.rendering.trace_page import recorded_text
+from chargehand_plugins.console.words import words
+
+_MOST_ACTIONS: Final = 10
+"""Of one agent; the trace has them all."""
+_TONES: Final[dict[str, Tone]] = {"running": "running", "completed": "success"}
+
+
+@dataclass(frozen=True)
+class Action:
+    """A turn or a tool call of an agent."""
+
+    id: str
+    words: str
+    tone: Tone
+    facts: tuple[str, ...]
+    since: datetime | None = None
+    """Since when it is under way; absent if it is over."""
+    arguments: str = ""
+    result: str = ""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a person told the agents."""
+
+    text: str
+    to: str
+    at: datetime | None
+    readers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class AgentView:
+    """An agent at its subtask, or a supervisor, with the agents of the session that it supervises below it."""
+
+    path: str
+    """Its workflow, by which the page knows it again."""
+    id: str
+    agent: str
+    state: str
+    words: str
+    title: str
+    since: datetime | None
+    """Since when it runs; absent if it does not."""
+    spent: str
+    """What it and all below it have cost so far."""
+    actions: tuple[Action, ...]
+    """Its latest ones that are over, the newest last."""
+    earlier: int
+    """How many there were before."""
+    now: tuple[Action, ...]
+    """What it does."""
+    below: "tuple[AgentView, ...]" = ()
+
+
+def supervisor_view(session: Projection, records: Sequence[SubtaskRecord]) -> AgentView:
+    """Show a session whose subtasks stand as the records say."""
+    return _agent(session, None, records)
+
+
+def messages_of(session: Projection) -> tuple[Message, ...]:
+    """List what people told the agents of a session, and who has read it in which turn."""
+    read = sorted(
+        (step.name, f"{path}, {step.purpose.replace('-', ' ')}")
+        for path, projection in _everything("", session)
+        if projection is not session
+        for step in projection.scope.steps
+        if step.kind == "message" and step.state == "completed"
+    )
+    return tuple(
+        Message(step.name, step.subtask, step.started_at, tuple(by for text, by in read if text == step.name))
+        for step in session.scope.steps
+        if step.kind == "message"
+    )
+
+
+def _everything(path: str, projection: Projection) -> list[tuple[str, Projection]]:
+    below = [(child.subtask, child.projection) for child in projection.children if child.projection]
+    return [(path, projection), *(found for each in below for found in _everything(*each))]
+
+
+def _agent(work: Projection | None, record: SubtaskRecord | None, records: Sequence[SubtaskRecord]) -> AgentView:
+    """Show who works at a subtask, or supervises the session of some records, as far as the work is read."""
+    steps = [step for step in (work.scope.steps if work else ()) if step.kind in ("turn", "tool")]
+    over = [step for step in steps if step.state != "running"]
+    children = {child.draft.subtask: child for child in work.children if child.is_work} if work else {}
+    draft = work.scope.draft if work else None
+    return AgentView(
+        path=draft.id if draft else "",
+        id=record.id if record else "",
+        agent=record.agent if record else SUPERVISOR,
+        state=record.state if record else "",
+        words=record_words(record) if record else "",
+        title=record.instruction if record else "",
+        since=draft.started_at if draft and record and record.state == "running" else None,
+        spent=_spent(work) if work else "",
+        actions=tuple(map(_action, over[-_MOST_ACTIONS:])),
+        earlier=max(0, len(over) - _MOST_ACTIONS),
+        now=tuple(_action(step) for step in steps if step.state == "running"),
+        below=tuple(_subtask(each, children.get(each.id)) for each in records),
+    )
+
+
+def _subtask(record: SubtaskRecord, child: Child | None) -> AgentView:
+    work = child.projection if child else None
+    is_session = child is not None and child.draft.kind == "session"
+    return _agent(work, record, status_of(work).subtasks if work and is_session else ())
+
+
+def _spent(work: Projection) -> str:
+    spent = work.spent
+    return " · ".join([count(spent.turns, "turn"), dollars(float(spent.cost_usd))]) if spent.turns else ""
+
+
+def _action(step: Draft) -> Action:
+    is_running = step.state == "running"
+    began = step.started_at or step.scheduled_at
+    facts = [
+        "" if is_running or step.state == "completed" else step.state.replace("_", " "),
+        count(step.attempts, "attempt") if step.attempts > 1 else "",
+        step.error,
+        step.model,
+        dollars(float(step.usage.cost_usd)) if step.usage.cost_usd else "",
+        duration(step.ended_at - began) if step.ended_at and began else "",
+    ]
+    name = step.name
+    if step.kind == "turn":
+        name = words("live", "turn", number=step.activity_id.removeprefix("turn-"), purpose=step.purpose)
+    return Action(
+        id=step.id,
+        words=name,
+        tone=_TONES.get(step.state, "failure"),
+        facts=tuple(fact for fact in facts if fact),
+        since=began if is_running else None,
+        arguments=recorded_text(step.arguments),
+        result=recorded_text(step.result),
+    )
