@@ -18,6 +18,8 @@ class Abilities:
     """The most that it can write in one turn; None if that is unknown."""
 
 
+_CLOUD: Final = re.compile(r"^(?:\w+\.)*(?:anthropic|openai)\.")
+"""Before the name of a model at Bedrock."""
 _BY_NAME: Final = tuple(
     (re.compile(pattern), Abilities(takes_effort, takes_temperature, most))
     for pattern, takes_effort, takes_temperature, most in (
@@ -41,5 +43,5 @@ _BY_NAME: Final = tuple(
 
 
 def abilities_of(model: str) -> Abilities:
-    name = model.rpartition("/")[2]
+    name = _CLOUD.sub("", model.rpartition("/")[2]).replace("@", "-")
     return next((found for pattern, found in _BY_NAME if pattern.fullmatch(name)), Abilities())

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -152,6 +152,9 @@ def _added(extension: Extension, settings: ModelSettings, closing: AsyncExitStac
         adapter = extension.load_function()(settings, closing)
         if not callable(getattr(adapter, "complete", None)):
             raise TypeError(f"it is a {type(adapter).__name__}, which has no `complete`")
+        if isinstance(adapter, ProviderModel):
+            own = cast("ProviderModel[Any]", adapter)
+            return _models(own, own.price_list or extension.name, {}, settings, closing)
     return priced_models(adapter, extension.name, {}, settings)
 
 

@@ -188,7 +188,7 @@ class _Connection(asyncio.Protocol):
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
         arrived_at = time.time()
-        path = path.partition("?")[0]
+        path = wires.own_path(path.partition("?")[0])
         if method == "POST" and (counted := wires.COUNTERS.get(path)):
             request = wires.read(counted, json.loads(body), headers, 0, arrived_at)
             self._provider.counted.append(request)

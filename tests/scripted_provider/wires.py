@@ -16,6 +16,22 @@ PATHS: Mapping[str, Wire] = {
     "/v1/responses": "responses",
     "/v1/chat/completions": "chat",
 }
+_CLOUDS: Mapping[re.Pattern[str], str] = {
+    re.compile(r"/projects/house/locations/\w+/publishers/anthropic/models/count-tokens:rawPredict"): (
+        "/v1/messages/count_tokens"
+    ),
+    re.compile(r"/projects/house/locations/\w+/publishers/anthropic/models/[\w.@-]+:streamRawPredict"): "/v1/messages",
+    re.compile(r"/openai/responses"): "/v1/responses",
+    re.compile(r"/openai/responses/input_tokens"): "/v1/responses/input_tokens",
+}
+"""Where clouds have what stands at the vendors' own paths."""
+
+
+def own_path(path: str) -> str:
+    """Return the vendor's own path for one of a cloud."""
+    return next((own for pattern, own in _CLOUDS.items() if pattern.fullmatch(path)), path)
+
+
 COUNTERS: Mapping[str, Wire] = {
     "/v1/messages/count_tokens": "anthropic",
     "/v1/responses/input_tokens": "responses",

@@ -1,0 +1,9 @@
+"""Models that are bought from a cloud: Claude on Amazon Bedrock and Google Vertex AI, OpenAI's on Azure."""
+
+from chargehand.plugins import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add a provider for each cloud; Bedrock and Vertex need the vendor's library."""
+    for name in ("bedrock", "vertex", "azure"):
+        registry.model_provider(name, f"{__name__}.models:open_{name}")

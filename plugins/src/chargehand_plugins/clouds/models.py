@@ -1,0 +1,127 @@
+"""Adapters for the model vendors' own clients of clouds, which take address and credentials from the environment."""
+
+import os
+from collections.abc import Generator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic import JsonValue
+
+from activities.backends import SettingsError
+from activities.models.anthropic_messages import AnthropicModel, MessageFold, request_body
+from activities.models.failures import ProviderError, ProviderFault, redacted
+from activities.models.openai_responses import OpenAIResponsesModel
+from activities.models.protocol import ModelCall
+from activities.models.registry import ModelSettings
+from chargehand.wire import ErrorType
+
+if TYPE_CHECKING:
+    import anthropic
+    import httpx2
+    import openai
+
+_CREDENTIALS: Final = frozenset({"botocore", "google"})
+"""Packages whose errors are about credentials here."""
+
+
+@contextmanager
+def _explained(provider: str) -> Generator[None]:
+    """Say that credentials are missing or refused; only a failure to fetch them may pass by itself."""
+    try:
+        yield
+    except Exception as error:
+        # The vendors' clients raise a bare one where a chain of credentials ends without any.
+        if type(error).__module__.partition(".")[0] not in _CREDENTIALS and type(error) is not RuntimeError:
+            raise
+        message = f"{provider}: no credentials could be had: {redacted(str(error))}"
+        is_final = not getattr(error, "retryable", False)
+        kind = ErrorType.PROVIDER_REFUSED if is_final else ErrorType.PROVIDER_UNAVAILABLE
+        raise ProviderError(message, ProviderFault(provider=provider), kind, is_final=is_final) from None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _CloudClaude(AnthropicModel):
+    """Claude at a cloud: the Messages API at the cloud's address, without batches."""
+
+    def _open(self, network: "httpx2.AsyncClient") -> Any:
+        raise NotImplementedError
+
+    def _make_client(self) -> "anthropic.AsyncAnthropic":
+        import anthropic
+
+        client = self._open(self._limited(anthropic.DefaultAsyncHttpxClient))
+        return cast("anthropic.AsyncAnthropic", client)
+
+    async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
+        # Clouds sell reserved capacity in other ways.
+        body = {name: part for name, part in request_body(call).items() if name != "service_tier"}
+        with _explained(self.provider):
+            return await self._stream(client, "/v1/messages", body, call, MessageFold())
+
+    async def count_input(self, call: ModelCall) -> int:
+        with _explained(self.provider):
+            return await super().count_input(call)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BedrockModel(_CloudClaude):
+    provider = "bedrock"
+    price_list: str = "aws"
+
+    def _open(self, network: "httpx2.AsyncClient") -> Any:
+        from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
+
+        return AsyncAnthropicBedrockMantle(max_retries=0, http_client=network, open_telemetry=False)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class VertexModel(_CloudClaude):
+    provider = "vertex"
+    price_list: str = "google"
+
+    def _open(self, network: "httpx2.AsyncClient") -> Any:
+        from anthropic.lib.vertex import AsyncAnthropicVertex
+
+        return AsyncAnthropicVertex(max_retries=0, http_client=network, open_telemetry=False)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AzureModel(OpenAIResponsesModel):
+    """OpenAI's models at Azure; their names are those of the operator's deployments, so prices have to be stated."""
+
+    provider = "azure"
+
+    def _make_client(self) -> "openai.AsyncOpenAI":
+        import openai
+
+        return openai.AsyncAzureOpenAI(max_retries=0, http_client=self._limited(openai.DefaultAsyncHttpxClient))
+
+
+def open_bedrock(_: ModelSettings, __: AsyncExitStack) -> BedrockModel:
+    _require("bedrock", "AWS_REGION", "AWS_DEFAULT_REGION", "ANTHROPIC_BEDROCK_MANTLE_BASE_URL")
+    return BedrockModel(api_key=_secret("AWS_BEARER_TOKEN_BEDROCK", "AWS_SECRET_ACCESS_KEY"))
+
+
+def open_vertex(_: ModelSettings, __: AsyncExitStack) -> VertexModel:
+    _require("vertex", "CLOUD_ML_REGION")
+    _require("vertex", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_APPLICATION_CREDENTIALS")
+    return VertexModel()
+
+
+def open_azure(_: ModelSettings, __: AsyncExitStack) -> AzureModel:
+    _require("azure", "AZURE_OPENAI_ENDPOINT")
+    _require("azure", "OPENAI_API_VERSION")
+    _require("azure", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
+    return AzureModel(api_key=_secret("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"))
+
+
+def _secret(*names: str) -> str:
+    """Return what is kept out of errors; the vendor's client reads it by itself."""
+    return next(filter(None, map(os.environ.get, names)), "")
+
+
+def _require(provider: str, *names: str) -> None:
+    """Name a variable that is missing, when the worker starts; any of several will do."""
+    if not any(map(os.environ.get, names)):
+        raise SettingsError(f"{names[0]}: CHARGEHAND_PROVIDER={provider} needs it.")
