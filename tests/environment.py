@@ -20,7 +20,6 @@ from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
-from activities.documents.verify_report import VerificationActivities
 from activities.models.protocol import Model
 from activities.models.registry import Models
 from activities.opening.activity import Listing, SessionActivities
@@ -37,6 +36,7 @@ from activities.turn.tool_use import ToolActivities
 from chargehand.client import Chargehand
 from chargehand.contracts import Capability, Limits, Report, SessionRequest, Tier
 from chargehand.record import Record
+from chargehand_plugins.verification.activity import VerificationActivities
 from tests.in_memory_temporal import in_memory_client
 from tests.scripted_model import Respond, ScriptedModel, ScriptedTool, found
 from worker.parts import WorkerParts

@@ -25,7 +25,6 @@ from activities.documents.registry import (
     effect_record,
     require_writable,
 )
-from activities.documents.verify_report import VerificationActivities
 from activities.models.registry import build_models, model_backend, name_models
 from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
@@ -141,7 +140,6 @@ async def compose(
         ToolActivities(crews, tools, acting, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,
-        VerificationActivities(library.sources).verify_report,
         *parts.activities,
     ]
 

@@ -1,23 +1,20 @@
 """The worker program: its verbs, and how it reports what is wrong.
 
-`--check-settings` checks the settings only, and the others print JSON: `--explain` prints the chosen adapters and the
-reasons, `--replay FILE` replays recorded histories, `--crews FILE` checks crews.
+`--check-settings` checks the settings only; plug-ins add others, which print JSON.
 """
 
 import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from pydantic import ValidationError
-from temporalio.envconfig import ClientConfig
-from temporalio.runtime import Runtime, TelemetryConfig
 
 from activities.backends import SettingsError
 from activities.crews.files import CrewError
@@ -26,11 +23,8 @@ from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
 from worker.composition import choose, encryption
 from worker.logs import configure_logging, disable_core_dumps, writes_json
-from worker.process import announce_polling, converter, run
+from worker.process import announce_polling, run
 from worker.process_group import ProcessGroup
-from worker.replay import HistoriesError
-from worker.replay import replay as replay_histories
-from worker.self_checks import explain, list_crews
 from worker.settings import Settings, describe_unusable, settings_type
 
 _logger = logging.getLogger("chargehand.worker")
@@ -45,22 +39,6 @@ def _run_loop(work: Coroutine[object, object, None]) -> None:
     uvloop = import_module("uvloop") if find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if uvloop else None) as runner:
         runner.run(work)
-
-
-async def replay(settings: Settings, file: Path) -> int:
-    """Replay the histories of a file, and print one result per line; 1 if one of them diverges."""
-    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
-    diverged = 0
-    async for result in replay_histories(file, converter(settings, namespace)):
-        sys.stdout.write(result.to_json() + "\n")
-        diverged = 1 if result.problem else diverged
-    return diverged
-
-
-_FILE_VERBS: Final[Mapping[str, Callable[[Settings, Path], Coroutine[object, object, int]]]] = {
-    "--replay": replay,
-    "--crews": list_crews,
-}
 
 
 def main(arguments: Sequence[str], settings: Settings | None = None) -> int:
@@ -87,8 +65,6 @@ def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_
         return work() or 0
     except ValidationError as error:
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
-    except HistoriesError as error:
-        problem = f"Nothing can be replayed: {error}"
     except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
         problem = f"The worker cannot start: {error}"
     if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
@@ -104,13 +80,12 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
         choose(settings)
         encryption(settings)
         return 0
-    if verb == "--explain":
-        return asyncio.run(explain(settings, os.environ))
-    if verb in _FILE_VERBS:
+    if verb:
+        added = {each.name: each for each in installed().worker_verbs}
+        if verb not in added:
+            raise SettingsError(f"there is no option {verb}; the plug-in that adds it may not be installed")
         logging.basicConfig(level=logging.ERROR)
-        # The runtime would otherwise write its log among the results.
-        Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
-        return asyncio.run(_FILE_VERBS[verb](settings, Path(file)))
+        return asyncio.run(added[verb].load_function()(settings, Path(file)))
     configure_logging(settings.log_level, settings.log_format, names_process=settings.processes > 1)
     disable_core_dumps()
     for warning in describe_unknown(os.environ):

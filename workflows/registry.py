@@ -35,14 +35,12 @@ from workflows.sdk import CommandInfo, WorkflowActivation, WorkflowActivationCom
 from workflows.session_workflow import SessionWorkflow
 from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
-from workflows.verification import VerificationWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
 WORKFLOWS: Final[Sequence[type]] = (
     SupervisorWorkflow,
     ConversationWorkflow,
     SubtaskWorkflow,
-    VerificationWorkflow,
 )
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.

@@ -119,6 +119,8 @@ class Plugins:
     interceptors: list[Extension] = field(default_factory=list[Extension])
     verbs: list[Extension] = field(default_factory=list[Extension])
     """By the heading of `chargehand --help`."""
+    worker_verbs: list[Extension] = field(default_factory=list[Extension])
+    """By the first argument of the worker program."""
     report_formats: list[Extension] = field(default_factory=list[Extension])
     trace_formats: list[Extension] = field(default_factory=list[Extension])
     hooks: dict[Hook, list[Extension]] = field(default_factory=dict[Hook, list[Extension]])
@@ -216,6 +218,13 @@ class Registry:
     def verbs(self, heading: str, target: str) -> None:
         """Add the commands of a Typer app under a heading of `chargehand --help`."""
         self._plugins.verbs.append(Extension(self.plugin, target, heading))
+
+    def worker_verb(self, option: str, target: str) -> None:
+        """Add what the worker program does with an option: an asynchronous function of its settings and a file.
+
+        It writes JSON, a line each, and returns the exit code.
+        """
+        self._plugins.worker_verbs.append(Extension(self.plugin, target, option))
 
     def report_format(self, name: str, target: str) -> None:
         """Add a format of `chargehand report`: a function of the page as HTML, the `Report` and its `Attachments`.

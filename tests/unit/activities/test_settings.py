@@ -117,7 +117,7 @@ def test_bad_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, capsys:
     for name, value in ((name, value) for name, values in BAD.items() for value in values):
         with monkeypatch.context() as environment:
             environment.setenv(name, value)
-            code = program.main(["--explain"])
+            code = program.main(["--check-settings"])
         told = capsys.readouterr().err
         assert (code, name in told, len(told) < 1_000) == (2, True, True), (name, value, told)
 

@@ -17,10 +17,10 @@ from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
 from chargehand_cli.main import execute
+from chargehand_plugins.operations.replayer import Replayed, replay
 from tests.acceptance.commands import Commands
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from worker.replay import Replayed, replay
 
 _ROOT = Path(__file__).resolve().parents[5]
 _KEYS = json.dumps({"k1": "A" * 43 + "="})

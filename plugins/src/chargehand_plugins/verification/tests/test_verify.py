@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_documents import HANDBOOK, SALES, contract, folder, library, pdf, prices
 from pydantic import JsonValue
 
 from activities.contracts.rounds import PASSAGE_GAP
@@ -17,8 +16,9 @@ from activities.documents.locations import DocumentSources
 from activities.documents.parsed import Unit
 from activities.documents.passages import Place, parse_reference, reference
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.documents.verify_report import quote_stands, verify_sources
 from chargehand.contracts import Claim, QuoteCheck, Source
+from chargehand_plugins.verification.activity import quote_stands, verify_sources
+from tests.activities.documents.made_documents import HANDBOOK, SALES, contract, folder, library, pdf, prices
 
 _PAGE = "<nav><a>Menu</a></nav>\n<h1>Returns</h1>\n<p>Goods may be\nreturned within <b>30</b> days."
 _QUERIES = (

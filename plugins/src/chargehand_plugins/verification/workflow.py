@@ -4,10 +4,10 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.documents.verify_report import VerificationActivities
     from chargehand.contracts import VerificationReport, VerificationRequest
     from chargehand.wire import WorkflowType
-    from workflows import options
+    from chargehand_plugins.verification.activity import VerificationActivities
+    from workflows.options import VERIFICATION
 
 
 @workflow.defn(name=WorkflowType.VERIFICATION)
@@ -19,7 +19,7 @@ class VerificationWorkflow:
         """Verify one report."""
         try:
             return await workflow.execute_activity_method(
-                VerificationActivities.verify_report, request, summary=request.session, **options.VERIFICATION
+                VerificationActivities.verify_report, request, summary=request.session, **VERIFICATION
             )
         except ActivityError as error:
             if isinstance(error.cause, ApplicationError):

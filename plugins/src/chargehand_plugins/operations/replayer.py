@@ -1,11 +1,12 @@
 """Replay recorded histories on the installed workflows, one after the other, and report what differs.
 
-It needs no server: a history holds everything that the workflow received. `worker_main.py --replay FILE` calls it.
+It needs no server: a history holds everything that the workflow received.
 """
 
 import gzip
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,8 +14,13 @@ from typing import Final, cast
 
 from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
+from temporalio.envconfig import ClientConfig
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.worker import Replayer
 
+from chargehand.environment import BAD_SETTINGS
+from worker.process import converter
+from worker.settings import Settings
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
 
 _MOST_CHARACTERS: Final = 600
@@ -36,6 +42,22 @@ class Replayed:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+async def print_replayed(settings: Settings, file: Path) -> int:
+    """Replay the histories of a file, and print one result per line; 1 if one of them diverges."""
+    namespace = ClientConfig.load_client_connect_config().get("namespace") or "default"
+    diverged = 0
+    # The runtime would otherwise write its log among the results.
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=None)))
+    try:
+        async for result in replay(file, converter(settings, namespace)):
+            sys.stdout.write(result.to_json() + "\n")
+            diverged = 1 if result.problem else diverged
+    except HistoriesError as error:
+        sys.stderr.write(f"Nothing can be replayed: {error}\n")
+        return BAD_SETTINGS
+    return diverged
 
 
 async def replay(file: Path, converter: DataConverter) -> AsyncIterator[Replayed]:

@@ -22,6 +22,7 @@ from chargehand.errors import SessionEnded, SessionNotFound
 from chargehand.session import Session
 from chargehand.visibility import describe, is_open
 from chargehand.wire import ActivityType, WorkflowType
+from worker.parts import WorkerParts
 
 _CUT_GAP: Final = re.compile(r"\n\[?…?\]?\Z")
 """The rest of the mark between two passages, where a quotation was cut."""
@@ -39,6 +40,10 @@ class VerificationActivities:
         report, documents = await _finished(request.session)
         quotations, claims = await verify_sources(documents, report.sources, report.claims, self.sources)
         return VerificationReport(session=request.session, quotations=quotations, claims=claims)
+
+
+async def add_parts(parts: WorkerParts) -> None:
+    parts.activities.append(VerificationActivities(parts.library.sources).verify_report)
 
 
 async def _finished(session_id: str) -> tuple[Report, tuple[str, ...]]:

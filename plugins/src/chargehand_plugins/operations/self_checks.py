@@ -1,8 +1,8 @@
 """What the worker program tells of its own settings and crews, as JSON, for commands to show."""
 
 import json
+import os
 import sys
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,11 +17,11 @@ from worker.parts import WorkerParts, add_parts
 from worker.settings import Settings
 
 
-async def explain(settings: Settings, environment: Mapping[str, str]) -> int:
+async def explain(settings: Settings, _: Path) -> int:
     """Print the chosen adapters, and why, as JSON."""
     chosen, tried = choose(settings), list[Choice]()
     for extension in installed().examinations:
-        tried += await extension.load_function()(settings, environment)
+        tried += await extension.load_function()(settings, os.environ)
     for choice in tried:
         chosen.pop(choice.backend, None)
     active = [vars(choice) for choice in (*chosen.values(), *tried)]
