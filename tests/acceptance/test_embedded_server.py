@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,14 +81,15 @@ def serves(address: str) -> bool:
 def test_the_only_user_starts_everything_and_leaves_nothing(state: Path, tmp_path: Path) -> None:
     """One user: a server that serves, a worker that is told its address, and afterwards no process and no note."""
     server, note = start(state, worker_command(tmp_path))
-    hold_until((tmp_path / "addresses").exists, "the start of the worker")
+    told = tmp_path / "addresses"
+    # Another address comes before it if the server found its first port taken.
+    hold_until(lambda: told.exists() and told.read_text().endswith(f"{note.address}\n"), "the start of the worker")
     served = serves(note.address)
     alive = [is_alive(pid) for pid in processes(note)]
 
     left = server.leave()
 
     assert (served, alive, left) == (True, [True, True, True], Departure.ENDED)
-    assert (tmp_path / "addresses").read_text() == f"{note.address}\n"
     assert all_gone(note)
     assert not (state / "server.json").exists()
 
@@ -297,15 +297,13 @@ def test_web_pages_of_other_hosts_reach_nothing(state: Path) -> None:
         for origin in ("", f"http://rebound.example:{port}")
     ]
     guard = int(note.ui_url.rpartition(":")[2])
-    give_up_at = time.monotonic() + 20
-    while b" 503 " in (own := ask(guard, f"127.0.0.1:{guard}", read))[:20] and time.monotonic() < give_up_at:
-        time.sleep(0.1)  # the Web UI connects to the server again only after a while
+    # The Web UI connects to the server again only after a while.
+    hold_until(lambda: b"namespaceInfo" in ask(guard, f"127.0.0.1:{guard}", read), "an answer of the Web UI", 20)
     server.leave()
 
     assert {guard, int(note.address.rpartition(":")[2])} < set(ports)
     assert all(host.startswith("127.") for host, _ in addresses)
     assert [each for each in rebound if b" 200 " in each[:20] or b"namespaceInfo" in each or b"_csrf" in each] == []
-    assert b"namespaceInfo" in own
 
 
 @pytest.mark.nightly

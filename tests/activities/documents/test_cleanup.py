@@ -12,6 +12,7 @@ from made_documents import HANDBOOK, folder, library
 from activities.documents import cleanup as sweeping
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.cleanup import keep_swept, mark_used, sweep
+from tests.waiting import until
 
 _MONTH = timedelta(days=30)
 
@@ -76,17 +77,11 @@ async def test_a_worker_that_runs_for_long_removes_everything_unused(
     draft = tmp_path / ".draft-1"
     draft.touch()
     running = asyncio.create_task(keep_swept([tmp_path], _MONTH))
-    await _gone(*first)
+    await until(lambda: not any(path.exists() for path in first), 30)
     _aged(draft, 31)
 
-    await _gone(draft)
+    await until(lambda: not draft.exists(), 30)
     running.cancel()
-
-
-async def _gone(*paths: Path) -> None:
-    async with asyncio.timeout(30):
-        while any(path.exists() for path in paths):  # noqa: ASYNC110  # a thread removes them
-            await asyncio.sleep(0.01)
 
 
 def test_what_is_stored_or_read_again_counts_as_used(tmp_path: Path) -> None:

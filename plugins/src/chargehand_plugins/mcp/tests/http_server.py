@@ -1,11 +1,12 @@
 """An MCP server of the official library on loopback, over streamable HTTP, behind a check of its token."""
 
 import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.waiting import hold_until
 
 TOKEN = "canary-token-0815"
 
@@ -52,10 +53,7 @@ def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
     server = uvicorn.Server(uvicorn.Config(checked, port=0, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    give_up_at = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < give_up_at
-        time.sleep(0.01)
+    hold_until(lambda: server.started, "the start of the server", 30)
     state.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
     try:
         yield state
