@@ -34,7 +34,7 @@ from chargehand.history.status import read_status, with_running
 from chargehand.history.tree import read_trace
 from chargehand.interface import Supervisor, Verification, start_options, valid_id
 from chargehand.listing import SessionSummary, sessions_query, summarise
-from chargehand.messages import Input, Messages, Output, SessionMessage
+from chargehand.messages import CommonMessages, Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe, describe_session, list_executions, pollers, result_of
@@ -65,7 +65,47 @@ class _Opened(ConversationRequest):
     most_values: ClassVar[int] = 500_000
 
 
-class Session(Messages):
+class Execution(CommonMessages):
+    """What a session and a conversation on a server have in common."""
+
+    id: str
+    """The id of the workflow."""
+    _client: Client
+    _handle: WorkflowHandle[Any, Any]
+
+    async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
+        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
+        if arguments is None:
+            return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
+        return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
+
+    async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
+        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
+        return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
+
+    async def cancel(self) -> None:
+        """Ask it to stop without a report, or an answer to what waits; one that has ended stays as it is."""
+        with translated(self.id):
+            await describe_session(self._client, self.id)  # the server would cancel whatever has this id
+            await self._handle.cancel()
+
+    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
+        """Yield what happens as it happens, from its beginning to its end; works without a worker.
+
+        Args:
+            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
+
+        Raises:
+            SessionNotFound: the server knows nothing of this id.
+            NotReachable: the server does not answer at first; later on it is waited for.
+        """
+        with translated(self.id):
+            async with aclosing(follow(self._client, self.id, after)) as events:
+                async for event in events:
+                    yield event
+
+
+class Session(Execution, Messages):
     """One session on a server: its messages, and what the server knows of it without a worker.
 
     Every method raises errors of `chargehand.errors` only: `SessionNotFound` if there is no such session,
@@ -75,10 +115,9 @@ class Session(Messages):
 
     def __init__(self, client: Client, session_id: str, files: SharedFiles | None = None) -> None:
         self.id = session_id
-        """The id of the session's workflow."""
         self._client = client
         self._files = files or SharedFiles()
-        self._handle: WorkflowHandle[Supervisor, Report] = client.get_workflow_handle_for(Supervisor.run, session_id)
+        self._handle = client.get_workflow_handle_for(Supervisor.run, session_id)
 
     async def request(self) -> SessionRequest:
         """Read what was asked, as the session was given it; works without a worker."""
@@ -170,16 +209,6 @@ class Session(Messages):
         """Reject the plan of a session that awaits approval: it fails, and quotes the reason (2,000 characters)."""
         await self.decide_plan(decision="reject", reason=reason)
 
-    async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
-        """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
-        if arguments is None:
-            return await self.decide_call(call=call.id, hash=call.hash, decision="approve")
-        return await self.decide_call(call=call.id, hash=call.hash, decision="edit", arguments=dict(arguments))
-
-    async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
-        """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
-        return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
-
     async def send(
         self,
         message: SessionMessage[..., Input, Output],
@@ -198,12 +227,6 @@ class Session(Messages):
         with translated(self.id):
             query = partial(self._send, Messages.status, None, None)
             return cast("Output", await with_running(self._client, self.id, cast("Any", ask), query))
-
-    async def cancel(self) -> None:
-        """Ask the session to stop without a report; one that has ended stays as it is."""
-        with translated(self.id):
-            await describe_session(self._client, self.id)  # the server would cancel whatever has this id
-            await self._handle.cancel()
 
     async def result(self) -> Report:
         """Wait for the report, however long that takes; a session without a worker waits for one.
@@ -260,21 +283,6 @@ class Session(Messages):
         if to is None:
             return await asyncio.to_thread(self._files.read, made)
         return await asyncio.to_thread(self._files.download, made, Path(to))
-
-    async def follow(self, after: str | None = None) -> AsyncGenerator[Event]:
-        """Yield what happens in the session as it happens, from its beginning to its end; works without a worker.
-
-        Args:
-            after: the `cursor` of an event, to get every event after that one instead, in whichever process.
-
-        Raises:
-            SessionNotFound: the server has no such session.
-            NotReachable: the server does not answer at first; later on it is waited for.
-        """
-        with translated(self.id):
-            async with aclosing(follow(self._client, self.id, after)) as events:
-                async for event in events:
-                    yield event
 
     async def verify(self) -> VerificationReport:
         """Have a worker look up the report's quotations in the session's documents again; costs nothing.

@@ -25,6 +25,7 @@ __all__ = ["Chargehand", "Conversation", "Session"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+_Face = TypeVar("_Face")
 _END: Final = object()
 _starting: Final = threading.Lock()
 
@@ -58,23 +59,15 @@ def _waiting(
 
 
 def _opening(
-    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, session.Session]],
-) -> Callable[Concatenate[Any, _Parameters], "Session"]:
+    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, _Result]], face: Callable[[_Result], _Face]
+) -> Callable[Concatenate[Any, _Parameters], _Face]:
+    wait = _waiting(method)
+
     @functools.wraps(method)
-    def wait(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> "Session":
-        return Session(_wait(getattr(self.asynchronous, method.__name__)(*args, **kwargs)))
+    def open_face(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Face:
+        return face(wait(self, *args, **kwargs))
 
-    return wait
-
-
-def _conversing(
-    method: Callable[Concatenate[Any, _Parameters], Coroutine[Any, Any, conversation.Conversation]],
-) -> Callable[Concatenate[Any, _Parameters], "Conversation"]:
-    @functools.wraps(method)
-    def wait(self: Any, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> "Conversation":
-        return Conversation(_wait(getattr(self.asynchronous, method.__name__)(*args, **kwargs)))
-
-    return wait
+    return open_face
 
 
 def _iterating(
@@ -106,46 +99,41 @@ def _connecting(
     return wait
 
 
-class Session(MessagesWithoutAwait, Messages):
-    """One session on a server; see `chargehand.Session`."""
-
-    def __init__(self, asynchronous: session.Session) -> None:
+class _Execution(MessagesWithoutAwait):
+    def __init__(self, asynchronous: session.Execution) -> None:
         self.asynchronous = asynchronous
         self.id = asynchronous.id
+
+    approve_call = _waiting(session.Execution.approve_call)
+    reject_call = _waiting(session.Execution.reject_call)
+    cancel = _waiting(session.Execution.cancel)
+    follow = _iterating(session.Execution.follow)
+
+
+class Session(_Execution, Messages):
+    """One session on a server; see `chargehand.Session`."""
 
     send = _waiting(session.Session.send)
     approve = _waiting(session.Session.approve)
     edit = _waiting(session.Session.edit)
     reject = _waiting(session.Session.reject)
-    approve_call = _waiting(session.Session.approve_call)
-    reject_call = _waiting(session.Session.reject_call)
     request = _waiting(session.Session.request)
-    ask = _opening(session.Session.ask)
+    ask = _opening(session.Session.ask, lambda opened: Session(opened))  # noqa: PLW0108  # it is defined here
     documents = _waiting(session.Session.documents)
     thread = _waiting(session.Session.thread)
     follow_up = _waiting(session.Session.follow_up)
-    cancel = _waiting(session.Session.cancel)
     result = _waiting(session.Session.result)
     recorded_status = _waiting(session.Session.recorded_status)
     trace = _waiting(session.Session.trace)
     artifacts = _waiting(session.Session.artifacts)
-    follow = _iterating(session.Session.follow)
     verify = _waiting(session.Session.verify)
 
 
-class Conversation(MessagesWithoutAwait, ConversationMessages):
+class Conversation(_Execution, ConversationMessages):
     """One conversation on a server; see `chargehand.Conversation`."""
 
-    def __init__(self, asynchronous: conversation.Conversation) -> None:
-        self.asynchronous = asynchronous
-        self.id = asynchronous.id
-
     send = _waiting(conversation.Conversation.send)
-    approve_call = _waiting(conversation.Conversation.approve_call)
-    reject_call = _waiting(conversation.Conversation.reject_call)
     result = _waiting(conversation.Conversation.result)
-    cancel = _waiting(conversation.Conversation.cancel)
-    follow = _iterating(conversation.Conversation.follow)
 
 
 class Chargehand:
@@ -156,14 +144,13 @@ class Chargehand:
         self.task_queue = asynchronous.task_queue
 
     connect = staticmethod(_connecting(client.Chargehand.connect))
-    start = _opening(client.Chargehand.start)
+    start = _opening(client.Chargehand.start, Session)
     run = _waiting(client.Chargehand.run)
     list = _iterating(client.Chargehand.list)
     schedule = _waiting(client.Chargehand.schedule)
     unschedule = _waiting(client.Chargehand.unschedule)
     missing_search_attributes = _waiting(client.Chargehand.missing_search_attributes)
-
-    converse = _conversing(client.Chargehand.converse)
+    converse = _opening(client.Chargehand.converse, Conversation)
 
     def conversation(self, conversation_id: str) -> Conversation:
         """Give access to a conversation by its id, without asking the server whether it exists."""

@@ -14,6 +14,7 @@ from chargehand import Chargehand, Plan, Session, SessionCancelled, Subtask, Use
 from chargehand.contracts import Event
 from chargehand.contracts.events import StateEvent
 from chargehand.messages import MESSAGES, UPDATES, Row
+from chargehand.session import Execution
 from chargehand_plugins.testing import StandInChargehand, StandInScript, report_of
 from tests.unit.strategies import examples
 from workflows.supervisor import SupervisorWorkflow
@@ -64,7 +65,8 @@ def test_the_command_line_has_a_verb_for_each() -> None:
     own, added = ROOT / "cli/src/chargehand_cli/verbs", ROOT / "plugins/src/chargehand_plugins/operations"
     verbs = [ast.parse(file.read_text()) for file in (*own.glob("*.py"), *added.glob("*.py"))]
     called = {node.attr for verb in verbs for node in ast.walk(verb) if isinstance(node, ast.Attribute)}
-    wordings = {name for method in called & {*vars(Session)} for name in vars(Session)[method].__code__.co_names}
+    methods = {name: each for kind in (Execution, Session) for name, each in vars(kind).items()}
+    wordings = {name for method in called & {*methods} for name in methods[method].__code__.co_names}
 
     assert {*MESSAGES} - called - wordings == set()
 
