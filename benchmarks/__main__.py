@@ -22,6 +22,7 @@ from benchmarks.spans import spans
 from benchmarks.speed import speed
 from benchmarks.tables import Row
 from benchmarks.tenants import tenants
+from benchmarks.throttling import throttling
 from benchmarks.tokens import tokens
 from benchmarks.tools import tools
 from benchmarks.watchers import watchers
@@ -46,6 +47,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
         lambda _: tokens(),
     ),
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
+    "throttling": ("Many at once at a provider that throttles, beside workflows by hand", lambda _: throttling()),
     "tenants": ("Tenants: the first turn of a session beside a flood of another tenant", lambda _: tenants()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),
     "actions": ("Actions of the main job, the unit that Temporal Cloud bills", lambda _: actions()),

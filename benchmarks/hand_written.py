@@ -31,7 +31,7 @@ class _Options(TypedDict):
 _OPTIONS: Final[_Options] = {
     "start_to_close_timeout": timedelta(minutes=2),
     "heartbeat_timeout": timedelta(seconds=10),
-    "retry_policy": RetryPolicy(maximum_attempts=5),
+    "retry_policy": RetryPolicy(maximum_attempts=20),
 }
 
 
@@ -101,6 +101,10 @@ class Activities:
     async def write(self, writing: Writing) -> str:
         return await self._ask("\n".join([writing.goal, *writing.answers]))
 
+    @activity.defn(name="hand_written_check")
+    async def check(self, writing: Writing) -> str:
+        return await self._ask("\n".join([writing.goal, *writing.answers]))
+
     async def _ask(self, prompt: str) -> str:
         async with _heartbeats():
             response = await self._openai.responses.create(model=MODEL_NAME, input=prompt)
@@ -126,7 +130,9 @@ async def _plan(job: Job) -> Sequence[Part]:
 
 
 async def _write(job: Job, answers: list[str]) -> str:
-    return await workflow.execute_activity_method(Activities.write, Writing(job.goal, answers), **_OPTIONS)
+    report = await workflow.execute_activity_method(Activities.write, Writing(job.goal, answers), **_OPTIONS)
+    await workflow.execute_activity_method(Activities.check, Writing(report, answers), **_OPTIONS)
+    return report
 
 
 @workflow.defn

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from activities.contracts.drafts import SubtaskDraft
 from activities.contracts.tool import READS_DOCUMENTS, READS_THE_WEB, ToolAnswer, ToolContext, ToolSpec
+from activities.turn_kinds.judge_claims import ClaimVerdict, JudgeClaimsAnswer
 from activities.turn_kinds.plan import PlanAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
@@ -54,12 +55,12 @@ class Shape:
 
     @property
     def turns(self) -> int:
-        return 2 + self.subtasks * (self.rounds + 1)
+        return 3 + self.subtasks * (self.rounds + 1)
 
     @property
     def ideal(self) -> timedelta:
-        """The time that nothing can beat: plan, the turns and tools of one subtask, report."""
-        return TURN + TURN * (self.rounds + 1) + TOOL * self.rounds + TURN
+        """The time that nothing can beat: plan, the turns and tools of one subtask, report, and its check."""
+        return TURN + TURN * (self.rounds + 1) + TOOL * self.rounds + TURN * 2
 
     @classmethod
     def told_in(cls, text: str) -> "Shape":
@@ -130,6 +131,8 @@ def said(request: ScriptedRequest) -> ScriptedReply:
             return saying(report(Shape.told_in(request.text)))
         case "WorkAnswer":
             return _work(request)
+        case "JudgeClaimsAnswer":
+            return saying(JudgeClaimsAnswer(verdicts=[ClaimVerdict(claim=1, verdict="says", reason="")]))
         case _:  # a hand-written workflow asks for plain text; an agent of it that has read nothing, for a query
             return saying(
                 "late departures" if request.text.startswith(_LOOK) and QUOTE not in request.text else CONTENT

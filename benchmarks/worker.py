@@ -42,7 +42,7 @@ async def _hand_written(task_queue: str) -> None:
             client,
             task_queue=task_queue,
             workflows=hand_written.WORKFLOWS,
-            activities=[activities.plan, activities.turn, activities.tool, activities.write],
+            activities=[activities.plan, activities.turn, activities.tool, activities.write, activities.check],
             workflow_runner=SandboxedWorkflowRunner(restrictions),
             max_concurrent_activities=100,
             max_concurrent_activity_task_polls=20,

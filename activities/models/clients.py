@@ -207,6 +207,8 @@ async def _posted(client: Client, path: str, body: Mapping[str, Any], call: Mode
     """
     options = {"headers": {**call.headers, **_STREAMED}, "timeout": make_timeout(call.timeout_seconds)}
     response = await client.post(path, cast_to=object, body=body, options=options)
+    if call.on_headers is not None:
+        call.on_headers(response.http_response.headers)
     try:
         yield response.http_response
     finally:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -89,6 +89,8 @@ class ModelCall(BaseModel):
     """Journals the provider's job for this call; None if the caller does not allow jobs."""
     on_first_token: Callable[[], None] | None = None
     """Called when the provider begins to answer, at least once if it streams; None if that is of no interest."""
+    on_headers: Callable[[Mapping[str, str]], None] | None = None
+    """Called with the headers of the provider's reply, if it is one over HTTP."""
 
     @property
     def agent_names(self) -> tuple[str, ...]:

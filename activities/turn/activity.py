@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -47,7 +48,7 @@ from activities.turn.retry_policy import (
     refuse_after_lost_attempt,
     refuse_if_stale,
 )
-from activities.turn.shared_prefixes import SharedPrefixes
+from activities.turn.shared_prefixes import BYTES_PER_TOKEN, SharedPrefixes
 from activities.turn.tool_use import ToolActivities, choose_at_once, use_at_once
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from activities.turn_kinds.protocol import REQUEST_TOKENS, SCHEMA_BYTES, Message, TurnAnswer, TypedAnswer
@@ -253,9 +254,13 @@ class TurnActivities:
             return call, await self.models.adapter.complete(own)
         card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
-        if breaker.take_place() if fallback is not None else await breaker.admit():
+        tokens = prompt_bytes(call) // BYTES_PER_TOKEN
+        place = breaker.take_place(tokens) if fallback is not None else await breaker.admit(tokens)
+        if place is not None:
+            noting = partial(breaker.note_quotas, place=place, tokens=tokens)
+            own = own.model_copy(update={"on_headers": noting})
             try:
-                with breaker.call():
+                with breaker.call(place):
                     return call, await self.models.adapter.complete(own)
             except ProviderError as failure:
                 if failure.is_final or failure.fault.possibly_billed or fallback is None:
@@ -266,9 +271,10 @@ class TurnActivities:
         call = _for_another_model(call, other.card.name)
         # What was reserved may rest on what the first model has counted.
         await self._refuse_above_reserve(call, request)
-        if not other.take_place():
+        place = other.take_place()
+        if place is None:
             raise min(breaker, other, key=lambda each: each.left).refusal()
-        with other.call():
+        with other.call(place):
             reply = await fallback.adapter.complete(call)
         return call, reply.model_copy(update={"provider_items": ()})
 

@@ -24,7 +24,8 @@ _logger = logging.getLogger("chargehand.turns")
 
 BILLED_FAILURES: Final = 3
 """Failures that may have been billed after which a turn is given up."""
-_LONGEST_PAUSE: Final = timedelta(seconds=30)
+_LONGEST_PAUSE: Final = timedelta(seconds=4)
+"""So soon everything goes on once a provider is back; breakers keep calls from one that is down."""
 
 
 class Freshness:
@@ -97,7 +98,7 @@ async def decide_retry(failure: ProviderError, record: Journal, billed_before: i
 
 
 def pause_after(failures: int) -> timedelta:
-    """Back off exponentially after a provider's error: 1 s, 2 s, 4 s, up to 30 s.
+    """Back off exponentially after a provider's error: 1 s, 2 s, and then 4 s.
 
     A jitter of 10 % keeps many sessions from retrying at once.
     """

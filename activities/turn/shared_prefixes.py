@@ -22,7 +22,7 @@ _LONGEST_WAIT: Final = 10.0
 """Seconds from the start of the call that is ahead; a reply that is not streamed may take longer."""
 _SHARE_OF_TIME: Final = 4
 """A call waits for at most one part in so many of the time that it has."""
-_BYTES_PER_TOKEN: Final = 4
+BYTES_PER_TOKEN: Final = 4
 _REMEMBERED: Final = 1_000
 
 
@@ -49,7 +49,7 @@ class SharedPrefixes:
             least_tokens: the shortest beginning that the provider caches.
         """
         beginning = call.shared_prefix.encode()
-        if len(beginning) < least_tokens * _BYTES_PER_TOKEN:
+        if len(beginning) < least_tokens * BYTES_PER_TOKEN:
             yield call
             return
         key = hashlib.sha256(beginning).digest()

@@ -1,0 +1,96 @@
+"""Sessions at once at a provider that throttles and fails now and then, beside workflows written by hand."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.jobs import Run, until_polled
+from benchmarks.scripted import Shape, said
+from benchmarks.speed import Side
+from benchmarks.tables import Row
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, error
+
+_TOOK_TOO_LONG: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class _Case:
+    sessions: int
+    turn: float
+    """Seconds."""
+    share: float = 0.0
+    """Of calls that fail."""
+    statuses: Sequence[int] = (429,)
+    at_most: float = 1.25
+    """Of the time by hand."""
+
+    def __str__(self) -> str:
+        faults = f"{self.share:.0%} {' and '.join(map(str, self.statuses))}" if self.share else "no faults"
+        return f"{self.sessions} at once, turns of {self.turn:g} s, {faults}"
+
+
+_CASES: Final = (
+    _Case(20, 0.2, 0.03),
+    _Case(20, 5.0, 0.03),
+    _Case(40, 0.2, 0.3, (429, 500), at_most=1.5),
+    _Case(40, 5.0),
+)
+
+
+async def throttling() -> tuple[Sequence[Row], Sequence[str]]:
+    """Run each case once by either, one after the other, at a provider of their own with the same luck."""
+    sides = Side("Chargehand", "own"), Side("by hand", "hand-written", children=False)
+    with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
+        rows = [await _row(case, sides, server.address, Path(name)) for case in _CASES]
+    return rows, [
+        "a throttled call is told to wait for 1 s; by hand: one workflow a job, the SDK's back-off from 1 s on"
+    ]
+
+
+async def _row(case: _Case, sides: Sequence[Side], address: str, folder: Path) -> Row:
+    row: dict[str, str | float | int | None] = {"": str(case)}
+    seconds: list[float] = []
+    for side in sides:
+        async with ScriptedProvider(_respond(case)) as provider:
+            with processes.worker(side.kind, address, side.kind, folder, provider.base_url) as worker:
+                await until_polled(worker)
+                run = await side.run(address, side.kind)
+                began = time.perf_counter()
+                good = await _good(run, case.sessions)
+                seconds.append(time.perf_counter() - began)
+            replies = [each.reply for each in provider.exchanges if each.reply]
+        paid = sum(reply.kind != "error" for reply in replies)
+        row[f"{side.name}, s"] = seconds[-1]
+        row[f"{side.name}: done"] = f"{good} of {case.sessions}"
+        row[f"{side.name}: failed calls"] = len(replies) - paid
+        row[f"{side.name}: paid beyond the job's"] = paid - case.sessions * Shape().turns
+    ratio = seconds[0] / seconds[1]
+    return row | {"ratio": ratio, "at most": case.at_most, "verdict": "pass" if ratio <= case.at_most else "MISS"}
+
+
+async def _good(run: Run, sessions: int) -> int:
+    """Run so many jobs at once; return how many ended well in time."""
+    running = [asyncio.ensure_future(run(Shape())) for _ in range(sessions)]
+    done, late = await asyncio.wait(running, timeout=_TOOK_TOO_LONG.total_seconds())
+    for each in late:
+        each.cancel()
+    return sum(each.exception() is None for each in done)
+
+
+def _respond(case: _Case) -> Callable[[ScriptedRequest], ScriptedReply]:
+    chance = Random(7)
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        if chance.random() < case.share:
+            status = chance.choice(case.statuses)
+            return error(status, {"retry-after": "1"} if status == 429 else {})
+        return said(request).after(case.turn)
+
+    return respond
