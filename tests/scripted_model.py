@@ -205,8 +205,8 @@ class ScriptedTool:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        if self.acts:
-            return frozenset()
+        if self.acts or self.name == "mail":
+            return frozenset() if self.acts else frozenset({"reaches_out"})
         return READS_THE_WEB if self.name in {"search", "read_page"} else READS_DOCUMENTS
 
     @property

@@ -68,6 +68,8 @@ class SteeringState(Contract):
 
     told: tuple[ToldMessage, ...] = left_out(())
     numbered: int = left_out(0)
+    answers: tuple[str, ...] = left_out(())
+    """What was answered to questions."""
     lost: tuple[str, ...] = left_out(())
 
 
@@ -94,6 +96,8 @@ class ConversationState(Contract):
     kept_rounds: int = left_out(0)
     counted: Counted | None = left_out(None)
     counted_rounds: int = left_out(0)
+    is_private: bool = left_out(False)
+    """Whether private text was read in it, or is among what the agent was given."""
 
 
 class SubtaskState(Contract):
@@ -232,6 +236,8 @@ class SubtaskRequest(Message):
     model: ModelCard
     output_caps: OutputCaps = left_out(OutputCaps())
     documents: tuple[str, ...] = left_out(())
+    documents_may_leave: bool = left_out(False)
+    """Whether the caller vouches for all of them."""
     inputs: tuple[InputOutcome, ...] = left_out(())
     """Outcomes of the subtasks it depends on."""
     recallable: tuple[InputOutcome, ...] = left_out(())
@@ -258,7 +264,7 @@ class SubtaskRequest(Message):
     turns_queue: str | None = left_out(None)
     tool_queues: ToolQueues = left_out(ToolQueues())
     has_private_inputs: bool = left_out(False)
-    """Whether its inputs rest on the user's own documents."""
+    """Whether what it is given rests on private text."""
     is_approved: bool = left_out(False)
     """Whether a person approved the instruction as it is, so that its words may be sent out."""
     state: SubtaskState | None = left_out(None)
@@ -267,8 +273,8 @@ class SubtaskRequest(Message):
     """Whether other agents of the session may change something in the world meanwhile."""
     converses: bool = left_out(False)
     """Whether it answers a message of a conversation: the state has the message, and its end is handed back."""
-    goal_is_public: bool = left_out(False)
-    """Whether the goal may be sent out although private text contains it too: the user wrote it, not a model."""
+    said: tuple[str, ...] = left_out(())
+    """The user's own words, which may be sent out although private text contains them too."""
 
 
 class SubtaskResult(Contract):

@@ -29,6 +29,8 @@ class ToolRequest(Contract):
     public: tuple[str, ...] = ()
     """Text that may go out although it stands in `private` too."""
     documents: tuple[str, ...] = ()
+    documents_may_leave: bool = left_out(False)
+    """Whether the caller vouches for all of them, so that their text may be sent out."""
 
 
 class CallCheck(Contract):

@@ -19,6 +19,10 @@ class AgentCard(Contract):
     """What a subtask hands it as data."""
     output: JsonSchema | None = left_out(None)
     """What its outcome has as data."""
+    private: tuple[str, ...] = left_out(())
+    """Those of its tools whose answers are private text in this session."""
+    outward: dict[str, tuple[str, ...]] = left_out({})
+    """Those of its tools that send their arguments somewhere, each with the arguments that it does not send."""
     acting: tuple[str, ...] = left_out(())
     """Those of its tools that change something in the world."""
     repeatable: tuple[str, ...] = left_out(())

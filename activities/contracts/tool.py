@@ -40,6 +40,8 @@ class ToolSpec(Contract):
     """Whether the same call may get another result at any time, so that it is never refused as repeated."""
     approval: bool = left_out(False)
     """Whether a person must approve each call."""
+    reads_elsewhere: bool = left_out(False)
+    """Whether what it reads in private is not, or not only, the session's documents."""
     needs_documents: bool = left_out(False)
     """Whether it can do nothing in a session without documents."""
     without_documents: "ToolSpec | None" = left_out(None)

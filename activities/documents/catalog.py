@@ -1,6 +1,7 @@
 """A short description of a session's documents, from which plans are made and which models read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 from chargehand.contracts import Contract
 
@@ -56,6 +57,20 @@ class Catalog(Contract):
     tables: tuple[Table, ...] = ()
     skipped: tuple[str, ...] = ()
     """`name: reason` for files that were left out."""
+
+    def outline(self, addresses: Iterable[str]) -> "Catalog":
+        """Describe the documents without what is in them, by the names that stand in the request's addresses."""
+        named = {unquote(address).rpartition("/")[2] for address in addresses}
+        entries = (
+            DocumentEntry(
+                name=entry.name if entry.name in named else f"document {number}",
+                kind=entry.kind,
+                bytes=entry.bytes,
+                units=entry.units,
+            )
+            for number, entry in enumerate(self.documents, start=1)
+        )
+        return Catalog(documents=tuple(entries))
 
     def own_words(self) -> Iterator[str]:
         """List the user's own words in this description."""

@@ -30,7 +30,7 @@ from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.protocol import SCHEMA_BYTES, TurnTask
 from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts import Capability, Limits, SessionRequest
 from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
 from chargehand.converter import invalid_input, printable
 from chargehand.plugins import SHIPPED, installed
@@ -41,6 +41,7 @@ _DOCUMENT_CHARACTERS: Final = 30_000
 """Of all documents' names together: every turn and tool call carries them in the history."""
 _LOOK_AGAIN_SECONDS: Final = 60.0
 _MOST_UNREAD: Final = 100
+_PRIVATE: Final[frozenset[Capability]] = frozenset({"reads_private"})
 _PROBLEM_CHARACTERS: Final = 400
 _FIELDS_OF_PLUGINS: Final = {"webhook": "webhooks"}
 
@@ -178,6 +179,11 @@ class SessionActivities:
         """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
         return not spec.own_step and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
 
+    def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
+        """Say what a tool lets an agent do in a session; documents that the caller vouches for are not private."""
+        is_public = request.vouches_for_documents and not spec.reads_elsewhere
+        return self.tools[spec.name].capabilities.difference(_PRIVATE if is_public else ())
+
     def _card(
         self, pinned: PinnedCrew, request: SessionRequest, profile: Profile, work: type[WorkTask] = WorkTask
     ) -> CrewCard:
@@ -210,6 +216,7 @@ class SessionActivities:
         self, pinned: PinnedCrew, agent: Agent, request: SessionRequest, profile: Profile, work: type[WorkTask]
     ) -> AgentCard:
         crew, specs, threshold = pinned.crew, pinned.specs, agent.confidence_threshold
+        able = {tool: self._capabilities(specs[tool], request) for tool in agent.tools}
         return AgentCard(
             name=agent.name,
             tools=agent.tools,
@@ -219,7 +226,9 @@ class SessionActivities:
             profile=profile,
             # A request that names a tier for it wants that tier's model.
             model=None if agent.name in request.tiers.agents else pinned.named.get(agent.model or ""),
-            capabilities=tuple(sorted(capabilities_of(agent, tool_capabilities(self.tools)))),
+            capabilities=tuple(sorted(capabilities_of(agent, able))),
+            private=tuple(tool for tool in agent.tools if "reads_private" in able[tool]),
+            outward={tool: specs[tool].stays_here for tool in agent.tools if "reaches_out" in able[tool]},
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
             repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
             at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),

@@ -109,7 +109,7 @@ class TurnActivities:
             note_content(reply)
             is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
             result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
-            if isinstance(call.task, PlanTask) and call.catalog.documents and not call.task.is_approved_by_person:
+            if isinstance(call.task, PlanTask) and request.hides_documents and call.catalog.documents:
                 crew = (await self.crews.find(request.crew)).crew
                 problem = await asyncio.to_thread(self._outward_words, call.task, call.catalog, crew, result)
                 if problem:
@@ -168,7 +168,7 @@ class TurnActivities:
             ),
             catalog=catalog,
             system=task.system_text(crew, request.agent, setting),
-            messages=task.messages(self._known_catalog(catalog, agent), request.today),
+            messages=task.messages(self._known_catalog(catalog, agent, request), request.today),
             tools=(*(setting.fit_tool(pinned.specs[tool]) for tool in offered), *noting),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
@@ -218,8 +218,10 @@ class TurnActivities:
                 )
         return ""
 
-    def _known_catalog(self, catalog: Catalog, agent: Agent | None) -> Catalog | None:
+    def _known_catalog(self, catalog: Catalog, agent: Agent | None, request: TurnRequest) -> Catalog | None:
         """Return the documents that a model is told of: those of an agent that could open them and tell no one."""
+        if request.hides_documents:
+            return catalog.outline(request.documents)
         if agent is not None and (not agent.tools or self._reaches_out(agent.tools)):
             return None
         return catalog

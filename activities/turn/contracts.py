@@ -35,6 +35,8 @@ class TurnRequest(Contract):
     model_name: str = left_out("")
     """The provider's name of the model, for an agent whose model is not its tier's."""
     documents: tuple[str, ...] = left_out(())
+    hides_documents: bool = left_out(False)
+    """Whether what the supervisor writes may be sent out, so that it must not read the documents."""
     task: Task
     profile: Profile = left_out("standard")
     """How much work the session is worth, which its agents are told by lengths and notes."""

@@ -126,13 +126,12 @@ class ToolActivities:
         """Refuse arguments that would take private text out: the agent's inputs, or descriptions of the documents.
 
         The planner knows the documents' names, headings and examples, and an attacker may trick it into writing them
-        into an instruction. Inputs that a person let an agent have may be sent out in words, but not in an address or
-        an encoding.
+        into an instruction. What a person has read and approved is sent as it is.
         """
-        if "reaches_out" not in self.tools[request.call.tool].capabilities:
+        if "reaches_out" not in self.tools[request.call.tool].capabilities or request.decision:
             return None
         described: list[str] = []
-        if self.library is not None and request.documents:
+        if self.library is not None and request.documents and not request.documents_may_leave:
             described = list((await self.library.open(request.documents)).catalog.own_words())
         kept = self.tools[request.call.tool].spec.stays_here
         sent = {name: value for name, value in request.call.arguments.items() if name not in kept}

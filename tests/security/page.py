@@ -39,6 +39,13 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         "says nothing about crews to which such tools are added, nor about how often a real model obeys.",
         ("tests/security/test_agentdojo.py",),
     ),
+    "flow": HostileClass(
+        "Flow of private text",
+        "An attacker who knows the rules writes in a document, and the agent that reads it obeys: in 45 encodings, "
+        "through outcomes, nested sessions, conversations, follow-ups and continued runs, nothing is sent without a "
+        "person's approval but the user's own words and what a crew lists.",
+        ("tests/security/test_flow_control.py",),
+    ),
     "separation": HostileClass(
         "Secrets, separation and reports",
         "No key and no text of one session reaches another, a log, a history or a page; a hostile report is shown as "

@@ -43,9 +43,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = False) -> Report:
+async def run(stand: Stand, folder: Path, goal: str, *, is_approved: bool = False, is_trusted: bool = False) -> Report:
+    documents = (f"file:{folder}/",)
     request = SessionRequest(
-        goal=goal, documents=(f"file:{folder}/",), review="never", approval="plan" if is_approved else "none"
+        goal=goal,
+        documents=documents,
+        trusted_documents=documents if is_trusted else (),
+        review="never",
+        approval="plan" if is_approved else "none",
     )
     session = await stand.chargehand.start(request)
     if is_approved:
@@ -58,6 +63,19 @@ def planned(*instructions: str) -> Script:
     """Plan these, one after the other is refused."""
     drafts = [plan(subtask("T1", "researcher", instruction=each)) for each in instructions]
     return Script().plans(*drafts).on("synthesis", report("Done."))
+
+
+@pytest.mark.parametrize("knows", ["", "is_approved", "is_trusted"])
+async def test_a_planner_of_agents_that_reach_out_reads_no_documents(
+    client: Client, tmp_path: Path, folder: Path, knows: str
+) -> None:
+    """Its instructions could carry what it reads, unless a person approves them or the caller vouches."""
+    script = planned(CLEAN).work("", answer("Done."))
+    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
+        await run(stand, folder, "What is new?", **({knows: True} if knows else {}))
+
+    prompt = stand.model.of_kind("plan")[0].messages[0].text
+    assert (HEADING in prompt, "ledger" in prompt, "document 1" in prompt) == (bool(knows), bool(knows), not knows)
 
 
 async def test_a_plan_that_sends_words_of_documents_out_is_refused(

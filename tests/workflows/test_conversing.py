@@ -368,7 +368,7 @@ async def test_a_close_comes_before_what_waits(desk: Desk) -> None:
 
 async def test_an_agent_that_reaches_out_gets_no_private_text(desk: Desk) -> None:
     """The floor is not handed over to an agent that searches the web once the conversation rests on documents."""
-    script = Script().replies("news", say("I ask the scout.", hand_over="scout"))
+    script = Script().replies("news", use("search_documents"), say("I ask the scout.", hand_over="scout"))
     async with desk(script) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         reply = await asyncio.wait_for(talk.say(text="What is the news?"), 20)

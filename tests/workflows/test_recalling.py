@@ -136,7 +136,7 @@ async def test_an_outcome_is_read_at_once(tmp_path: Path) -> None:
 async def test_private_text_that_is_recalled_is_not_sent_anywhere(
     environment: OpenEnvironment, crew_folder: Path
 ) -> None:
-    """As with inputs: though a person lets an agent that reaches out have it, and its task shows it shortened."""
+    """As with inputs: though a person lets an agent that reaches out have it, another decides about each call."""
 
     secret, harmless = (f"https://example.com/{page}" for page in ("ottokar-zibulski", "harmless"))
     searches = [request_tool("search", query=address) for address in (secret, harmless)]
@@ -153,6 +153,10 @@ async def test_private_text_that_is_recalled_is_not_sent_anywhere(
         session = await opened.chargehand.start(GOAL.model_copy(update={"approval": "plan"}))
         await until_state(session, "awaiting_approval")
         await session.approve()
+        for is_harmless in (False, True):
+            await until_state(session, "awaiting_call_approval")
+            [call] = (await session.status()).calls
+            await (session.approve_call(call) if is_harmless else session.reject_call(call, "No."))
         await session.result()
 
     last = work_task(opened.model.of_kind("work")[-1])

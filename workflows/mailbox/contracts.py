@@ -53,6 +53,8 @@ class CallRequest(Contract):
     tool: Annotated[str, Field(max_length=100)]
     arguments: dict[str, JsonValue]
     needs_approval: bool = left_out(False)
+    why: Annotated[str, Field(max_length=1_000)] = left_out("")
+    """Why a person decides about this call although its tool needs no approval."""
     policy: Annotated[tuple[Obligation, ...], Field(max_length=1_000)] = left_out(())
     """What binds the call."""
     acts: bool = left_out(False)

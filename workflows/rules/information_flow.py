@@ -67,9 +67,9 @@ class Provenance:
 
 
 def capabilities_of(agent: str, crew: CrewCard) -> Reads:
-    """Look up what an agent can do; a nested session reads anything, and sends out what its own plan may."""
+    """Look up what an agent can do; a nested session reads what any of them may, and sends out what its plan may."""
     known: dict[str, Reads] = {card.name: frozenset(card.capabilities) for card in crew.agents}
-    return known.get(agent, _READS)
+    return known.get(agent, _READS & _NOTHING.union(*known.values()))
 
 
 def reads_of(inputs: Collection[Reads], own: Reads) -> Reads:

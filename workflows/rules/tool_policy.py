@@ -54,6 +54,11 @@ def is_judged(policy: Iterable[Obligation]) -> bool:
     return any(rule.judged for rule in _automatic(policy))
 
 
+def is_within(policy: Iterable[Obligation], name: str, value: JsonValue) -> bool:
+    """Whether a rule lists a value of an argument among those that need no approval."""
+    return any(name in rule.within and not _beyond(value, rule.within[name]) for rule in _automatic(policy))
+
+
 def _automatic(policy: Iterable[Obligation]) -> Iterable[ToolRule]:
     return (each.rule for each in policy if each.rule and each.rule.approval == "auto" and each.mode == "enforce")
 

@@ -70,7 +70,7 @@ class Approvals:
 
     def needs_judge(self, request: CallRequest) -> bool:
         """Whether a model has to expect a call that could be made without a person otherwise."""
-        if request.is_doubtful or request.needs_approval or not is_judged(request.policy):
+        if request.is_doubtful or request.needs_approval or request.why or not is_judged(request.policy):
             return False
         is_new = not request.acts or _acting_hash(request, request.arguments) not in self._acted
         bound = self._against(request, request.arguments, "enforce") or doubts(request.policy, request.arguments)
@@ -88,7 +88,7 @@ class Approvals:
             return CallReply(verdict="denied", reason=join_problems(violations))
         if early := self.policy.too_early(enforced, request.arguments):
             return CallReply(verdict="too_early", reason=join_problems(early))
-        if request.needs_approval or doubt or doubts(request.policy, request.arguments):
+        if request.needs_approval or request.why or doubt or doubts(request.policy, request.arguments):
             return None
         return self._allowed(request, "allowed", request.arguments)
 
@@ -109,7 +109,7 @@ class Approvals:
             tool=request.tool,
             arguments=request.arguments,
             is_doubtful=request.is_doubtful,
-            why=join_problems([*doubts(request.policy, request.arguments), *([doubt] if doubt else [])]),
+            why=join_problems(filter(None, (request.why, *doubts(request.policy, request.arguments), doubt))),
             workflow_id=envelope.sender,
             open_until=until,
         )

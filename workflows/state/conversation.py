@@ -41,7 +41,7 @@ class Conversation:
         self.notes = Notes(self._state.notes)
 
     def state(self) -> ConversationState:
-        return self._state.model_copy(update={"notes": self.notes.kept})
+        return self._state.model_copy(update={"notes": self.notes.kept, "is_private": self.is_private})
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -56,7 +56,15 @@ class Conversation:
     @property
     def said(self) -> tuple[str, ...]:
         """What a person has said in it."""
-        return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds)) if text)
+        told = (*self._state.opening_told, *(text for past in self.rounds for text in past.told))
+        return tuple(text for text in (self._state.opening, *(past.said for past in self.rounds), *told) if text)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether private text was read in it, or is among what the agent was given."""
+        private, request = self._request.agent.private, self._request
+        read = (result.tool in private for past in self.rounds for result in past.results)
+        return self._state.is_private or request.has_private_inputs or any(read)
 
     @property
     def tool_calls(self) -> int:
@@ -184,7 +192,7 @@ class Conversation:
                 self.notes.add(draft.claim, draft.ref, "", read)
         sources = tuple(_beginning(source) for source in list(self.read.values())[-_MOST_SOURCES:])
         self._state = ConversationState(
-            opening=self.said[-1] if self.said else "",
+            opening=next((past.said for past in reversed(self.rounds) if past.said), self._state.opening),
             summary=(answer.summary if answer else _list_of(sources))[:_SUMMARY_CHARACTERS],
             opening_notes=self.notes.kept,
             opening_told=(*self._state.opening_told, *(told for past in self.rounds for told in past.told)),
@@ -193,6 +201,7 @@ class Conversation:
             addresses=self.addresses,
             tool_calls=self.tool_calls,
             doubts=self.doubts,
+            is_private=self.is_private,
         )
 
     def _change(self, **changes: object) -> None:

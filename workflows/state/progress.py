@@ -302,6 +302,7 @@ class Progress:
         self._answered.add(subtask_id)
 
     def answer(self, answer: Answer) -> None:
+        self.steering.hear(answer.text)
         self.answers[answer.subtask] = answer.text
         self.waits.decide(f"question-{answer.subtask}", "answered", answer.by)
 

@@ -10,6 +10,7 @@ from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
+from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
     Authority,
@@ -125,6 +126,24 @@ class Session:
         """What the agents of this session may do together."""
         above = self.request.delegation
         return authority_of(self.facts.crew, above.authority if above else None)
+
+    def hides_documents(self, task: Task) -> bool:
+        """Whether a turn of the supervisor must not read what is in the documents, as what it writes may be sent out.
+
+        A person who approves the plan reads it before.
+        """
+        is_read = isinstance(task, PlanTask) and task.is_approved_by_person
+        may_leave = is_read or self.request.vouches_for_documents
+        return "reaches_out" in self.authority.capabilities and not may_leave
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The user's own words: in a nested session those of the session at the root."""
+        above, earlier = self.request.delegation, self.facts.earlier
+        if above is not None:
+            return above.said
+        goals = (earlier.goal, *(each.goal for each in earlier.thread)) if earlier else ()
+        return (self.request.goal, *self.request.criteria, *goals, *self.progress.steering.answers)
 
     @property
     def may_act(self) -> bool:

@@ -38,12 +38,16 @@ class Steering:
     def __init__(self, before: SteeringState = _NONE_BEFORE) -> None:
         self._told = [*before.told]
         self._numbered = before.numbered
+        self.answers = before.answers
+        """What a person has answered to questions."""
         self._running: list[Delivery] = []
         self._lost = [*before.lost]
         """A gap for each message that came too late, or for a subtask that there is not."""
 
     def state(self) -> SteeringState:
-        return SteeringState(told=tuple(self._told), numbered=self._numbered, lost=tuple(self._lost))
+        return SteeringState(
+            told=tuple(self._told), numbered=self._numbered, answers=self.answers, lost=tuple(self._lost)
+        )
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -78,6 +82,10 @@ class Steering:
     def for_all(self) -> str:
         """What was written to all agents, for the writer of the report, as much as its turn is paid for."""
         return " ".join(told.item.text for told in self._told if not told.subtask)[:_WRITER_CHARACTERS]
+
+    def hear(self, answer: str) -> None:
+        """Note what a person has answered to a question."""
+        self.answers += (answer,)
 
     def check_room(self, text: str) -> None:
         """Refuse a message beyond the limits."""

@@ -38,6 +38,9 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
         wait = new_wait(session, "call", session.approvals.next_id, call_title(request.tool, request.arguments))
         pending = session.approvals.open(envelope, request, wait.until, doubt)
         reply = await _decision(session, pending, wait)
+        if request.why and reply.verdict == "expired":
+            asked = f"{request.tool}, asked for by {request.agent} for {request.subtask}"
+            session.progress.add_gaps([f"Not called: {asked}. It needed a person's approval in time: {request.why}."])
     is_delivered = await answer(session.mailbox, envelope, reply)
     if not is_delivered:
         # The subtask has ended meanwhile, and does not make the call.

@@ -114,6 +114,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         model=session.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
+        documents_may_leave=session.request.vouches_for_documents,
         inputs=job.inputs,
         recallable=_recallable(session, subtask) if RECALL in agent.tools else (),
         recallable_until={
@@ -137,10 +138,10 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
         tool_queues=session.facts.tool_queues,
-        has_private_inputs="reads_private" in session.provenance.of_inputs(subtask, planned),
+        has_private_inputs="reads_private" in job.reads,
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
-        goal_is_public=session.request.delegation is None,
+        said=session.said,
         state=job.state,
         converses=job.state is not None,
     )
@@ -239,6 +240,7 @@ def _delegation(session: Session, planned: AgentCard | None, reads: Reads) -> De
         depth=session.depth + 1,
         ancestors=session.ancestors,
         goal_reads=tuple(sorted(reads)),
+        said=session.said,
         deadline_at=ends_at - options.nested_margin(ends_at - workflow.now()),
         authority=delegate_authority(session.authority, planned, is_approved=session.request.approval == "plan"),
         others_act=session.may_act,

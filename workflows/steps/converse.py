@@ -16,6 +16,7 @@ from workflows import continue_as_new, options
 from workflows.budget.ledger import Reservation
 from workflows.contracts import ConversationRunState, ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
+from workflows.rules.inert_links import inert_links
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
@@ -163,7 +164,10 @@ async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
         return None
     state = dialogue.opening(message, reservation.amount, workflow.now())
     ended = await attempt_once(session, Try(subtask), reservation, state=state)
-    dialogue.end_attempt(ended, session.provenance.of_attempts(subtask.id))
+    reads = session.provenance.of_attempts(subtask.id)
+    if ended.conversation is not None and not ended.conversation.is_private:
+        reads -= {"reads_private"}  # it could have read some
+    dialogue.end_attempt(ended, reads)
     # The transcript has the rest.
     _settle(session, subtask, ended.outcome, ended.outcome.model_copy(update=_NOTHING_SAID))
     session.progress.add_gaps(ended.conversation.doubts if ended.conversation else ())
@@ -258,7 +262,7 @@ def _reply(
     reply = Reply(
         number=0,
         agent=talk.dialogue.floor,
-        text="\n\n".join([*said, text]),
+        text=inert_links("\n\n".join([*said, text]), outcome.sources),
         at=workflow.now(),
         kind=outcome.kind,
         reason=reason_of(outcome),

@@ -16,6 +16,7 @@ from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import most_confidence, weakest
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
+from workflows.rules.inert_links import inert_links
 from workflows.rules.inputs import fit_task
 from workflows.rules.report_content import (
     artifacts_of,
@@ -106,7 +107,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         follows=session.original.follows or "",
         thread=session.facts.earlier.thread if session.facts.earlier else (),
         goal=session.request.goal,
-        answer=written.text.answer,
+        answer=inert_links(written.text.answer, written.text.sources),
         notice=written.draft.notice,
         disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),

@@ -23,6 +23,7 @@ from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Verd
 from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
+from workflows.rules.outgoing import why_approved
 from workflows.rules.repetition import effects_of, positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import call_hash, success_key
 from workflows.state.agent import AgentWork
@@ -156,6 +157,7 @@ def _tool_request(
         private=_private_texts(request),
         public=_public_texts(request, agent.conversation),
         documents=request.documents,
+        documents_may_leave=request.documents_may_leave,
     )
 
 
@@ -183,7 +185,8 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
     request, agent = work.request, work.request.agent
     policy = tuple(each for each in agent.policy if each.tool == call.tool)
     needs_approval, acts = call.tool in agent.approvals, call.tool in agent.acting
-    if not policy and not needs_approval and not acts:
+    why = _why_outgoing(work, call)
+    if not policy and not needs_approval and not acts and not why:
         return None
     body = CallRequest(
         subtask=request.subtask.id,
@@ -191,12 +194,28 @@ async def _request_approval(work: AgentWork, call: ToolCall, *, is_doubtful: boo
         tool=call.tool,
         arguments=call.arguments,
         needs_approval=needs_approval,
+        why=why,
         policy=policy,
         acts=acts,
         is_doubtful=is_doubtful,
     )
     reply = await ask(work.mailbox, request.session, body, CallReply)
     return reply or CallReply(verdict="denied", reason="the session that decides about it does not answer")
+
+
+def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
+    """Say why a person decides about a call that could take private text out; empty if it cannot."""
+    request, outward = work.request, work.request.agent.outward
+    if call.tool not in outward or not work.conversation.is_private:
+        return ""
+    made = [past.tool for rounds in work.conversation.rounds for past in rounds.calls if past.tool in outward]
+    return why_approved(
+        call.arguments,
+        kept=outward[call.tool],
+        said=_said(request, work.conversation),
+        policy=[each for each in request.agent.policy if each.tool == call.tool],
+        calls=len(made),
+    )
 
 
 async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> None:
@@ -267,11 +286,15 @@ def _public_texts(request: SubtaskRequest, conversation: Conversation) -> tuple[
     """Collect what may be sent out although private text contains it too, for an agent that reaches out."""
     if "reaches_out" not in request.agent.capabilities:
         return ()
-    goal = (request.goal,) if request.goal_is_public else ()
-    approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
     # The addresses that an agent without access to anything private has found, unchanged.
     found = () if "reads_private" in request.agent.capabilities else conversation.addresses
-    return (*goal, *approved, *found, *conversation.said)
+    return (*_said(request, conversation), *found)
+
+
+def _said(request: SubtaskRequest, conversation: Conversation) -> tuple[str, ...]:
+    """Collect the user's own words, and what a person has approved as it is."""
+    approved = (request.subtask.instruction, to_json(request.subtask.input).decode()) if request.is_approved else ()
+    return (*request.said, *approved, *(item.text for item in request.messages), *conversation.said)
 
 
 def _refuse(call: ToolCall, error: str, *, may_be_repeated: bool = False, is_unknown: bool = False) -> ToolResult:

@@ -36,6 +36,7 @@ async def take_turn(
         agent=SUPERVISOR,
         tier=tier,
         documents=documents,
+        hides_documents=session.hides_documents(task),
         task=task,
         profile=facts.terms.profile,
         today=session.clock.started_at.date(),

@@ -59,6 +59,10 @@ class RequestOptions:
         str | None, typer.Argument(metavar="GOAL", help="What to find out or do; - reads it from standard input.")
     ] = None
     docs: Documents = None
+    trust_docs: Annotated[
+        bool,
+        typer.Option("--trust-docs", help="Vouch for --docs: no stranger wrote in them, and their text may leave."),
+    ] = False
     input: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
     ] = None
@@ -142,7 +146,8 @@ def build_request(
         fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
     if documents:
         before = fields.get("documents")
-        fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *documents]
+        added = [{"uri": each, "trusted": True} for each in documents] if options.trust_docs else documents
+        fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *added]
     paths = {*typed, *(f"limits.{name}" for name in limits)}
     request = _validate(
         SessionRequest, fields, "The request is invalid", {each: _OPTIONS[each] for each in paths if each in _OPTIONS}

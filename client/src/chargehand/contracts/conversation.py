@@ -4,12 +4,18 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
-from chargehand.contracts.base import Contract, Name, NoControlCharacters, NullIsEmpty, TypedByPeople, left_out
+from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import MOST_DOCUMENTS, DocumentUri, SessionRequest, WebhookAddress
+from chargehand.contracts.request import (
+    Documents,
+    SessionRequest,
+    TrustedDocuments,
+    WebhookAddress,
+    split_references,
+)
 
 __all__ = [
     "ConversationEnd",
@@ -53,8 +59,11 @@ class ConversationRequest(TypedByPeople):
     """Name of the crew whose agents talk."""
     agent: Name | None = None
     """The agent that has the floor first; the first of the crew if absent."""
-    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS), NullIsEmpty] = ()
-    """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    documents: Documents = ()
+    """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
+    `uri` and `trusted`."""
+    trusted_documents: TrustedDocuments = left_out(())
+    """Those of `documents` that the caller vouches for, as for a session."""
     limits: ConversationLimits = ConversationLimits()
     """Limits of the whole conversation; those that are absent are the usual ones."""
     idle: UpToAWeek = timedelta(days=1)
@@ -71,6 +80,11 @@ class ConversationRequest(TypedByPeople):
     webhook: WebhookAddress | None = left_out(None)
     """Where to announce the conversation's end, as for a session."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _split_references(cls, fields: object) -> object:
+        return split_references(fields)
+
     def as_session(self) -> SessionRequest:
         """Put it into the terms of a session."""
         named = {"max_turns", "budget_usd", *self.limits.model_fields_set} & {*Limits.model_fields}
@@ -78,6 +92,7 @@ class ConversationRequest(TypedByPeople):
             goal=self.goal if len(self.goal) > _SHORTEST_GOAL else _GOAL,
             crew=self.crew,
             documents=self.documents,
+            trusted_documents=self.trusted_documents,
             limits=Limits(**{name: getattr(self.limits, name) for name in named}),
             review="never",
             answer_within=self.answer_within,

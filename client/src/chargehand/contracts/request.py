@@ -1,6 +1,8 @@
 """The request that starts a session, and its limits."""
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -9,6 +11,7 @@ from pydantic import (
     Field,
     FieldSerializationInfo,
     StringConstraints,
+    ValidationError,
     field_serializer,
     model_validator,
 )
@@ -30,10 +33,14 @@ __all__ = ["SessionRequest"]
 
 _DOCUMENT: Final = r"^(artifact:[0-9a-f]{64}/.+|file:/.+|https://[^/\s].*)$"
 _SHOWN: Final = 60
+MOST_DOCUMENTS: Final = 200
+"""Addresses that a session may read, with those of the sessions that it follows."""
 
 
 def _explain_path(value: object) -> object:
     """Refuse what is no address in words, before the pattern does."""
+    if isinstance(value, dict | DocumentReference):
+        raise ValueError("an object has a `uri` that can be read and, if need be, `trusted`, true or false")
     if not isinstance(value, str) or re.match(_DOCUMENT, value):
         return value
     name = value if len(value) <= _SHOWN else f"…{value[-_SHOWN:]}"
@@ -50,6 +57,46 @@ DocumentUri = Annotated[
 """The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
 folder that the operator allows, or a public document at `https://…`."""
 
+
+class DocumentReference(TypedByPeople):
+    """A document, and whether the caller vouches for it."""
+
+    uri: DocumentUri
+    """Its address."""
+    trusted: bool = False
+    """Whether its text is free of instructions by strangers, and may be sent out: see `trusted_documents`."""
+
+
+def _reference(value: object) -> object:
+    """Read a reference; one that is none is left to the field, which says so."""
+    if isinstance(value, dict):
+        with suppress(ValidationError):
+            return DocumentReference.model_validate(value)
+    return cast("object", value)
+
+
+def split_references(fields: object) -> object:
+    """Put the addresses of the documents that are given as references in their place, and note the trusted ones."""
+    request = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    documents, noted = request.get("documents"), request.get("trusted_documents", ())
+    if not isinstance(documents, list | tuple) or not isinstance(noted, list | tuple):
+        return cast("object", fields)
+    read = [_reference(each) for each in cast("Sequence[object]", documents)]
+    named = [each for each in read if isinstance(each, DocumentReference)]
+    if not named:
+        return cast("object", fields)
+    trusted = (*cast("Sequence[object]", noted), *(each.uri for each in named if each.trusted))
+    uris = [each.uri if isinstance(each, DocumentReference) else each for each in read]
+    return {**request, "documents": uris, "trusted_documents": trusted}
+
+
+Documents = Annotated[
+    tuple[DocumentUri, ...],
+    Field(max_length=MOST_DOCUMENTS),
+    NullIsEmpty,
+    BeforeValidator(lambda value: value, json_schema_input_type=tuple[DocumentUri | DocumentReference, ...] | None),
+]
+TrustedDocuments = Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS)]
 
 WebhookAddress = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~][!-~]*$", max_length=2_000)]
 """The address of a webhook, as it is sent: other characters than those of ASCII are written by their codes."""
@@ -68,8 +115,6 @@ Criterion = Annotated[
 
 LONGEST_SESSION_ID: Final = 175
 """Characters. A child's id begins with it and is at most 80 longer, and databases keep ids of 255 characters."""
-MOST_DOCUMENTS: Final = 200
-"""Addresses that a session may read, with those of the sessions that it follows."""
 
 
 class Delegation(Contract):
@@ -87,6 +132,8 @@ class Delegation(Contract):
     """When the nested session has to end, whatever its own deadline is."""
     goal_reads: tuple[Capability, ...] = ()
     """What kinds of text the goal rests on."""
+    said: tuple[str, ...] = left_out(())
+    """The user's own words: the goal of the root session, and what the user has answered."""
     authority: Authority = Authority()
     """What the agents of the parent session may do; those of this one may do no more."""
     others_act: bool = left_out(False)
@@ -106,8 +153,12 @@ class SessionRequest(TypedByPeople):
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
     crew: Name = "research"
     """Name of the crew that does the work."""
-    documents: Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS), NullIsEmpty] = ()
-    """Documents and folders that the agents may read (200 at most; a folder counts once)."""
+    documents: Documents = ()
+    """Documents and folders that the agents may read (200 at most; a folder counts once): addresses, or objects with
+    `uri` and `trusted`."""
+    trusted_documents: TrustedDocuments = left_out(())
+    """Those of `documents` that the caller vouches for: no stranger has written in them, and their text may be sent
+    out. If all are trusted, agents that have read them reach out without a person's approval."""
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
     sources, and those that it follows in brief, but has limits of its own."""
@@ -163,6 +214,16 @@ class SessionRequest(TypedByPeople):
     def _write_given_limits(self, limits: Limits, info: FieldSerializationInfo) -> dict[str, Any]:
         """Leave out what the crew may decide."""
         return limits.model_dump(mode=info.mode, exclude_unset=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_references(cls, fields: object) -> object:
+        return split_references(fields)
+
+    @property
+    def vouches_for_documents(self) -> bool:
+        """Whether the text of all its documents may be sent out."""
+        return bool(self.documents) and {*self.documents} <= {*self.trusted_documents}
 
     @model_validator(mode="before")
     @classmethod

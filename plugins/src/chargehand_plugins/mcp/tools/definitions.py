@@ -51,6 +51,9 @@ class Definition:
 
     def arguments(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Put a model's arguments into the shape that the server expects. Raises `ValueError` with what to mend."""
+        known = cast("Mapping[str, JsonValue]", self.parameters["properties"])
+        if unknown := given.keys() - known.keys():
+            raise ValueError(f"There is no argument `{min(unknown)[:60]}`; there are {', '.join(known) or 'none'}.")
         arguments: dict[str, JsonValue] = {}
         for name, value in given.items():
             if value is None and name in self.optional:

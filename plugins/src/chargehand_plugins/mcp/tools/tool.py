@@ -39,6 +39,7 @@ class McpTool:
             parameters=definition.parameters if definition else object_schema(),
             acts=self._tool in declared.acts,
             approval=self._tool in declared.approval,
+            reads_elsewhere="reads_private" in declared.capabilities,
             time_limit_seconds=declared.call_seconds + 2 * declared.start_seconds,
             reserved_bytes=0 if definition else MOST_SPEC_BYTES,
         )
