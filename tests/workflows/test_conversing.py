@@ -18,6 +18,7 @@ from chargehand import Conversation
 from chargehand.contracts import ConversationLimits, ConversationMessage, PendingCall, Reply
 from chargehand.errors import AlreadyEnded, SessionCancelled, UpdateRefused
 from chargehand.messages import ConversationMessages
+from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
@@ -25,31 +26,11 @@ from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
 from workflows import continue_as_new
 
-DESK = """
-name = "desk"
-description = "Talks with customers."
-guidance = "Give everything to the clerk."
-
-[[agents]]
-name = "clerk"
-description = "Refunds, and writes letters."
-prompt = "Help the customer."
-tools = ["refund", "search_documents"]
-capabilities = ["reads_private"]
-approve = ["refund"]
-
-[[agents]]
-name = "engineer"
-description = "Knows how machines work."
-prompt = "Explain machines."
-
-[[agents]]
-name = "scout"
-description = "Searches the web."
-prompt = "Search the web."
-tools = ["search"]
-capabilities = ["reads_untrusted", "reaches_out"]
-"""
+DESK = {
+    "clerk": f'tools = ["refund", "search_documents"]\n{READS_DOCUMENTS}\napprove = ["refund"]',
+    "engineer": "",
+    "scout": f'tools = ["search"]\n{READS_THE_WEB}',
+}
 
 Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
 
@@ -59,16 +40,9 @@ def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
     """Open a worker with the crew `desk`."""
 
     def opened(script: Script, **options: object) -> AbstractAsyncContextManager[SessionEnvironment]:
-        return environment(script, own_crews=(crews_in(tmp_path),), acting=("refund",), **options)  # pyright: ignore[reportArgumentType]
+        return environment(script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",), **options)  # pyright: ignore[reportArgumentType]
 
     return opened
-
-
-def crews_in(tmp_path: Path) -> Path:
-    folder = tmp_path / "crews"
-    folder.mkdir(exist_ok=True)
-    (folder / "desk.toml").write_text(DESK)
-    return folder
 
 
 async def pending(conversation: Conversation) -> PendingCall:
@@ -303,7 +277,7 @@ async def test_it_survives_its_worker_and_goes_on_in_new_runs(
     """The worker is replaced while a call waits for a person and while a message waits for an answer, and runs continue
     as new between messages: none is lost or answered twice, whichever run it is sent to again."""
     monkeypatch.setattr(continue_as_new, "MOST_EVENTS", 60)
-    folder, queue = crews_in(tmp_path), f"talk-{uuid4().hex[:8]}"
+    folder, queue = crew_folder(tmp_path, "desk", **DESK), f"talk-{uuid4().hex[:8]}"
     options: dict[str, Any] = {"own_crews": (folder,), "acting": ("refund",), "task_queue": queue}
     script = Script().on("converse", _support)
 

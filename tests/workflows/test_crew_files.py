@@ -7,47 +7,23 @@ import pytest
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, SessionRequest
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.scripted_model import Script, answer, plan, subtask, use
 from tests.workflows.conftest import RunSession
 
 GOAL = "What do the documents say about the topics of this year?"
-CREW = """
-name = "letters"
-description = "Answers letters of customers."
-guidance = "Plan little, and plan it well."
-profile = "quick"
+SETTINGS = """profile = "quick"
 strategy = "deliver"
 confidence_threshold = 60
 nested = "research"
-
-[limits]
-max_parallel = 2
-max_turns = 12
-
-[[agents]]
-name = "reader"
-description = "Reads what there is to read."
-prompt = "Read it, and say what it says."
-tools = ["read_document"]
-capabilities = ["reads_private"]
-tier = "small"
-rounds = 2
-sees_goal = false
-
-[[agents]]
-name = "writer"
-description = "Writes the answer to a letter."
-prompt = "Write it, friendly and short."
-"""
+limits = { max_parallel = 2, max_turns = 12 }"""
+READER = f'tools = ["read_document"]\n{READS_DOCUMENTS}\ntier = "small"\nrounds = 2\nsees_goal = false'
 
 
 @pytest.fixture
 def crews(tmp_path: Path) -> tuple[Path, ...]:
     """Return a folder with the crew."""
-    folder = tmp_path / "crews"
-    folder.mkdir()
-    (folder / "letters.toml").write_text(CREW, encoding="utf-8")
-    return (folder,)
+    return (crew_folder(tmp_path, "letters", SETTINGS, reader=READER, writer=""),)
 
 
 async def test_limits_are_the_requests_then_the_crews_then_the_profiles(

@@ -14,6 +14,7 @@ from chargehand import Chargehand, InvalidInput, NoWorker, SessionFailed, Sessio
 from chargehand.errors import MissingExtra, UnusableSettings
 from chargehand.upload import store_documents
 from chargehand.worker import Worker
+from tests.crew_files import READS_DOCUMENTS, crew_folder, crew_text
 from tests.scripted_model import subtask
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
@@ -111,30 +112,18 @@ async def test_a_session_without_a_worker_says_so(
                 await ask()
 
 
-_CREW = """
-name = "inspectors"
-description = "Answers questions about inspections."
-guidance = "Everything is in the documents; the reader finds it."
-
-[[agents]]
-name = "reader"
-description = "Reads the user's documents."
-prompt = "Quote what the documents say."
-tools = ["search_documents", "read_document"]
-capabilities = ["reads_private"]
-"""
+_READER = f'tools = ["search_documents", "read_document"]\n{READS_DOCUMENTS}'
 
 
 async def test_a_worker_runs_sessions_in_a_process_of_ones_own(client: Client, tmp_path: Path) -> None:
     """A client without Chargehand's converter is enough for a worker that serves crews of one's own."""
-    (tmp_path / "crews").mkdir()
-    (tmp_path / "crews" / "inspectors.toml").write_text(_CREW, encoding="utf-8")
+    crews = crew_folder(tmp_path, "inspectors", reader=_READER)
     (tmp_path / "rules.md").write_text("# Boilers\n\nThe valve of a boiler is tested every six months.\n")
     plain = await Client.connect(client.service_client.config.target_host)
     queue = f"embedded-{uuid4().hex[:8]}"
     state = tmp_path / "state"
 
-    async with Worker(plain, crews=tmp_path / "crews", task_queue=queue, state_dir=state, provider="extractive"):
+    async with Worker(plain, crews=crews, task_queue=queue, state_dir=state, provider="extractive"):
         documents = store_documents([tmp_path / "rules.md"], state / "artifacts")
         request = SessionRequest(goal="How often is the valve tested?", crew="inspectors", documents=documents)
         session = await Chargehand(client, queue).start(request)
@@ -158,7 +147,7 @@ def test_a_missing_worker_is_named_by_its_extra(monkeypatch: pytest.MonkeyPatch)
 async def test_settings_that_cannot_be_used_are_named(client: Client, tmp_path: Path) -> None:
     """Unknown names and invalid values are refused at once, wrong crews before anything polls."""
     wrong = tmp_path / "wrong.toml"
-    wrong.write_text(_CREW.replace("guidance", "guidence"), encoding="utf-8")
+    wrong.write_text(crew_text("inspectors", reader=_READER).replace("guidance", "guidence"), encoding="utf-8")
 
     with pytest.raises(UnusableSettings, match=r"serach is not a setting.*did you mean search\?"):
         Worker(client, serach="ddgs")

@@ -12,45 +12,24 @@ from activities.documents.artifacts import ArtifactStore
 from activities.models.protocol import ModelReply
 from activities.tools.recall import Recall, RecallContext
 from chargehand.contracts import Artifact, SessionRequest, Source, Success
+from tests import crew_files as crews
 from tests.scripted_model import Script, answer, plan, report, request_tool, subtask, use, work_task
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
-CREW = """
-name = "office"
-description = "Reads documents and writes letters about them."
-guidance = "One subtask for each document."
-
-[[agents]]
-name = "reader"
-description = "Reads the documents of the user."
-prompt = "Read what you are asked about, and quote it."
-tools = ["search_documents"]
-capabilities = ["reads_private"]
-
-[[agents]]
-name = "writer"
-description = "Writes letters about what others have found."
-prompt = "Write a letter about what others have found."
-tools = ["recall"]
-
-[[agents]]
-name = "scout"
-description = "Looks for pages in the web."
-prompt = "Look for pages about what you are asked."
-tools = ["recall", "search"]
-capabilities = ["reads_untrusted", "reaches_out"]
-"""
 GOAL = SessionRequest(goal="Write to the tenants about the notice.", crew="office", review="never")
 LONG = "The notice is three months. " * 2_800
 
 
 @pytest.fixture
 def crew_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "crews"
-    folder.mkdir()
-    (folder / "office.toml").write_text(CREW, encoding="utf-8")
-    return folder
+    return crews.crew_folder(
+        tmp_path,
+        "office",
+        reader=f'tools = ["search_documents"]\n{crews.READS_DOCUMENTS}',
+        writer='tools = ["recall"]',
+        scout=f'tools = ["recall", "search"]\n{crews.READS_THE_WEB}',
+    )
 
 
 def recall(id_: str, page: int = 1) -> ModelReply:

@@ -12,62 +12,30 @@ from activities.turn_kinds.route_request import RouteAnswer, RouteDraft
 from chargehand.contracts import Limits, Route, SessionRequest
 from chargehand.history.tree import read_trace
 from chargehand.wire import ActivityType
+from tests.crew_files import READS_THE_WEB, crew_folder
 from tests.scripted_model import Script, answer, refuse, subtask
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
-CREW = """
-name = "desk"
-description = "Answers what customers ask."
-guidance = "Plan little, and plan it well."
-confidence_threshold = 40
-
+SETTINGS = """confidence_threshold = 40
 [routing]
-otherwise = "{otherwise}"
+otherwise = "{}"
 fallback = "clerk"
-
 [[routing.rules]]
 match = ["*invoice*", "refund *"]
 agents = ["billing", "clerk"]
 then = "writer"
-
-[[agents]]
-name = "clerk"
-description = "Answers any question in general."
-prompt = "Answer it, friendly and short."
-
-[[agents]]
-name = "billing"
-description = "Answers questions about invoices."
-prompt = "Answer it, friendly and short."
-slow = {{ after = 0.001, queue = "{queue}", {backup} }}
-
-[[agents]]
-name = "writer"
-description = "Writes the answer to a letter."
-prompt = "Write it, friendly and short."
 """
 
-_SCOUT = """
-[[agents]]
-name = "scout"
-description = "Looks things up on the web."
-prompt = "Look it up, friendly and short."
-tools = ["search"]
-capabilities = ["reads_untrusted", "reaches_out"]
-"""
+SCOUT = f'tools = ["search"]\n{READS_THE_WEB}'
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "crews"
-    folder.mkdir()
-    return folder
-
-
-def desk(folder: Path, otherwise: str = "plan", queue: str = "idle", backup: str = 'agent = "clerk"') -> tuple[Path]:
-    (folder / "desk.toml").write_text(CREW.format(otherwise=otherwise, queue=queue, backup=backup), encoding="utf-8")
-    return (folder,)
+def desk(
+    folder: Path, otherwise: str = "plan", queue: str = "idle", backup: str = 'agent = "clerk"', **more: str
+) -> tuple[Path]:
+    slow = f'slow = {{ after = 0.001, queue = "{queue}", {backup} }}'
+    settings = SETTINGS.format(otherwise)
+    return (crew_folder(folder, "desk", settings, clerk="", billing=slow, writer="", **more),)
 
 
 def routed(*routes: tuple[str, str], confidence: int = 90) -> RouteAnswer:
@@ -83,10 +51,10 @@ def asked(goal: str) -> SessionRequest:
 
 
 @pytest.mark.real_server
-async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, folder: Path) -> None:
+async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, tmp_path: Path) -> None:
     """A request that matches a rule goes to its agents side by side, and their outcomes to the last one."""
     script = Script().work("", answer("Found."), agent="billing").work("", answer("Dear customer."), agent="writer")
-    async with environment(script, own_crews=desk(folder)) as opened:
+    async with environment(script, own_crews=desk(tmp_path)) as opened:
         result = await opened.run(asked("Where is my INVOICE of May?"))
         trace = await read_trace(opened.chargehand.client, result.session)
 
@@ -101,20 +69,20 @@ async def test_a_rule_takes_no_model_turn(environment: OpenEnvironment, folder: 
     ]
 
 
-async def test_what_matches_no_rule_is_planned(run: RunSession, folder: Path) -> None:
+async def test_what_matches_no_rule_is_planned(run: RunSession, tmp_path: Path) -> None:
     """Without a matching rule, and without a router, a model plans."""
     result, opened = await run(
-        Script().plan(subtask("T1", "clerk")), asked("When do you open on Sundays?"), own_crews=desk(folder)
+        Script().plan(subtask("T1", "clerk")), asked("When do you open on Sundays?"), own_crews=desk(tmp_path)
     )
 
     assert [call.task.kind for call in opened.model.calls] == ["plan", "work"]
     assert result.routes == ()
 
 
-async def test_a_model_names_primary_and_secondary(run: RunSession, folder: Path) -> None:
+async def test_a_model_names_primary_and_secondary(run: RunSession, tmp_path: Path) -> None:
     """The secondary starts when the primary has ended, sees its outcome, and both have their reasons."""
     script = Script().on("route", routed(("billing", "the payment"), ("writer", "the letter")))
-    result, opened = await run(script, asked("I have paid twice, write me a letter"), own_crews=desk(folder, "model"))
+    result, opened = await run(script, asked("I have paid twice, write me a letter"), own_crews=desk(tmp_path, "model"))
 
     assert [call.task.kind for call in opened.model.calls][:3] == ["route", "work", "work"]
     assert [(record.agent, record.depends_on) for record in result.subtasks] == [("billing", ()), ("writer", ("T1",))]
@@ -144,11 +112,11 @@ async def test_a_model_names_primary_and_secondary(run: RunSession, folder: Path
     ],
 )
 async def test_an_unusable_route_costs_one_turn(
-    run: RunSession, folder: Path, turn: object, reasons: list[str]
+    run: RunSession, tmp_path: Path, turn: object, reasons: list[str]
 ) -> None:
     """Whatever is wrong with a router's answer, one model turn was spent on it; the fallback route gets the request."""
     script = Script().on("route", turn)  # pyright: ignore[reportArgumentType]  # of parametrize
-    result, opened = await run(script, asked("What is this about, please?"), own_crews=desk(folder, "model"))
+    result, opened = await run(script, asked("What is this about, please?"), own_crews=desk(tmp_path, "model"))
 
     assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
     assert [record.agent for record in result.subtasks] == ["clerk"]
@@ -159,19 +127,21 @@ async def test_an_unusable_route_costs_one_turn(
     assert result.wasted.turns == 1
 
 
-async def test_a_dropped_secondary_leaves_the_primary(run: RunSession, folder: Path) -> None:
+async def test_a_dropped_secondary_leaves_the_primary(run: RunSession, tmp_path: Path) -> None:
     """A second route that cannot be used is dropped with its reason, and the first is followed."""
     script = Script().on("route", routed(("billing", "the payment"), ("pirate", "the ship")))
-    result, opened = await run(script, asked("I have paid twice, and there is a ship"), own_crews=desk(folder, "model"))
+    result, opened = await run(
+        script, asked("I have paid twice, and there is a ship"), own_crews=desk(tmp_path, "model")
+    )
 
     assert [call.task.kind for call in opened.model.calls] == ["route", "work"]
     assert [(route.agent, route.used) for route in result.routes] == [("pirate", False), ("billing", True)]
 
 
-async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(run: RunSession, folder: Path) -> None:
+async def test_a_rule_that_the_limits_do_not_pay_for_is_dropped(run: RunSession, tmp_path: Path) -> None:
     """A rule whose agents need more turns than there are gives way to the fallback route."""
     request = SessionRequest(goal="Where is my invoice of May?", crew="desk", limits=Limits(max_turns=3))
-    result, _ = await run(Script(), request, own_crews=desk(folder))
+    result, _ = await run(Script(), request, own_crews=desk(tmp_path))
 
     assert [record.agent for record in result.subtasks] == ["clerk"]
     assert [(route.by, route.used) for route in result.routes] == [("rule", False)] * 3 + [("fallback", True)]
@@ -192,14 +162,14 @@ async def backlog(client: Client, queue: str) -> AsyncGenerator[None]:
 @pytest.mark.real_server
 @pytest.mark.parametrize(("backup", "used"), [('agent = "clerk"', "clerk medium"), ('tier = "large"', "billing large")])
 async def test_a_slow_queue_brings_in_the_backup(
-    environment: OpenEnvironment, folder: Path, client: Client, backup: str, used: str
+    environment: OpenEnvironment, tmp_path: Path, client: Client, backup: str, used: str
 ) -> None:
     """While the oldest task of an agent's queue waits too long, its subtask goes to the backup agent or tier."""
     queue = used.replace(" ", "-")
     script = Script().plan(subtask("T1", "billing"))
     async with (
         backlog(client, queue),
-        environment(script, own_crews=desk(folder, queue=queue, backup=backup)) as opened,
+        environment(script, own_crews=desk(tmp_path, queue=queue, backup=backup)) as opened,
     ):
         result = await opened.run(asked("What do I owe you now?"))
 
@@ -212,12 +182,10 @@ async def test_a_slow_queue_brings_in_the_backup(
 
 @pytest.mark.real_server
 async def test_a_backup_does_not_reach_out_in_an_approved_plan(
-    environment: OpenEnvironment, folder: Path, client: Client
+    environment: OpenEnvironment, tmp_path: Path, client: Client
 ) -> None:
     """Who approved an agent that reaches nobody has not approved another that does, however slow the first is."""
-    crews = desk(folder, queue="approved", backup='agent = "scout"')
-    with (folder / "desk.toml").open("a", encoding="utf-8") as crew:
-        crew.write(_SCOUT)
+    crews = desk(tmp_path, queue="approved", backup='agent = "scout"', scout=SCOUT)
     request = asked("What do I owe you now?").model_copy(update={"approval": "plan"})
     async with (
         backlog(client, "approved"),

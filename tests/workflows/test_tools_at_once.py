@@ -14,25 +14,13 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import SessionRequest, ToolEvent
 from chargehand.session import Session
 from chargehand.wire import ActivityType
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.scripted_model import Script, ScriptedTool, answer, subtask, use
 from tests.workflows.conftest import OpenEnvironment
 
 REQUEST = SessionRequest(goal="What do the documents say?", review="never")
 QUICK = "search_documents"
-CAREFUL = f"""
-name = "careful"
-description = "Reads nothing that nobody has approved."
-guidance = "Give everything to the reader."
-
-[[agents]]
-name = "reader"
-description = "Reads the user's documents."
-prompt = "Answer from the documents."
-tools = ["{QUICK}"]
-approve = ["{QUICK}"]
-capabilities = ["reads_private"]
-"""
 SCRIPT = Script().plan(subtask("T1"))
 
 
@@ -156,9 +144,10 @@ async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
     environment: OpenEnvironment, tmp_path: Path
 ) -> None:
     """What somebody decides about waits for the decision, however quick the tool is."""
-    (tmp_path / "careful.toml").write_text(CAREFUL)
+    reader = f'tools = ["{QUICK}"]\napprove = ["{QUICK}"]\n{READS_DOCUMENTS}'
+    crews = crew_folder(tmp_path, "careful", reader=reader)
     script = SCRIPT.on("work", use(QUICK), answer("Known."))
-    async with environment(script, at_once=[QUICK], own_crews=(tmp_path,)) as opened:
+    async with environment(script, at_once=[QUICK], own_crews=(crews,)) as opened:
         session = await opened.chargehand.start(REQUEST.model_copy(update={"crew": "careful"}))
         async for event in session.follow():
             if event.kind == "call":

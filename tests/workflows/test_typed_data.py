@@ -13,37 +13,24 @@ from activities.turn_kinds.output import OutputTask
 from activities.turn_kinds.work import WorkAnswer
 from chargehand import OutputInvalid, SessionFailed
 from chargehand.contracts import JsonSchema, Limits, SessionRequest, Tier, Tiers
+from tests.crew_files import crew_folder as crew_folder_of
 from tests.scripted_model import Script, answer, output, plan, report, subtask, topics, work_task
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from workflows.rules.plan_validation import InvalidPlan, check_plan
 
-CREW = """
-name = "office"
-description = "Adds up invoices and says what they come to."
-guidance = "One subtask for each invoice."
-subtask_limits = true
-
-[[agents]]
-name = "clerk"
-description = "Adds up the lines of one invoice."
-prompt = "Add up the lines of the invoice that you are given."
-input = { type = "object", properties = { invoice = { type = "string" } }, required = ["invoice"] }
-output = { type = "object", properties = { total = { type = "number" } }, required = ["total"] }
-
-[[agents]]
-name = "writer"
-description = "Writes letters about invoices."
-prompt = "Write a letter about what others have found."
-"""
+CLERK = """input = { type = "object", properties = { invoice = { type = "string" } }, required = ["invoice"] }
+output = { type = "object", properties = { total = { type = "number" } }, required = ["total"] }"""
+OFFICE = ("subtask_limits = true", CLERK)
 GOAL = SessionRequest(goal="What do the two invoices come to?", crew="office", review="never")
 
 
 @pytest.fixture
 def crew_folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "crews"
-    folder.mkdir()
-    (folder / "office.toml").write_text(CREW, encoding="utf-8")
-    return folder
+    return crew_file(tmp_path, *OFFICE)
+
+
+def crew_file(folder: Path, settings: str, clerk: str) -> Path:
+    return crew_folder_of(folder, "office", settings, clerk=clerk, writer="")
 
 
 def clerk(id_: str, invoice: str, **more: object) -> SubtaskDraft:
@@ -146,7 +133,7 @@ async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
     [
         ('{ type = "string" }', '{ "$ref" = "https://example.com" }', r"agents\.clerk\.input\.properties\.invoice"),
         ('{ type = "number" }', "{ type = 1 }", r"agents\.clerk\.output\.properties\.total\.type: "),
-        ('name = "clerk"', 'name = "clerk"\nfallback = "writer"', "'writer' has another input or output"),
+        ("output = ", 'fallback = "writer"\noutput = ', "'writer' has another input or output"),
         (
             "subtask_limits = true",
             '[routing]\nrules = [{ match = ["*"], agents = ["clerk"] }]',
@@ -154,13 +141,13 @@ async def test_a_subtask_has_limits_of_its_own_within_the_sessions(
         ),
     ],
 )
-def test_a_crew_with_unusable_schemas_is_refused(crew_folder: Path, old: str, new: str, problem: str) -> None:
+def test_a_crew_with_unusable_schemas_is_refused(tmp_path: Path, old: str, new: str, problem: str) -> None:
     """When the worker starts, with the place in the file."""
-    assert old in CREW
-    (crew_folder / "office.toml").write_text(CREW.replace(old, new, 1), encoding="utf-8")
+    settings, clerk = (part.replace(old, new, 1) for part in OFFICE)
+    assert (settings, clerk) != OFFICE
 
     with pytest.raises(CrewError, match=problem):
-        load_crews([crew_folder], {})
+        load_crews([crew_file(tmp_path, settings, clerk)], {})
 
 
 class Notice(BaseModel):

@@ -35,6 +35,7 @@ from chargehand.contracts import Contract, Tier
 from chargehand.record import Record
 from chargehand.wire import ErrorType, WorkflowType
 from tests.activities.models.calls import MODELS, Wire, a_provider
+from tests.crew_files import READS_THE_WEB, crew_folder
 from tests.scripted_model import ScriptedTool, found
 from tests.scripted_provider import Respond, ScriptedProvider
 from worker.heartbeat_sender import Heartbeats
@@ -48,17 +49,6 @@ QUICK = RetryPolicy(
     maximum_attempts=0,
 )
 """The real retries, twenty times as fast."""
-_CREW = """
-name = "harness"
-description = "Answers questions."
-guidance = "Ask the clerk for everything."
-[[agents]]
-name = "clerk"
-description = "Looks things up."
-prompt = "You look things up."
-tools = ["search"]
-capabilities = ["reads_untrusted", "reaches_out"]
-"""
 
 
 class Asked(Contract):
@@ -161,9 +151,7 @@ def hurried(failures: int) -> timedelta:
 
 def turn_activities(folder: Path, model: Model, name: str) -> TurnActivities:
     """Make the activities that take turns by a model of this name."""
-    crews = folder / "crews"
-    crews.mkdir(parents=True)
-    (crews / "harness.toml").write_text(_CREW)
+    crews = crew_folder(folder, "harness", clerk=f'tools = ["search"]\n{READS_THE_WEB}')
     tools: dict[str, Tool] = {"search": ScriptedTool("search", found("search.md#L1", "read"))}
     price = PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5))
     cards = {tier: ModelCard(provider="scripted", name=name, prices=(price,)) for tier in Tier}

@@ -19,26 +19,14 @@ from chargehand.plugins import Registry
 from chargehand.wire import WorkflowType
 from chargehand_plugins.testing.in_memory.activities import run_workflow
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
+from tests.crew_files import crew_text
 from tests.unit.deployment.test_how_to_pages import files_of
 from worker.composition import compose
 from worker.settings import Settings
 
 MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
 PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}
-CREW = """
-name = "law"
-description = "Reads contracts for you."
-guidance = "Plan one subtask for each question."
-[[agents]]
-name = "lawyer"
-description = "Reads contracts and answers."
-prompt = "You read contracts clause by clause."
-model = "house-xl"
-[[agents]]
-name = "clerk"
-description = "Does everything else there is."
-prompt = "You do everything else there is."
-"""
+CREW = crew_text("law", lawyer='model = "house-xl"', clerk="")
 ANSWERS: dict[str, dict[str, Any]] = {
     "subtasks": {
         "subtasks": [

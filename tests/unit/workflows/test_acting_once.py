@@ -8,25 +8,14 @@ import pytest
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.tools import Tool, ToolContext, ToolError, tool
 from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, run_session, subtask, use, use_all
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 
-CREW = """
-name = "desk"
-description = "Settles complaints of customers."
-guidance = "Give each complaint to the clerk."
-
-[[agents]]
-name = "clerk"
-description = "Settles complaints of a customer."
-prompt = "Settle the complaint that you are given."
-tools = ["refund"]
-"""
 REQUEST = SessionRequest(goal="Settle the complaints.", crew="desk", review="never", limits=Limits(max_turns=60))
 
 
 @pytest.fixture
 def crews(tmp_path: Path) -> Path:
-    (tmp_path / "desk.toml").write_text(CREW)
-    return tmp_path
+    return crew_folder(tmp_path, "desk", clerk='tools = ["refund"]')
 
 
 def refunds(*fails: type[Exception] | None) -> tuple[Tool[..., str], list[str]]:
@@ -157,8 +146,7 @@ async def test_an_agent_that_reads_an_order_after_cancelling_it_gets_the_new_sta
         status[order] = "refunded"
         return "Done."
 
-    text = CREW.replace('["refund"]', '["refund", "read_order"]\ncapabilities = ["reads_private"]')
-    (crews / "desk.toml").write_text(text)
+    crew_folder(crews.parent, "desk", clerk=f'tools = ["refund", "read_order"]\n{READS_DOCUMENTS}')
     look = use_all(*(use("read_order", order=order) for order in status))
     turns = [turn for order in status for turn in (look, use("refund", order=order))]
     script = Script().plan(subtask("T1", "clerk", "Settle order A-17."))

@@ -24,29 +24,11 @@ from chargehand_cli.location import LocationOptions
 from chargehand_plugins.mcp.server.position import ENDED, NEXT
 from chargehand_plugins.mcp.server.server import build_server
 from tests.acceptance.commands import command_environment
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
 from tests.started_trace import started_trace
 
-CREW = """
-name = "office"
-description = "Draws, and sends invoices with a person's approval."
-guidance = "One subtask each."
-
-[[agents]]
-name = "artist"
-description = "Draws charts."
-prompt = "Draw what you are asked to."
-tools = ["draw_chart"]
-capabilities = ["reads_private"]
-
-[[agents]]
-name = "clerk"
-description = "Sends invoices."
-prompt = "Send what you are asked to."
-tools = ["send_invoice"]
-approve = ["send_invoice"]
-"""
 PICTURE = b"\x89PNG\r\n\x1a\nnot much of a picture"
 ASKED = "Net or gross?"
 MEANT = "Gross, please."
@@ -98,11 +80,10 @@ def _script() -> Script:
 
 @asynccontextmanager
 async def _desk(client: Client, folder: Path) -> AsyncGenerator[Desk]:
-    crews = folder / "crews"
+    artist, clerk = f'tools = ["draw_chart"]\n{READS_DOCUMENTS}', 'tools = ["send_invoice"]\napprove = ["send_invoice"]'
+    crews = crew_folder(folder, "office", artist=artist, clerk=clerk)
     papers = folder / "papers"
-    for each in (crews, papers / ".private"):
-        each.mkdir(parents=True)
-    (crews / "office.toml").write_text(CREW)
+    (papers / ".private").mkdir(parents=True)
     (papers / "notes.md").write_text("# Notes\n\nThe quarter was good.\n")
     (papers / ".private" / "key.txt").write_text("secret")
     (folder / "outside.md").write_text("secret")

@@ -22,6 +22,7 @@ from chargehand.contracts import Report, SessionRequest
 from chargehand.errors import SessionTerminated
 from chargehand_plugins.tape.verbs import read_request
 from chargehand_plugins.tape.worker import TapeSettings, with_recorder
+from tests.crew_files import READS_THE_WEB, crew_folder
 from tests.environment import TOOLS, scripted_cards
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, answer, found, report, subtask, use, work_task
 from worker.composition import compose
@@ -32,24 +33,11 @@ from worker.workers import build_worker
 GOAL = SessionRequest(goal="What do the documents say about the topics?")
 TAPES = Path(__file__).resolve().parents[5] / "examples" / "tapes"
 
-CREW_WITH_SERVER = """
-name = "clock"
-description = "Tells the time anywhere."
-guidance = "Give everything to the timekeeper."
-
-[[agents]]
-name = "timekeeper"
-description = "Knows what time it is."
-prompt = "You tell the time."
-tools = ["time_now"]
-capabilities = ["reaches_out", "reads_untrusted"]
-
-[[mcp]]
+SERVER = """[[mcp]]
 name = "time"
 command = "no-such-program"
 environment = ["TOKEN"]
-tools = ["now"]
-"""
+tools = ["now"]"""
 
 
 class TapedSettings(Settings, TapeSettings):
@@ -176,8 +164,8 @@ async def test_the_shipped_tapes_replay(client: Client, tmp_path: Path, name: st
 
 async def test_a_replay_starts_no_server(tmp_path: Path) -> None:
     """A worker with a tape needs neither the program nor the variables of an MCP server that a crew declares."""
-    (tmp_path / "clock.toml").write_text(CREW_WITH_SERVER)
-    settings = TapedSettings(state_dir=tmp_path / "state", crews=tmp_path, tape_replay=TAPES / "wind-limits.jsonl")
+    crews = crew_folder(tmp_path, "clock", SERVER, timekeeper=f'tools = ["time_now"]\n{READS_THE_WEB}')
+    settings = TapedSettings(state_dir=tmp_path / "state", crews=crews, tape_replay=TAPES / "wind-limits.jsonl")
 
     async with AsyncExitStack() as closing:
         assert await compose(settings, {}, closing)
