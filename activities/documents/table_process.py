@@ -20,6 +20,8 @@ _LONGEST_EXAMPLE: Final = 100
 _MOST_COLUMNS: Final = 300
 _EMPTY: Final = "['', 'N/A', 'n/a', 'NULL', 'null', '#N/A', '-']"
 _MONEY: Final = r"\s*\(?[-+]?\s*[$€£¥]?\s*[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s*[$€£¥]?\)?\s*"
+_COMMA_MONEY: Final = r"\s*\(?[-+]?\s*[$€£¥]?\s*[-+]?(\d{1,3}([.\x{a0}\x{202f} ]\d{3})+|\d+)(,\d+)?\s*[$€£¥]?\)?\s*"
+"""As French, German and Spanish write it; what can be read both ways is read the other way."""
 
 _connection: duckdb.DuckDBPyConnection | None = None
 
@@ -99,17 +101,22 @@ def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool
 
 
 def _expression(connection: duckdb.DuckDBPyConnection, title: str) -> str:
-    """The column as a number if all of it is money or has thousands separators, else as it is."""
+    """The column as a number if all of it is money of one currency or has thousands separators, else as it is."""
     column = _quoted(title)
-    amounts, values, plain = connection.execute(
-        f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
-        f" count(*) FILTER (regexp_full_match({column}, '0\\d+')) FROM raw",
-        [_MONEY],
-    ).fetchall()[0]
-    if values == 0 or amounts < values or plain:
-        return column
-    digits = f"regexp_replace({column}, '[^0-9.]', '', 'g')"
-    return f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END * CAST({digits} AS DOUBLE)"
+    for form, digits in ((_MONEY, f"regexp_replace({column}, '[^0-9.]', '', 'g')"), (_COMMA_MONEY, _comma(column))):
+        amounts, values, plain, currencies = connection.execute(
+            f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
+            f" count(*) FILTER (regexp_full_match({column}, '0\\d+')),"
+            f" count(DISTINCT nullif(regexp_replace({column}, '[^$€£¥]', '', 'g'), '')) FROM raw",
+            [form],
+        ).fetchall()[0]
+        if 0 < values == amounts and not plain and currencies <= 1:
+            return f"CASE WHEN {column} SIMILAR TO '.*[-(].*' THEN -1 ELSE 1 END * CAST({digits} AS DOUBLE)"
+    return column
+
+
+def _comma(column: str) -> str:
+    return f"replace(regexp_replace({column}, '[^0-9,]', '', 'g'), ',', '.')"
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str, titles: dict[str, str]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Final
 
 _STEMMERS: Final = "en=english de=german fr=french es=spanish it=italian nl=dutch pt=portuguese sv=swedish"
 LANGUAGES: Final[dict[str, str]] = {pair[:2]: pair[3:] for pair in _STEMMERS.split()}
+_OWN_LETTERS: Final = {"de": "ß", "es": "¿¡ñ", "fr": "œ", "pt": "ãõ", "sv": "å"}
 _SPELLINGS: Final = (
     ("our", "or"),
     ("is", "iz"),
@@ -54,9 +55,14 @@ def words(text: str) -> list[str]:
 
 
 def language_of(text: str) -> str:
-    """Name the language whose function words a text uses most; English or German if it is close."""
-    found = words(text)
-    return max(LANGUAGES, key=lambda one: (one in {"en", "de"}) + sum(word in function_words(one) for word in found))
+    """Name the language whose function words and letters a text uses most; English or German if it is close."""
+    found, lower = words(text), text.casefold()
+
+    def score(language: str) -> int:
+        own_letters = sum(letter in lower for letter in _OWN_LETTERS.get(language, ""))
+        return (language in {"en", "de"}) + 2 * own_letters + sum(word in function_words(language) for word in found)
+
+    return max(LANGUAGES, key=score)
 
 
 @cache

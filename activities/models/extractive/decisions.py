@@ -8,8 +8,8 @@ from pydantic import BaseModel
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
+from activities.models.extractive.lexicon import sentence
 from activities.models.extractive.planner import read_instruction
-from activities.models.extractive.wording import sentence
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer
@@ -85,7 +85,7 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     parts += ["\n".join([f"### {sentence('open', language)}\n", *lost])] if lost else []
     gaps = list(dict.fromkeys(gap for given in task.outcomes for gap in given.outcome.gaps))
     confidence = min((given.outcome.confidence for given in answered), default=0)
-    answer = "\n\n".join([*parts, f"*{sentence('no model', language)}*"])
+    answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
     return SynthesisAnswer(
         answer=answer,
         gaps=gaps,

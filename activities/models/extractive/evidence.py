@@ -1,17 +1,22 @@
 """Evidence: passages quoted word for word, best first.
 
-They are called an answer only where the question asks what a text says about something, and all of that is in the best.
+They are what the documents say where a passage has every telling word of a question that asks for no judgement.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
-from activities.documents.words import content_words, language_of, stem, words
-from activities.models.extractive.wording import one_line, sentence
+from activities.documents.catalog import Catalog
+from activities.documents.words import content_words, function_words, language_of, stem, words
+from activities.models.extractive.figures import declined
+from activities.models.extractive.grammar import read_figure, why_unread
+from activities.models.extractive.lexicon import is_grammar, sentence
+from activities.models.extractive.tokens import one_line
+from activities.models.extractive.vocabulary import title_of
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 
@@ -23,76 +28,128 @@ _COVERED: Final = 0.3
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _LONGEST: Final = 900
 _LONGEST_QUERY: Final = 400
-_TOPIC: Final = r"(?:(?!(?:and|or|but|und|oder|aber)\b)[^?.,:;])+\??"
-_ASKS_WHAT_IS_SAID: Final = re.compile(
-    rf"what (?:do|does|did) [^?.,:;]+ (?:say|state) (?:about|on) (?P<topic>{_TOPIC})"
-    rf"|was (?:sagt|sagen|steht) [^?.,:;]+ (?:zu|zum|zur|über) (?P<thema>{_TOPIC})",
+_NEEDS_MODEL: Final = re.compile(
+    r"\b(?:why|explain|summar\w+|compare|should (?:we|i)|warum|wieso|weshalb|erklär\w*|fasse|vergleich\w*"
+    r"|soll(?:en|te)? (?:wir|ich)|pourquoi|expli\w+|résum\w+|compar\w+|doit-on|por qué|resum\w+|debemos)\b",
     re.IGNORECASE,
 )
+_OUTDATED: Final = re.compile(
+    r"\b(?:superseded|replaced by|obsolete|withdrawn|ersetzt durch|aufgehoben|überholt|remplacée? par|abrogée?|périmée?"
+    r"|sustituid[oa] por|derogad[oa]|obsolet[oa])\b",
+    re.IGNORECASE,
+)
+_DATE: Final = re.compile(r"\b((?:19|20)\d\d)(?:-(\d\d)(?:-(\d\d))?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
 
 
-def find_evidence(task: WorkTask, question: str, tools: frozenset[str]) -> tuple[ToolCall, ...] | WorkAnswer:
+class _Quote(NamedTuple):
+    ref: str
+    text: str
+    is_whole: bool
+    """Whether it has every telling word of the question."""
+    is_outdated: bool
+    """Whether its document says at its beginning that it is superseded."""
+    date: str
+    """The latest date that its document names there."""
+
+
+def find_evidence(
+    task: WorkTask, question: str, tools: frozenset[str], catalog: Catalog
+) -> tuple[ToolCall, ...] | WorkAnswer:
     results = [result for past in task.rounds for result in past.results if result.tool in SEARCHES]
     tool = next((tool for tool in SEARCHES if tool in tools), None)
     if results or task.must_answer or tool is None:
-        return _quote(question, results)
+        return answer_from(question, results, catalog)
     query = question[:_LONGEST_QUERY]
     arguments: dict[str, JsonValue] = {"query": query} if tool == "search" else {"query": query, "document": ""}
     return (ToolCall(id="search-1", tool=tool, arguments=arguments),)
 
 
-def nothing(language: str, key: str = "nothing") -> WorkAnswer:
-    said = sentence(key, language)
-    return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
-
-
-def _quote(question: str, results: list[ToolResult]) -> WorkAnswer:
+def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) -> WorkAnswer:
+    """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
     language = language_of(question)
-    found = [source for result in results for at, source in enumerate(result.sources) if _covers(result.output, at)]
-    # Rows of tables repeat a question's words without saying anything: text comes first.
-    ranked = sorted(enumerate(found), key=lambda one: one[0] + (_PASSAGES if _TABLE.search(one[1].ref) else 0))
-    quotes = [(source.ref, _passage(source, question, language)) for _, source in ranked if source.quote.strip()]
-    if not quotes:
-        return nothing(language)
-    saying = [(ref, quote) for ref, quote in quotes if _says(quote, question, language)]
-    is_answer = saying[:1] == quotes[:1]
-    gap = sentence("evidence", language)
-    confidence = _QUOTED_CONFIDENCE if is_answer else _CONFIDENCE
-    parts = [] if is_answer else [f"*{gap}*"]
+    quotes = _quotes(question, results, catalog)
+    needs_model = _NEEDS_MODEL.search(question) is not None
+    reason = None if needs_model else _reason(question, results, catalog)
+    texts = [quote for quote in quotes if not _TABLE.search(quote.ref)]
+    # Rows are no answer where a figure is asked for.
+    whole = [quote for quote in (texts if reason else quotes) if quote.is_whole and not needs_model]
+    whole.sort(key=lambda quote: quote.date, reverse=True)
+    whole.sort(key=lambda quote: (quote.is_outdated, bool(_TABLE.search(quote.ref))))
+    if not (whole or texts):
+        said = declined(language, *(reason or ("nothing",)))
+        # Another agent knows no more of the tables and the words of the documents.
+        return said.model_copy(update={"status": "partial", "gaps": [said.content]}) if reason else said
+    gap = (
+        "" if whole else sentence(reason[0], language).format(*reason[1:]) if reason else sentence("evidence", language)
+    )
+    confidence = _QUOTED_CONFIDENCE if whole else _CONFIDENCE
+    parts = [] if whole else [f"*{gap}*"]
     findings: list[FindingDraft] = []
-    for ref, quote in (saying if is_answer else quotes)[:_PASSAGES]:
-        plain = _EMPHASIS.sub("", quote)
-        parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{ref}]")
+    for quote in (whole or texts)[:_PASSAGES]:
+        plain = _EMPHASIS.sub("", quote.text)
+        parts.append("> " + plain.replace("\n", "\n> ") + f"\n>\n> — [{quote.ref}]")
         claim = f"“{one_line(plain)}”"
-        findings.append(FindingDraft(claim=claim, source_refs=[ref], quote=quote, confidence=confidence))
-    said = "\n\n".join(parts)
-    if is_answer:
-        return WorkAnswer(status="success", content=said, findings=findings, confidence=confidence, gaps=[], message="")
-    return WorkAnswer(status="partial", content=said, findings=findings, confidence=confidence, gaps=[gap], message=gap)
+        findings.append(FindingDraft(claim=claim, source_refs=[quote.ref], quote=quote.text, confidence=confidence))
+    return WorkAnswer(
+        status="success" if whole else "partial",
+        content="\n\n".join(parts),
+        findings=findings,
+        confidence=confidence,
+        gaps=[gap] if gap else [],
+        message=gap,
+    )
 
 
-def _says(passage: str, question: str, language: str) -> bool:
-    """Whether a question asks what a text says about something, and the passage has every word of that."""
-    asked = _ASKS_WHAT_IS_SAID.fullmatch(question.strip())
-    if asked is None:
-        return False
-    wanted = {stem(word, language) for word in content_words(asked["topic"] or asked["thema"])}
-    return bool(wanted) and wanted <= {stem(word, language) for word in words(passage)}
+def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> list[_Quote]:
+    """Choose a passage of each source that covers enough."""
+    language = language_of(question)
+    plain = {stem(word, language) for word in function_words(language)}
+    wanted = {stem(word, language) for word in content_words(question)}
+    wanted = wanted - plain or wanted
+    entries = {entry.name: entry for entry in catalog.documents}
+    found: list[_Quote] = []
+    for result in results:
+        for at, source in enumerate(result.sources):
+            passage = _passage(source, wanted, language) if _covers(result.output, at) else ""
+            own, title = ({stem(word, language) for word in words(text)} for text in (passage, source.title))
+            is_whole = wanted <= own | title and 2 * len(wanted & own) >= len(wanted)
+            entry = entries.get(source.ref.rsplit("#", 1)[0])
+            opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
+            date = max(("-".join(filter(None, parts)) for parts in _DATE.findall(opening)), default="")
+            found += [_Quote(source.ref, passage, is_whole, bool(_OUTDATED.search(opening)), date)] if passage else []
+    return found
+
+
+def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
+    """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
+    missing = [str(word) for result in results for word in _list(result.output.get("words_found_nowhere"))]
+    missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language_of(question)))]
+    unread = why_unread(question, catalog)
+    if figure := read_figure(question, catalog):
+        return "doubt", "", figure.table.document
+    if unread is None:
+        return ("no_word", missing[0]) if missing else None
+    columns = ", ".join(title_of(column) for column in unread.table.columns)
+    return "no_column" if unread.word else "no_reading", unread.word, unread.table.document, columns
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
 
 
 def _covers(output: Mapping[str, JsonValue], at: int) -> bool:
     """Whether a source holds enough of the question; a web search does not say and is believed."""
-    coverage = output.get("coverage")
-    share = coverage[at] if isinstance(coverage, list) and at < len(coverage) else 1.0
+    coverage = _list(output.get("coverage"))
+    share = coverage[at] if at < len(coverage) else 1.0
     return isinstance(share, int | float) and share >= _COVERED
 
 
-def _passage(source: Source, question: str, language: str) -> str:
-    """Choose the passage of a place, or the row of a table, that has most of the question's words."""
-    wanted = {stem(word, language) for word in content_words(question)}
-    between = "\n" if _TABLE.search(source.ref) else PASSAGE_GAP
-    passages = [passage.strip() for passage in source.quote.split(between)]
-    best = max(passages, key=lambda passage: len(wanted & {stem(word, language) for word in words(passage)}))
-    return best[:_LONGEST]
+def _passage(source: Source, wanted: set[str], language: str) -> str:
+    """Choose the passage of a place, or the row of a table other than its header, that has most of the words."""
+    is_table = _TABLE.search(source.ref) is not None
+    passages = [passage.strip() for passage in source.quote.split("\n" if is_table else PASSAGE_GAP)]
+    passages = [passage for passage in passages if passage and not (is_table and words(passage) == words(source.title))]
+    shares = [len(wanted & {stem(word, language) for word in words(passage)}) for passage in passages]
+    return passages[shares.index(max(shares))][:_LONGEST] if passages else ""

@@ -8,38 +8,69 @@ from typing import Final, NamedTuple
 
 from activities.contracts.rounds import ToolResult
 from activities.models.extractive.grammar import Figure
-from activities.models.extractive.lexicon import TOTALS, unit_forms
-from activities.models.extractive.periods import quoted
+from activities.models.extractive.lexicon import is_currency, sentence, totals
+from activities.models.extractive.tokens import number
 from activities.models.extractive.vocabulary import title_of
-from activities.models.extractive.wording import number, sentence, stems
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
-_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "count": "count(*)"}
+_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "different": "count(DISTINCT {})"}
+_ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
 
 
 def sql_of(figure: Figure) -> str:
     """Write the query: for each group the value, how many rows it rests on, and whether there is doubt about it."""
     measure = f'"{figure.measure.name}"' if figure.measure else "*"
-    is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "top"}
-    value = ("sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")).format(measure)
-    where = [
-        f'lower("{column.name}") IN ({", ".join(quoted(text.lower()) for text in values)})'
-        for column, values in figure.conditions
-    ]
-    where += [figure.period_sql] if figure.period_sql else []
-    group = f'"{figure.group.name}"' if figure.group else "''"
-    doubts = [f"{value} IS NULL", f"{group} IS NULL", "count(*) = 0", *(["count(*) > 1"] if figure.is_single else [])]
-    doubts += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
-    texts = ", ".join(f'lower("{column.name}")' for column in figure.table.columns if column.type == "VARCHAR")
-    doubts += [f"bool_or(list_has_any([{texts}], {list(TOTALS)}))"] if texts else []
-    order = "value DESC NULLS FIRST" if figure.operation == "top" else "name"
+    if figure.operation in {"count", "list"}:
+        value = "count(*)"
+    else:
+        is_sum = not figure.is_single and figure.operation in {"sum", "value", "per", "most", "least"}
+        value = ("sum({})" if is_sum else _VALUES.get(figure.operation, "any_value({})")).format(measure)
+    part = [condition.sql for condition in figure.conditions if condition.is_value]
+    counted = ""
+    if figure.operation == "share":
+        amount = f"sum({measure})" if figure.measure else "count(*)"
+        counted = f" FILTER ({' AND '.join(part)})"
+        value = f"100.0 * {amount}{counted} / {amount}"
+    is_total = _total_sql(figure)
+    where = [condition.sql for condition in figure.conditions if not (counted and condition.is_value)]
+    rows = " AND ".join([*([f"NOT {is_total}"] if is_total else []), *where]) or "true"
+    by = figure.group or figure.currency
+    group = f'CAST("{by.name}" AS VARCHAR)' if by else "''"
+    table = f'"{figure.table.name}"'
     return (
-        f"SELECT {group} AS name, {value} AS value, count(*) AS rows, count({measure}) AS filled,"
-        f' {" OR ".join(doubts)} AS doubt FROM "{figure.table.name}"{" WHERE " if where else ""}{" AND ".join(where)}'
-        f"{' GROUP BY name' if figure.group else ''} ORDER BY {order}"
+        f"SELECT {group} AS name, {value} AS value, count(*){counted} AS rows, count({measure}){counted} AS filled,"
+        f" {f'(SELECT count(*) FROM {table} WHERE {is_total})' if is_total else 0} AS totals,"
+        f" {' OR '.join(_doubts(figure, value, group, rows))} AS doubt FROM {table} WHERE {rows}"
+        f"{' GROUP BY 1' if by else ''} ORDER BY {_ORDERS.get(figure.operation, '1')}"
     )
+
+
+def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
+    """List what makes a row of the result unsure."""
+    table = f'"{figure.table.name}"'
+    found = [f"{value} IS NULL", *([f"{group} IS NULL"] if figure.group or figure.currency else [])]
+    found += ["count(*) > 1"] if figure.is_single else []
+    found += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
+    found += [f"count(*) > count(DISTINCT {figure.calendar_sql})"] if figure.calendar_sql else []
+    if figure.group and figure.currency:
+        found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
+    if figure.operation == "least" and figure.group and figure.conditions:
+        # A group without any row that counts has the least of all, and is not among the results.
+        everything = f"SELECT count(DISTINCT {group}) FROM {table} WHERE NOT {_total_sql(figure) or 'false'}"
+        found.append(f"(SELECT count(DISTINCT {group}) FROM {table} WHERE {rows}) < ({everything})")
+    return found
+
+
+def _total_sql(figure: Figure) -> str:
+    """Write what holds for rows that add up the others; empty if the table has no such row."""
+    texts = [column for column in figure.table.columns if column.type == "VARCHAR"]
+    names = [name for name in totals() if any(name in map(str.lower, column.examples) for column in texts)]
+    if any(column.distinct > len(column.examples) for column in texts):
+        names = list(totals())
+    listed = ", ".join(f'lower("{column.name}")' for column in texts)
+    return f"coalesce(list_has_any([{listed}], {names}), false)" if names else ""
 
 
 class _Row(NamedTuple):
@@ -47,38 +78,47 @@ class _Row(NamedTuple):
     value: str | float
     rows: int
     filled: int
+    totals: int
     doubt: bool
 
 
-def state(figure: Figure, result: ToolResult) -> WorkAnswer | None:
-    """State the figure; None if the rows leave any doubt."""
-    is_text = figure.measure is not None and figure.measure.type == "VARCHAR" and figure.operation != "count"
-    lines = result.sources[0].quote.split("\n")[1:]
-    rows = [_read_row(line, is_text=is_text) for line in lines]
-    is_whole = bool(rows) and len(rows) == result.output.get("row_count")
-    is_tied = figure.operation == "top" and len(rows) > 1 and rows[0].value == rows[1].value
-    if not is_whole or is_tied or any(row.doubt for row in rows):
-        return None
+def state(figure: Figure, result: ToolResult) -> WorkAnswer:
+    """State the figure, or say why the rows do not give it."""
+    is_text = figure.measure is not None and figure.measure.type == "VARCHAR" and figure.operation == "value"
+    rows = [_read_row(line, is_text=is_text) for line in result.sources[0].quote.split("\n")[1:]]
+    is_whole = len(rows) == result.output.get("row_count")
+    if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
+        conditions = "; ".join(condition.text for condition in figure.conditions)
+        said = declined(figure.language, "no_rows", conditions, figure.table.document)
+        return said.model_copy(update={"status": "partial", "gaps": [said.content]})
+    if not is_whole or any(row.doubt or not (row.rows or figure.is_known) for row in rows):
+        return declined(figure.language, "doubt", "", figure.table.document)
     ref = result.sources[0].ref
-    best, value = rows[0].name, _amount(figure, rows[0].value)
-    head = {"per": "", "top": f"**{best}**, **{value}**: "}.get(figure.operation, f"**{value}**: ")
-    said = f"{head}{_what(figure, rows)} ({_basis(figure, rows)})"
+    leaders = [row for row in rows if row.value == rows[0].value] if figure.operation in _ORDERS else rows
+    said = f"{_head(figure, leaders)}{_what(figure, rows)} ({_basis(figure, rows)})"
+    is_listed = figure.group is not None and figure.operation != "list"
     listed = [
-        f"- {row.name}: {_amount(figure, row.value)} [{ref}]"
-        for row in rows[: None if figure.operation == "per" else _LISTED]
+        f"- {row.name}: {_amount(figure, row)} [{ref}]"
+        for row in rows[: None if figure.operation == "per" else _LISTED if is_listed else 0]
     ]
-    content = "\n".join([f"{said} [{ref}]", *(["", *listed] if figure.group else [])])
+    content = "\n".join([f"{said} [{ref}]", *(["", *listed] if listed else [])])
     found = FindingDraft(claim=said.replace("**", ""), source_refs=[ref], quote="", confidence=_CONFIDENCE)
     return WorkAnswer(status="success", content=content, findings=[found], confidence=_CONFIDENCE, gaps=[], message="")
 
 
+def declined(language: str, key: str, *words: str) -> WorkAnswer:
+    """Answer that there is no answer, and why."""
+    said = sentence(key, language).format(*words)
+    return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+
+
 def _read_row(line: str, *, is_text: bool) -> _Row:
     """Read a row as `sql_of` selects it; the columns after the name hold no separator unless the value is a text."""
-    *name, value, rows, filled, doubt = line.split(" | ")
+    *name, value, rows, filled, left_out, doubt = line.split(" | ")
     if len(name) > 1 and is_text:
-        return _Row("", "", 0, 0, doubt=True)
+        return _Row("", "", 1, 0, 0, doubt=True)
     amount = value if is_text else _number(value)
-    return _Row(" | ".join(name), amount, int(rows), int(filled), doubt == "True")
+    return _Row(" | ".join(name), amount, int(rows), int(filled), int(left_out), doubt == "True")
 
 
 def _number(text: str) -> str | float:
@@ -88,35 +128,46 @@ def _number(text: str) -> str | float:
     return text
 
 
-def _amount(figure: Figure, value: str | float) -> str:
-    if isinstance(value, str):
-        return value
-    units = stems(title_of(figure.measure), figure.language) if figure.measure else ()
-    currency = next((word.upper() for word in units if len(word) == 3 and len(unit_forms(word)) > 1), "")
-    is_year = figure.is_single and isinstance(value, int) and 1900 <= value <= 2100
-    return f"{value if is_year else number(value, figure.language)} {currency}".rstrip()
+def _head(figure: Figure, leaders: Sequence[_Row]) -> str:
+    """Write what answers, in bold: names, names with the value that they share, or amounts."""
+    names = ", ".join(f"**{row.name}**" for row in leaders)
+    amounts = ", ".join(f"**{_amount(figure, row)}**" for row in leaders)
+    if figure.operation in _ORDERS:
+        return f"{names}, **{_amount(figure, leaders[0])}**: "
+    return {"per": "", "list": f"{names}: "}.get(figure.operation, f"{amounts}: ")
+
+
+def _amount(figure: Figure, row: _Row) -> str:
+    if isinstance(row.value, str):
+        return row.value
+    if figure.operation == "share":
+        return f"{number(float(row.value), figure.language)} %"
+    title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
+    unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
+    unit = row.name if figure.currency and not figure.group else unit if figure.operation != "different" else ""
+    is_year = figure.is_single and isinstance(row.value, int) and 1900 <= row.value <= 2100
+    return f"{row.value if is_year else number(row.value, figure.language)} {unit}".rstrip()
 
 
 def _what(figure: Figure, rows: Sequence[_Row]) -> str:
     title = title_of(figure.measure) if figure.measure else ""
+    if figure.operation == "list" and figure.group:
+        return title_of(figure.group)
     is_sum = figure.operation == "sum" or (not figure.is_single and any(row.rows > 1 for row in rows))
-    operation = figure.operation if figure.operation in _VALUES else "sum" if is_sum else "value"
-    measured = sentence(operation, figure.language).format(title)
-    return (
-        sentence(figure.operation, figure.language).format(measured, title_of(figure.group))
-        if figure.group
-        else measured
-    )
+    of_rows = figure.operation if figure.operation in {*_VALUES, "count", "share"} else "sum" if is_sum else "value"
+    measured = sentence(of_rows, figure.language).format(title or sentence("rows", figure.language))
+    shape = sentence(figure.operation, figure.language) if figure.group else "{}"
+    return shape.format(measured, title_of(figure.group) if figure.group else "")
 
 
 def _basis(figure: Figure, rows: Sequence[_Row]) -> str:
-    """State the conditions in full, the number of rows and where they stand."""
-    conditions = [f"{title_of(column)} = {values[0]}" for column, values in figure.conditions]
-    conditions += [" – ".join(figure.period.days or (figure.period_text,))] if figure.period else []
-    count = sum(row.rows for row in rows)
+    """State the conditions in full, the number of rows and where they stand, and what was left out."""
+    say = figure.language
+    count, left_out = sum(row.rows for row in rows), max((row.totals for row in rows), default=0)
     missing = count - sum(row.filled for row in rows)
     place = " · ".join(filter(None, (figure.table.document, figure.table.sheet)))
-    parts = ["; ".join(conditions) or sentence("all rows", figure.language)]
-    parts.append(f"{sentence('rows', figure.language)}: {number(count, figure.language)}, {place}")
-    parts += [sentence("empty", figure.language).format(missing)] if missing else []
+    parts = ["; ".join(condition.text for condition in figure.conditions) or sentence("all_rows", say)]
+    parts.append(f"{sentence('rows', say)}: {number(count, say)}, {place}")
+    parts += [sentence("totals", say).format(left_out)] if left_out else []
+    parts += [sentence("blank", say).format(missing)] if missing else []
     return "; ".join(parts)

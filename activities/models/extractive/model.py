@@ -10,8 +10,8 @@ from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
 from activities.models.extractive.decisions import decide
-from activities.models.extractive.evidence import SEARCHES, find_evidence, nothing
-from activities.models.extractive.figures import sql_of, state
+from activities.models.extractive.evidence import SEARCHES, answer_from, find_evidence
+from activities.models.extractive.figures import declined, sql_of, state
 from activities.models.extractive.grammar import read_figure
 from activities.models.extractive.planner import QUOTE, plan, point, read_instruction
 from activities.models.protocol import ModelCall, ModelReply
@@ -58,12 +58,14 @@ def _work(task: WorkTask, catalog: Catalog, tools: frozenset[str]) -> tuple[Tool
     if task.inputs and question != point(question, "-"):
         named = [_BOLD.search(given.outcome.content) for given in task.inputs if given.outcome.kind == "success"]
         if not named or named[0] is None:
-            return nothing(language_of(question), "no name")
+            return declined(language_of(question), "no_name")
         question = point(question, named[0][1])
     figure = _compute(task, question, catalog) if "query_data" in usable and kind != QUOTE else None
-    if figure is None and usable.intersection(SEARCHES):
-        return find_evidence(task, question, tools)
-    return figure or nothing(language_of(question), "nothing" if usable else "no text")
+    if usable.intersection(SEARCHES) and getattr(figure, "status", "no_answer") == "no_answer":
+        return find_evidence(task, question, tools, catalog)
+    if figure is None and not (usable or catalog.documents):
+        return declined(language_of(question), "no_text")
+    return figure or answer_from(question, [], catalog)
 
 
 def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall, ...] | WorkAnswer | None:
@@ -74,4 +76,4 @@ def _compute(task: WorkTask, question: str, catalog: Catalog) -> tuple[ToolCall,
         return None
     if not results:
         return (ToolCall(id="query-1", tool="query_data", arguments={"sql": sql_of(figure)}),)
-    return state(figure, results[-1]) if results[-1].ok else None
+    return state(figure, results[-1]) if results[-1].ok and results[-1].sources else None

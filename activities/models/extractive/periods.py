@@ -3,22 +3,39 @@
 import calendar
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.documents.words import LANGUAGES
-from activities.models.extractive.wording import Token, stems
+from activities.documents.words import LANGUAGES, words
+from activities.models.extractive.lexicon import empty_words, languages, totals
+from activities.models.extractive.tokens import Token, stems
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th)?")
+_DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th|er)?")
 _NUMERIC: Final = re.compile(
     r"(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?|(?P<day2>\d\d?)\.(?P<month2>\d\d?)\.(?P<year2>\d{4})"
 )
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_NOT_DIGITS: Final = re.compile(r"\D+")
+_ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d")
 _MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
-_ORDINALS: Final = ("1(st)?|first|erste.?", "2(nd)?|second|zweite.?", "3(rd)?|third|dritte.?", "4(th)?|fourth|vierte.?")
-_BEFORE_MONTH: Final = frozenset({"in", "of", "from", "to", "between", "and", "through", "im", "von", "bis", "und"})
-_TIME_WORDS: Final = ("date", "day", "month", "year", "period", "datum", "tag", "monat", "jahr", "zeitraum")
+_ORDINALS: Final = (
+    "1(st|er)?|first|erste.?|premier|primer",
+    "2(nd|e)?|second|zweite.?|deuxieme|segundo",
+    "3(rd|e)?|third|dritte.?|troisieme|tercer",
+    "4(th|e)?|fourth|vierte.?|quatrieme|cuarto",
+)
+_QUARTERS: Final = frozenset({"quarter", "quartal", "quartals", "trimestre"})
+_OF: Final = frozenset({"of", "de", "del", "du"})
+_BEFORE_MONTH: Final = _OF | frozenset(
+    {"in", "from", "to", "between", "and", "through", "im", "von", "bis", "und", "en", "a", "au", "et", "entre", "y"}
+)
+_TIME_WORDS: Final = (
+    *("date", "day", "month", "year", "datum", "tag", "monat", "jahr"),
+    *("jour", "mois", "annee", "fecha", "dia", "mes", "ano"),
+)
 
 
 class Moment(NamedTuple):
@@ -71,7 +88,7 @@ def _moment(end: int, *parts: str | int | None) -> tuple[Period, int] | None:
 
 def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
     """Read a year, also after `of`."""
-    place = at + 1 if at < len(tokens) and tokens[at].word == "of" else at
+    place = at + 1 if at < len(tokens) and tokens[at].word in _OF else at
     is_year = place < len(tokens) and _YEAR.fullmatch(tokens[place].word)
     return (int(tokens[place].word), place + 1) if is_year else (None, at)
 
@@ -79,9 +96,9 @@ def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
 def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     """Read `Q2`, `second quarter`, `2. Quartal`."""
     word, end = tokens[at].word, at + 1
-    if match := re.fullmatch(r"q([1-4])", word):
+    if match := re.fullmatch(r"[qt]([1-4])", word):
         number = int(match[1])
-    elif end < len(tokens) and tokens[end].word in {"quarter", "quartal", "quartals"}:
+    elif end < len(tokens) and tokens[end].word in _QUARTERS:
         number = next((number for number, form in enumerate(_ORDINALS, 1) if re.fullmatch(form, word)), 0)
         end += 1
     else:
@@ -93,7 +110,7 @@ def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
 def _named(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     """Read `March`, `7 March 2025`, `March 7`."""
     day, end = _day(tokens, at)
-    if day and end < len(tokens) and tokens[end].word == "of":
+    if day and end < len(tokens) and tokens[end].word in _OF:
         end += 1
     month = parse_month(tokens[end].text) if end < len(tokens) and tokens[end].text.isalpha() else None
     if month is None or not _is_meant(tokens, end):
@@ -133,22 +150,32 @@ class Calendar(NamedTuple):
     column: Column
     unit: Literal["day", "month", "year"]
 
-    def condition(self, period: Period, name: frozenset[str]) -> str | None:
-        """Write a period in SQL; None if the table cannot hold it. `name` are the words of the table's own name."""
-        (year, month, day), (last_year, last_month, _) = period
-        column = f'"{self.column.name}"'
-        if self.unit == "year":
-            return f"{column} BETWEEN {year} AND {last_year}" if year and not month else None
-        if self.unit == "month":
-            return self._month_condition(period, name) if day is None else None
-        if days := period.days:
-            return f"CAST({column} AS DATE) BETWEEN DATE '{days[0]}' AND DATE '{days[1]}'"
-        return f"month({column}) BETWEEN {month} AND {last_month}" if day is None else None
+    @property
+    def sql(self) -> str:
+        """The column's value; a date written as text is read."""
+        return (self.column.type == "VARCHAR" and self.unit == "day" and _date_sql(self.column)) or (
+            f'CAST("{self.column.name}" AS DATE)' if self.unit == "day" else f'"{self.column.name}"'
+        )
 
-    def _month_condition(self, period: Period, name: frozenset[str]) -> str | None:
+    def condition(self, period: Period, name: frozenset[str], bound: str = "") -> str | None:
+        """Write a period in SQL; None if the table cannot hold it. `name` are the words of the table's own name.
+
+        With a `bound`, such as `>`, it is the time on that side of the period.
+        """
+        (year, month, day), (last_year, _, _) = period
+        if self.unit == "year":
+            ends = (str(year), str(last_year))
+            return _between(self.sql, ends, bound) if year and not month else None
+        if self.unit == "month":
+            return self._month_condition(period, name, bound) if day is None else None
+        if days := period.days:
+            return _between(self.sql, (f"DATE '{days[0]}'", f"DATE '{days[1]}'"), bound)
+        return None if day or bound else f"month({self.sql}) BETWEEN {month} AND {period.last.month}"
+
+    def _month_condition(self, period: Period, name: frozenset[str], bound: str) -> str | None:
         """List the months of a period, if none is missing; those without a year are of the year in the table's name."""
         first, last = period
-        months = _months(self.column.examples)
+        months = _months(_proper(self.column.examples))
         years = {month.year for month in months.values()}
         is_named = first.year == last.year and str(first.year) in name
         if (years == {None} and first.year and not is_named) or (not first.year and len(years) > 1):
@@ -158,31 +185,88 @@ class Calendar(NamedTuple):
         def place(moment: Moment, month: int) -> int:
             return base * (moment.year or 0) + (moment.month or month)
 
-        wanted = range(place(first, 1), place(last, 12) + 1)
-        within = {text: place(month, 1) for text, month in months.items() if place(month, 1) in wanted}
-        if len(set(within.values())) < len(wanted):
+        low, high = place(first, 1), place(last, 12)
+        least, most = {">": (high + 1, None), ">=": (low, None), "<": (None, low - 1), "<=": (None, high)}.get(
+            bound, (low, high)
+        )
+        within = {
+            text: at
+            for text, month in months.items()
+            if (at := place(month, 1)) >= (least or at) and at <= (most if most is not None else at)
+        }
+        if not within or (not bound and len(set(within.values())) < high - low + 1):
             return None
-        return f'"{self.column.name}" IN ({", ".join(map(quoted, within))})'
+        return f"{self.sql} IN ({', '.join(map(quoted, within))})"
+
+
+def _between(sql: str, ends: tuple[str, str], bound: str) -> str:
+    return f"{sql} {bound} {ends[bound in {'>', '<='}]}" if bound else f"{sql} BETWEEN {ends[0]} AND {ends[1]}"
 
 
 def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
     """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
     generic = {stem for word in _TIME_WORDS for stem in stems(word, language)}
+    empty = empty_words(language) if language in languages() else frozenset[str]()
     fitting = [
-        Calendar(column, unit)
+        (Calendar(column, unit), frozenset(stems(column.title or column.name, language)) - generic - empty)
         for column in table.columns
-        if (unit := time_unit(column)) and set(stems(column.title or column.name, language)) - generic <= asked
+        if (unit := time_unit(column))
     ]
-    return fitting[0] if len(fitting) == 1 else None
+    named = [calendar for calendar, telling in fitting if telling and telling <= asked]
+    plain = [calendar for calendar, telling in fitting if not telling]
+    found = named or [calendar for calendar in plain if calendar.unit == "day"] or plain
+    return found[0] if len(found) == 1 else None
 
 
 def time_unit(column: Column) -> Literal["day", "month", "year"] | None:
     """Name what a column's values are, if they say when."""
-    if column.type.startswith(("DATE", "TIMESTAMP")):
+    if column.type.startswith(("DATE", "TIMESTAMP")) or (column.type == "VARCHAR" and _date_sql(column)):
         return "day"
-    is_year = column.type == "BIGINT" and {"year", "jahr"}.intersection(stems(column.title or column.name, "en"))
+    if column.type == "BIGINT" and (_is_year(column) or all(map(_YEAR.fullmatch, column.examples or ("",)))):
+        return "year"
     is_known = column.type == "VARCHAR" and column.distinct <= len(column.examples)
-    return "year" if is_year else "month" if is_known and _months(column.examples) else None
+    return "month" if is_known and _months(_proper(column.examples)) else None
+
+
+def is_series_of(column: Column) -> bool:
+    """Whether rows follow each other in the column's months or years, rather than being of a year, such as `built`."""
+    return time_unit(column) == "month" or (time_unit(column) == "year" and _is_year(column))
+
+
+def _is_year(column: Column) -> bool:
+    return not {"year", "jahr", "annee", "ano"}.isdisjoint(words((column.title or column.name).replace("_", " ")))
+
+
+def _proper(examples: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value for value in examples if value.lower() not in totals())
+
+
+def _date_sql(column: Column) -> str:
+    """Write how dates that are texts are read; empty if the values are none, or could be read in two ways."""
+    return _text_date_sql(column.name, _proper(column.examples))
+
+
+@lru_cache(maxsize=10_000)
+def _text_date_sql(name: str, examples: tuple[str, ...]) -> str:
+    values = [value.casefold() for value in examples]
+    names = {word: month.month for value in values for word in _LETTERS.findall(value) if (month := parse_month(word))}
+    plain = [_NOT_DIGITS.sub("-", _LETTERS.sub(lambda found: str(names.get(found[0], "")), value)) for value in values]
+    orders = [order for order in _ORDERS if all(_is_date(value, order) for value in plain)]
+    if names and values and values[0][0].isdigit():
+        orders = [order for order in orders if order != "%m-%d-%Y"]
+    if not values or len(orders) != 1:
+        return ""
+    sql = f'lower("{name}")'
+    for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
+        sql = f"replace({sql}, {quoted(word)}, '{month}')"
+    return f"CAST(try_strptime(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '{orders[0]}') AS DATE)"
+
+
+def _is_date(text: str, order: str) -> bool:
+    try:
+        return bool(datetime.strptime(text, order))  # noqa: DTZ007 - a day has no time zone
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=10_000)

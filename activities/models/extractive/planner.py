@@ -9,7 +9,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.models.extractive.evidence import SEARCHES
 from activities.models.extractive.grammar import Figure, read_figure
-from activities.models.extractive.wording import one_line
+from activities.models.extractive.tokens import one_line
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 
 COMPUTE: Final = "Compute"
@@ -17,12 +17,15 @@ QUOTE: Final = "Quote"
 _LONGEST: Final = 3_000
 _ASKING: Final = (
     r"(?:what|which|how|who|when|where|why|was|welche[rsnm]?|wie|wer|wann|wo|warum|wieso"
-    r"|(?:in|on|at|for|by|im|in|am|bei) (?:what|which|welche[rsnm]?))\b"
+    r"|quel(?:le)?s?|combien|qui|quand|où|pourquoi|comment|¿?(?:qué|cuál(?:es)?|cuánt[oa]s?|quién|cuándo|dónde|cómo)"
+    r"|(?:in|on|at|for|by|im|in|am|bei|à|en|de) (?:what|which|welche[rsnm]?|quel(?:le)?s?|qué))\b"
 )
 _BREAK: Final = re.compile(
-    rf"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und)\s++(?={_ASKING})|,\s++(?=(?:what|how)\b)", re.IGNORECASE
+    rf"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?={_ASKING})|,\s++(?=(?:what|how)\b)", re.IGNORECASE
 )
-_ASKS: Final = re.compile(rf"{_ASKING}|(?:total|average|number|sum|anzahl|summe)\b", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    rf"{_ASKING}|(?:total|average|number|sum|anzahl|summe|somme|nombre|suma|número|list|liste|lista)\b", re.IGNORECASE
+)
 _POINTER: Final = re.compile(r"\b(?:its|their|his|her|ihre[rnms]?|seine[rnms]?|deren|dessen)\b", re.IGNORECASE)
 
 Agents = Sequence[tuple[str, str, tuple[str, ...]]]
@@ -92,13 +95,13 @@ def _steps(goal: str, catalog: Catalog) -> list[_Step]:
 
 def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> tuple[_Step, Figure | None]:
     """Read one of several questions, in the period of those before it."""
-    named = [at for at, figure in enumerate(before) if figure and figure.operation == "top"]
+    named = [at for at, figure in enumerate(before) if figure and figure.operation in {"most", "least"}]
     after = named[-1] if named and question != point(question, "-") else None
     leader = None if after is None else before[after]
     example = leader.group.examples[0] if leader and leader.group and leader.group.examples else ""
     figure = read_figure(point(question, example), catalog)
     periods = [known.period_text for known in before if known and known.period_text]
-    if figure and periods and not figure.period:
+    if figure and periods and not figure.period_text:
         question = f"{question.rstrip(' ?')} in {periods[-1]}"
         figure = read_figure(point(question, example), catalog)
     if figure and not all(_keeps(figure, known) for known in before):
@@ -109,5 +112,6 @@ def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> t
 def _keeps(figure: Figure, earlier: Figure | None) -> bool:
     """Whether a figure drops no condition that an earlier question may have meant for it too."""
     if earlier is None or figure.table != earlier.table:
-        return earlier is not None and bool(figure.conditions or not earlier.conditions)
-    return {column.name for column, _ in earlier.conditions} <= {column.name for column, _ in figure.conditions}
+        return earlier is None or bool(figure.conditions or not earlier.conditions)
+    kept = {held.column.name for held in figure.conditions}
+    return kept.issuperset(held.column.name for held in earlier.conditions if held.is_value)

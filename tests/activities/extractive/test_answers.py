@@ -169,3 +169,49 @@ def test_simple_requests_get_one_agent(harnesses: Mapping[Path, Harness], ferrie
     assert len(cases) > 100
     assert sum(len(agents) == 1 for agents in chosen) >= 0.95 * len(cases)
     assert sum(routed) >= 0.8 * len(cases)
+
+
+TABLES = ("accounts", "verleih", "clinique", "bodega", "clinic", "werft", "librairie", "taller")
+
+
+async def test_questions_of_tables_are_computed(harnesses: Mapping[Path, Harness]) -> None:
+    """In four languages, over files with totals rows, several currencies, dates as text and numbers with commas."""
+    asked = [question for question in read_questions() if question.folder.name in TABLES]
+    answered = [(await harnesses[question.folder].ask(question.text)).figures for question in asked]
+
+    assert len(asked) == 3 * len(TABLES)
+    assert [question.text for question, figures in zip(asked, answered, strict=True) if not figures] == []
+    assert all(question.is_answered_by(figures[0]) for question, figures in zip(asked, answered, strict=True))
+
+
+async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Path, Harness]) -> None:
+    """The reason is named in the language of the question, and no row is quoted."""
+    folders = {folder.name: harness for folder, harness in harnesses.items()}
+    cases = [
+        ("accounts", "How many invoices were cancelled?", "no column “cancelled”; its columns are number, customer"),
+        ("verleih", "Wie viele Geräte sind kaputt?", "keine Spalte „kaputt“"),
+        ("clinique", "Combien de consultations sont remboursées ?", "pas de colonne « remboursées »"),
+        ("bodega", "¿Cuántos barcos navegan?", "Ningún documento contiene la palabra «barcos»"),
+        ("accounts", "Which open invoices are above 9,000 EUR?", "No row of invoices.csv"),
+    ]
+    for folder, question, said in cases:
+        [answer] = (await folders[folder].ask(question)).answers
+        assert (answer.status == "success", answer.findings) == (False, [])
+        assert said in answer.content
+
+
+async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
+    """Both have every word of the question: the later date is first, and what is replaced is last."""
+    notes = {
+        "note-2022-05-01.md": "# Note\n\nLe tarif du ponton est de 12 euros par nuit depuis la note de 2021.",
+        "note-2024-03-09.md": "# Note\n\nLe tarif du ponton est de 15 euros par nuit.",
+        "tarif-2025.md": "# Tarif\n\nCe texte est remplacé par la note suivante. Le tarif du ponton est de 14 euros la nuit.",
+    }
+    (tmp_path / "notes").mkdir()
+    for name, text in notes.items():
+        (tmp_path / "notes" / name).write_text(text, encoding="utf-8")
+    harness = await Harness.open(tmp_path / "notes", tmp_path)
+
+    quoted = (await harness.ask("Quel est le tarif du ponton par nuit ?")).passages
+
+    assert ["15 euros" in quoted[0], "12 euros" in quoted[1]] == [True, True]

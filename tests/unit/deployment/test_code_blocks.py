@@ -20,6 +20,7 @@ from chargehand_cli.verb_groups import VerbGroups
 from tests.unit.deployment.test_documents import ROOT, documents
 
 _FENCE = re.compile(r"^( *)```([\w{}-]*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`chargehand ([a-z][\w-]*)")
 _SHELL = ("", "sh", "bash", "console", "shell")
 PAGES = [
     ROOT / "README.md",
@@ -98,6 +99,16 @@ def test_commands_exist_with_their_options() -> None:
             command, words = command.commands[words[0]], words[1:]
         with command.make_context(None, words) as context:
             assert context.params
+
+
+def test_verbs_in_the_text_exist() -> None:
+    """Each `chargehand verb` of a sentence or a table is a verb."""
+    root = cast("VerbGroups", typer.main.get_command(app))
+    root.add_plugin_verbs()
+    named = [(found[1], page.name) for page in PAGES for found in _INLINE.finditer(page.read_text(encoding="utf-8"))]
+
+    assert len(named) > 100
+    assert [(verb, page) for verb, page in named if verb not in root.commands] == []
 
 
 def test_make_has_the_targets() -> None:

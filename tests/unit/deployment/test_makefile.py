@@ -80,6 +80,15 @@ def test_run_asks_the_question_over_its_documents(project: Path, said: tuple[str
     assert given(make(project, "run", *said, environment={"HOME": "/home/ada"})) == ["run", *asked]
 
 
+@pytest.mark.parametrize(("code", "ends"), [(3, 0), (1, 2), (4, 2)])
+def test_a_report_with_gaps_is_no_error_of_make(project: Path, code: int, ends: int) -> None:
+    """The exit code is named in a line; make reports an error only where there is no report."""
+    (project / ".venv" / "bin" / "chargehand").write_text(f"#!/bin/sh\nexit {code}\n", encoding="utf-8")
+    result = make(project, "run")
+
+    assert (result.returncode, f"exit code {code}" in result.stderr, "***" in result.stderr) == (ends, True, ends != 0)
+
+
 def test_documents_without_a_goal_are_refused(project: Path) -> None:
     """Documents alone say nothing about what is wanted, and the user is told how to say it."""
     result = make(project, "run", "DOCS=papers")

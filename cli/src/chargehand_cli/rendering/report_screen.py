@@ -8,7 +8,13 @@ from rich.text import Text
 
 from chargehand import Report, Source
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.text import answer_below_notice, output_lines, session_facts
+from chargehand_cli.rendering.text import (
+    answer_below_notice,
+    further_gaps,
+    output_lines,
+    session_facts,
+    unquoted_sources,
+)
 
 
 def put_on_screen(report: Report, screen: Console) -> None:
@@ -29,9 +35,9 @@ def put_on_screen(report: Report, screen: Console) -> None:
 def _facts(report: Report) -> Iterator[tuple[str, bool]]:
     """List the lines below the answer, each with whether it is cut at the terminal's edge."""
     sections = {
-        "Not found or not done": [f"- {gap}" for gap in report.gaps],
+        "Not found or not done": [f"- {gap}" for gap in further_gaps(report)],
         "Contradictions": [f"- {each.about}: {' | '.join(each.positions)}" for each in report.contradictions],
-        "Sources": [_source(number, each) for number, each in enumerate(report.sources, start=1)],
+        "Sources": [_source(number, each) for number, each in enumerate(unquoted_sources(report), start=1)],
         "Files": [f"- {each.name}" for each in report.artifacts],
     }
     for title, lines in sections.items():

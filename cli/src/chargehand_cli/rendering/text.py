@@ -1,6 +1,7 @@
 """Reports as Markdown, for terminals and files."""
 
 import json
+import re
 from collections import Counter
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -30,15 +31,36 @@ def report_markdown(report: Report) -> str:
         parts.append(f"*{_inline(report.disclaimer)}*")
     parts += _section("Output", output_lines(report))
     parts += _section("Contradictions", [_contradiction(each) for each in report.contradictions])
-    parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in report.gaps])
+    parts += _section("Not found or not done", [f"- {_inline(gap)}" for gap in further_gaps(report)])
     parts += _section("Changed in the plan", [f"- {_inline(each)}" for each in edit_words(report)])
-    parts += _section("Sources", [_source(number, each) for number, each in enumerate(report.sources, start=1)])
+    parts += _section(
+        "Sources", [_source(number, each) for number, each in enumerate(unquoted_sources(report), start=1)]
+    )
     parts += _section("Claims", claim_lines(report))
     parts += _section("Criteria", [_grade(each) for each in report.grades])
     parts += _section("Files", [_file(each) for each in report.artifacts])
     parts.append("---")
     parts.append(summary_line(report))
     return "\n\n".join(parts) + "\n"
+
+
+def unquoted_sources(report: Report) -> list[Source]:
+    """List the sources, those without their quotation that the answer quotes."""
+    answer = _bare(report.answer)
+    return [
+        source.model_copy(update={"quote": ""}) if _bare(source.quote)[:_QUOTE_CHARACTERS] in answer else source
+        for source in report.sources
+    ]
+
+
+def further_gaps(report: Report) -> list[str]:
+    """List the gaps that the answer does not state itself."""
+    answer = _bare(report.answer)
+    return [gap for gap in report.gaps if _bare(gap) not in answer]
+
+
+def _bare(text: str) -> str:
+    return " ".join(re.sub(r"[*_>]", " ", text).split())
 
 
 def edit_words(report: Report) -> list[str]:
