@@ -42,11 +42,15 @@ LOST_GRANTS: Final = Metric(
 LIMITS_REACHED: Final = Metric("chargehand_limits_reached", "Sessions and attempts at subtasks that a limit stopped.")
 REFUSALS: Final = Metric("chargehand_refusals", "Plans, subtasks and tool calls that were refused.")
 TOOL_DURATION: Final = Metric("chargehand_tool_duration", "Time that tools took.", "duration")
+FAILED_ATTEMPTS: Final = Metric("chargehand_failed_attempts", "Attempts at activities that failed, by error type.")
 PROVIDER_ERRORS: Final = Metric("chargehand_provider_errors", "Failed requests to model providers.")
 BREAKER_OPENINGS: Final = Metric("chargehand_breaker_openings", "Times that a model's circuit breaker opened.")
 EVENT_LOOP_LAG: Final = Metric("chargehand_event_loop_lag", "Lag of the worker's event loop.", "duration")
 ACTIVITY_SLOTS: Final = Metric("chargehand_activity_slots", "Model turns and tool calls that a worker makes at once.")
 SESSIONS_OPEN: Final = Metric("chargehand_sessions_open", "Sessions that have not ended, without nested ones.")
+SESSIONS_STUCK: Final = Metric("chargehand_sessions_stuck", "Workflows whose tasks fail again and again.")
+QUEUE_POLLERS: Final = Metric("chargehand_queue_pollers", "Workers that poll a task queue.")
+QUEUE_BUILDS: Final = Metric("chargehand_queue_builds", "Workers that poll a task queue, by their build.")
 BACKLOG_TASKS: Final = Metric("chargehand_backlog_tasks", "Tasks that wait for a worker on a task queue.")
 BACKLOG_AGE: Final = Metric("chargehand_backlog_age", "How long the oldest of them waits.", "seconds")
 
@@ -77,6 +81,8 @@ class BoundedLabel:
 MODELS: Final = BoundedLabel(50)
 TENANTS: Final = BoundedLabel(100)
 TOOLS: Final = BoundedLabel(200)
+ERRORS: Final = BoundedLabel(100)
+BUILDS: Final = BoundedLabel(50)
 
 
 def count(meter: MetricMeter, metric: Metric, number: int = 1, **labels: str) -> None:

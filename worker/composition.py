@@ -11,7 +11,7 @@ from typing import Final
 
 from activities.backends import Choice, SettingsError, secret
 from activities.contracts.tool import Tool, acting_tools, tool_capabilities
-from activities.crews.files import load_crews, mcp_declarations
+from activities.crews.files import load_crews, mcp_declarations, slow_queues
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import Artifacts
 from activities.documents.cleanup import keep_swept
@@ -44,6 +44,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
 from chargehand.plugins import installed
 from worker.parts import Traffic, TrafficWrapper, WorkerParts, add_parts
+from worker.server_gauges import Queue
 from worker.settings import Settings
 
 _SHIPPED_CREWS: Final = Path(__file__).resolve().parents[1] / "crews"
@@ -142,6 +143,14 @@ async def compose(
         BacklogActivities().read_backlog,
         *parts.activities,
     ]
+
+
+def queues_in_use(settings: Settings) -> list[Queue]:
+    """List the task queues that sessions of this installation may need, those of other workers and of crews too."""
+    own = settings.task_queue
+    named = [own, turns_queue(settings), *(queue_name(own, kind) for kind in settings.queues)]
+    every = dict.fromkeys(filter(None, (*named, *slow_queues(crew_folders(settings)))))
+    return [Queue(own, "workflow"), *(Queue(each, "activity") for each in every)]
 
 
 def _keep_caches_swept(settings: Settings, closing: AsyncExitStack) -> None:

@@ -21,7 +21,8 @@ from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
-from worker.composition import activity_slots, compose, encryption
+from worker.build import check_builds
+from worker.composition import activity_slots, compose, encryption, queues_in_use
 from worker.health import health_file
 from worker.logs import SDK_LOGGING
 from worker.server_gauges import measure_server
@@ -55,10 +56,11 @@ async def run(settings: Settings, announce: Callable[[], None], member: int | No
         client = await _connected(settings, stop, runtime, plugins)
         if client is None:
             return
-        if settings.metrics_address:
-            measuring = measure_server(client, activity_slots(settings), runtime.metric_meter)
-            closing.callback(asyncio.create_task(measuring).cancel)
         async with polling(client, settings, activities, member):
+            if settings.metrics_address:
+                queues = queues_in_use(settings)
+                measuring = measure_server(client, activity_slots(settings), queues, runtime.metric_meter)
+                closing.callback(asyncio.create_task(measuring).cancel)
             announce()
             await stop.wait()
 
@@ -72,6 +74,7 @@ async def polling(
         await take_over(client, settings.state_dir)
         listed = _list_activities(settings, running)
         workers = build_workers(client, settings, activities, interceptors=listed)
+        await check_builds(client, settings)
         await _warn_if_unlisted(client)
         for prepare in installed().functions(Hook.WORKER_START):
             await prepare(client, settings)

@@ -1,55 +1,104 @@
-"""Gauges of what only the server knows: the sessions that are open, and the tasks that wait for a worker."""
+"""Gauges of what only the server knows: the sessions that are open or stuck, and the task queues with their workers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import PollerInfo
 from temporalio.client import Client
 from temporalio.common import MetricMeter
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
-from activities.metrics import ACTIVITY_SLOTS, BACKLOG_AGE, BACKLOG_TASKS, SESSIONS_OPEN
-from activities.opening.backlogs import queue_stats
+from activities.metrics import (
+    ACTIVITY_SLOTS,
+    BACKLOG_AGE,
+    BACKLOG_TASKS,
+    BUILDS,
+    QUEUE_BUILDS,
+    QUEUE_POLLERS,
+    SESSIONS_OPEN,
+    SESSIONS_STUCK,
+)
+from activities.opening.backlogs import describe_queue, is_recent
 from chargehand.contracts import SessionState
 from chargehand.listing import WAITING_STATES
-from chargehand.visibility import OPEN, ROOT_SESSIONS
+from chargehand.visibility import OPEN, OURS, REPORTED_PROBLEMS, ROOT_SESSIONS, build_of
 from chargehand.wire import SearchAttribute
 
 _EVERY: Final = timedelta(seconds=30)
+_FIRST: Final = timedelta(seconds=1)
+"""After which a worker that has just begun is among those that poll."""
 _OPEN: Final = f"{ROOT_SESSIONS} AND {OPEN}"
+_STUCK: Final = f"{OPEN} AND {OURS} AND {REPORTED_PROBLEMS} IS NOT NULL"
 _WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
-_KINDS: Final = {
-    "workflow": TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-    "activity": TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
-}
 
 
-async def measure_server(client: Client, slots: Mapping[str, int], meter: MetricMeter) -> None:
-    """Measure until cancelled. Of the server, every worker of the same task queues says the same.
+class Queue(NamedTuple):
+    """A task queue, and one of the two kinds of tasks that may wait on it."""
 
-    `slots` are the activities that this worker makes at once, by task queue.
+    name: str
+    kind: str
+    """`workflow` or `activity`."""
+
+    @property
+    def type(self) -> "TaskQueueType.ValueType":
+        return TaskQueueType.Value(f"TASK_QUEUE_TYPE_{self.kind.upper()}")
+
+
+async def measure_server(client: Client, slots: Mapping[str, int], queues: Sequence[Queue], meter: MetricMeter) -> None:
+    """Measure until cancelled. Of the server, every worker with the same settings says the same.
+
+    `slots` are the activities that this worker makes at once, by task queue; `queues` all that sessions may need,
+    those of other workers too.
     """
     for queue, number in slots.items():
         meter.create_gauge(*ACTIVITY_SLOTS).set(number, {"task_queue": queue})
+    builds = {queue: set[tuple[str, str]]() for queue in queues}
+    await asyncio.sleep(_FIRST.total_seconds())
     while True:
         # A server that is away, or that lacks the search attributes of sessions, leaves the last values.
+        for queue in queues:
+            with suppress(RPCError):
+                await _measure_queue(client, queue, builds[queue], meter)
         with suppress(RPCError):
-            for queue in slots:
-                await _measure_backlog(client, queue, meter)
+            await _measure_stuck(client, meter)
+        with suppress(RPCError):
             await _measure_sessions(client, meter)
         await asyncio.sleep(_EVERY.total_seconds())
 
 
-async def _measure_backlog(client: Client, queue: str, meter: MetricMeter) -> None:
-    for kind, number in _KINDS.items():
-        stats = await queue_stats(client, queue, number)
-        labels = {"task_queue": queue, "kind": kind}
-        meter.create_gauge(*BACKLOG_TASKS).set(stats.approximate_backlog_count, labels)
-        age = stats.approximate_backlog_age.ToTimedelta().total_seconds()
-        meter.create_gauge_float(*BACKLOG_AGE).set(age, labels)
+async def _measure_queue(client: Client, queue: Queue, known: set[tuple[str, str]], meter: MetricMeter) -> None:
+    described = await describe_queue(client, queue.name, queue.type)
+    labels = {"task_queue": queue.name, "kind": queue.kind}
+    meter.create_gauge(*BACKLOG_TASKS).set(described.stats.approximate_backlog_count, labels)
+    age = described.stats.approximate_backlog_age.ToTimedelta().total_seconds()
+    meter.create_gauge_float(*BACKLOG_AGE).set(age, labels)
+    polling = [each for each in described.pollers if is_recent(each)]
+    meter.create_gauge(*QUEUE_POLLERS).set(len(polling), labels)
+    builds = Counter(_build(each) for each in polling)
+    known |= builds.keys()
+    for name, versioned in known:  # one that has gone is 0
+        named = {**labels, "build": name, "versioned": versioned}
+        meter.create_gauge(*QUEUE_BUILDS).set(builds[name, versioned], named)
+
+
+def _build(poller: PollerInfo) -> tuple[str, str]:
+    deployment, build = build_of(poller)
+    return BUILDS.of(f"{deployment}.{build}" if deployment else build), "yes" if deployment else "no"
+
+
+async def _measure_stuck(client: Client, meter: MetricMeter) -> None:
+    try:
+        stuck = (await client.count_workflows(_STUCK)).count
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:  # a server without this search attribute
+            raise
+        return
+    meter.create_gauge(*SESSIONS_STUCK).set(stuck)
 
 
 async def _measure_sessions(client: Client, meter: MetricMeter) -> None:

@@ -87,9 +87,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     storage_results: bool = False
     """Whether reports and answers to queries and updates are stored there too; clients then need the same storage."""
     deployment: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/-]{1,200}$")
-    """The Worker Deployment of this worker; with `build_id` it turns Worker Versioning on."""
+    """The Worker Deployment of this worker, which turns Worker Versioning on."""
     build_id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_.+-]{1,200}$")
-    """The build of this worker; sessions stay on the build that they began on."""
+    """The build of this worker; sessions stay on the build that they began on. A digest of its code by default."""
     metrics_address: str | None = Field(default=None, pattern=r"^\S+:\d{1,5}$")
     """IP:PORT, such as 127.0.0.1:9464, where Prometheus reads this worker's `/metrics`; none by default. Of several
     processes, each has the next port."""
@@ -121,10 +121,9 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         return value
 
     @model_validator(mode="after")
-    def _builds_have_both_names(self) -> Self:
-        if bool(self.deployment) != bool(self.build_id):
-            missing = "CHARGEHAND_BUILD_ID" if self.deployment else "CHARGEHAND_DEPLOYMENT"
-            raise ValueError(f"{missing} is not set; Worker Versioning needs the names of a deployment and of a build")
+    def _builds_have_deployments(self) -> Self:
+        if self.build_id and not self.deployment:
+            raise ValueError("CHARGEHAND_DEPLOYMENT is not set; Worker Versioning needs the name of a deployment")
         return self
 
     def of_process(self, number: int) -> Self:

@@ -12,17 +12,18 @@ from activities.caller_check import CallerCheck
 from activities.turn.activity import TurnActivities
 from activities.turn.tool_use import ToolActivities
 from chargehand.plugins import installed
+from worker.attempt_log import LogFailedAttempts
+from worker.build import own_build
 from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
+from workflows.session_log import LogSessions
 
 GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
-_ANY_BUILD: Final = "chargehand"
-"""Named, since the default is a digest of every loaded module, which takes a second."""
 
 
 def build_workers(
@@ -79,6 +80,7 @@ def build_worker(
             *interceptors,
             *_added(client, settings),
             SessionMetrics(),
+            LogSessions(),
             RefuseBadInput(),
             SetHeartbeatTimeout(timedelta(seconds=settings.heartbeat_timeout)),
         ],
@@ -107,8 +109,8 @@ def _worker(
         nexus_service_handlers=nexus_handlers,
         nexus_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
         workflow_runner=workflow_runner(),
-        interceptors=[*interceptors, Heartbeats(slots), CallerCheck(settings.task_queue)],
-        build_id=None if settings.build_id else _ANY_BUILD,
+        interceptors=[*interceptors, LogFailedAttempts(), Heartbeats(slots), CallerCheck(settings.task_queue)],
+        build_id=None if settings.deployment else own_build(),
         deployment_config=_deployment(settings),
         max_cached_workflows=cached_workflows,
         tuner=paced_tuner(slots),
@@ -128,11 +130,11 @@ def _added(client: Client, settings: Settings) -> list[Interceptor]:
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
-    """Pin sessions, and everything below them, to the build that they began on, if this worker names its build."""
-    if not settings.deployment or not settings.build_id:
+    """Pin sessions, and everything below them, to the build that they began on, if this worker has a deployment."""
+    if not settings.deployment:
         return None
     return WorkerDeploymentConfig(
-        version=WorkerDeploymentVersion(deployment_name=settings.deployment, build_id=settings.build_id),
+        version=WorkerDeploymentVersion(deployment_name=settings.deployment, build_id=settings.build_id or own_build()),
         use_worker_versioning=True,
         default_versioning_behavior=VersioningBehavior.PINNED,
     )

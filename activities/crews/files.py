@@ -78,6 +78,16 @@ def mcp_declarations(folders: Iterable[Path]) -> dict[str, tuple[McpDeclaration,
     return {crew.name: crew.mcp for crew in crews}
 
 
+def slow_queues(folders: Iterable[Path]) -> list[str]:
+    """List the task queues by which agents of these crews are found to be slow.
+
+    Raises:
+        CrewError: a file is wrong.
+    """
+    crews = (_parse(file) for folder in folders for file in sorted(folder.glob("*.toml")))
+    return [each.slow.queue for crew in crews for each in crew.agents if each.slow and each.slow.queue]
+
+
 def _parse(file: Path) -> Crew:
     try:
         return Crew.model_validate(_tables(file))

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -26,6 +28,8 @@ CATALOG_FILE: Final = "catalog.json"
 
 _MOST_TABLES: Final = 200
 _SECONDS_A_TABLE: Final = 30
+_LEAST_FREE_BYTES: Final = 1 << 20
+"""Below which a disk is taken to be full."""
 """Processor time for one table."""
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
@@ -108,7 +112,9 @@ class LibraryBuild:
         if result.unsupported:
             self._skipped.append(f"{job.name}: {result.unsupported}")
             return
-        if not result.problem:
+        if result.problem:
+            _require_space(self._inputs)
+        else:
             writer.add(job.number, job.name, result.unit, self._until_stopped(result.rows()))
         if result.path is not None:
             result.path.unlink()
@@ -146,6 +152,7 @@ class LibraryBuild:
         except ArtifactError as error:
             problem = f"It was not found: {error}."
         except OSError:
+            _require_space(self._inputs)
             problem = "It cannot be read: it is gone, it is not a regular file, or the worker has no permission."
         self._describe(number, self._formats[number], Result(problem=problem))
         return None
@@ -212,3 +219,9 @@ async def load_table(child: ChildProcess, database: Path, table: str, document: 
 async def close_database(child: ChildProcess, database: Path) -> None:
     """Close the database, so that it can be opened read-only."""
     await child.ask({"database": str(database), "close": True}, _BUSY * _SECONDS_A_TABLE)
+
+
+def _require_space(directory: Path) -> None:
+    """Blame the worker's disk, not a document, for what goes wrong on a full one: it is tried again."""
+    if shutil.disk_usage(directory).free < _LEAST_FREE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from activities.http.response_limits import LONGEST_RETRY_AFTER, describe_tls_error
 from chargehand.contracts import Contract
+from chargehand.failure_causes import remedy_of_status
 from chargehand.wire import ErrorType
 
 _SCANNED_CHARACTERS: Final = 4_000
@@ -28,6 +29,7 @@ class ProviderFault(Contract):
     """The facts of a failure, for the details of the error in the history; free of user text."""
 
     provider: str
+    model: str = ""
     status: int | None = None
     """HTTP status; None without an answer."""
     code: str = ""
@@ -60,6 +62,10 @@ class ProviderError(Exception):
         self.kind = kind
         self.is_final = is_final
         self.retry_after = None if is_final else retry_after
+
+    def note_model(self, name: str) -> None:
+        """Name the model that was called, unless it is known."""
+        self.fault = self.fault.model_copy(update={"model": self.fault.model or name})
 
 
 class ReportedError(Exception):
@@ -137,16 +143,6 @@ _FINAL_CODES: Final = frozenset(
 """Causes that arrive with the status of a rate limit and do not pass by themselves."""
 
 _EFFORT: Final = re.compile(r"(?i)\b(effort|reasoning\w*|thinking)\b|output_config")
-
-_ADVICE: Final[Mapping[int, str]] = {
-    400: "The provider does not accept this request; if it names the model or a parameter, check the model settings.",
-    401: "Check the API key.",
-    402: "Check the account's billing.",
-    403: "The key may not use this model or this region; check the account's permissions.",
-    404: "Check the model's name and the base URL in the settings.",
-    413: "The request is too large for this model; use fewer or shorter documents.",
-    429: "The account's rate limit or quota is used up.",
-}
 
 
 class UnreadableReply(ValueError):  # noqa: N818  # reads as a statement of fact
@@ -350,7 +346,7 @@ def _message(error: BaseException, verdict: Verdict, fault: ProviderFault, secre
             "Set the base URL to the address of the API itself."
         )
     code = f" {fault.code}" if fault.code else ""
-    advice = _ADVICE.get(fault.status, "")
+    advice = remedy_of_status(fault.status)
     said = quoted if quoted.endswith((".", "!", "?", "…")) else f"{quoted}."
     return f"{fault.provider} answered {fault.status}{code}: {said} {advice}".rstrip()
 

@@ -243,6 +243,7 @@ class TurnActivities:
             except ApplicationError:
                 raise
             except ProviderError as failure:
+                failure.note_model(call.model)
                 raise await decide_retry(failure, record, request.provider_failures, self.pause) from None
             except Exception as error:
                 raise fault_while_paying(error) from error

@@ -123,7 +123,9 @@ class Breaker:
         try:
             yield
         except ProviderError as failure:
-            count_in_activity(PROVIDER_ERRORS, model=MODELS.of(self.card.name), kind=failure.kind)
+            failure.note_model(self.card.name)
+            status = str(failure.fault.status or "none")
+            count_in_activity(PROVIDER_ERRORS, model=MODELS.of(self.card.name), kind=failure.kind, status=status)
             if failure.is_final:
                 self._on_answer(place)
             else:

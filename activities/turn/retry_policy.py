@@ -16,7 +16,7 @@ from temporalio.client import AsyncActivityCancelledError
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.models.failures import ProviderError
+from activities.models.failures import ProviderError, ProviderFault
 from activities.turn.journal import Entry, Journal
 from chargehand.wire import ErrorType
 
@@ -88,7 +88,8 @@ async def decide_retry(failure: ProviderError, record: Journal, billed_before: i
     if failure.fault.possibly_billed:
         # A final failure uses up all that are allowed.
         count = BILLED_FAILURES if failure.is_final else billed_before + 1
-        return _outcome_unknown(failure.message, count, (failure.retry_after or pause(count)).total_seconds())
+        wait = failure.retry_after or pause(count)
+        return _outcome_unknown(failure.message, count, wait.total_seconds(), failure.fault)
     if failure.is_final:
         return ApplicationError(failure.message, failure.fault, type=failure.kind, non_retryable=True)
     count = record.entry.unbilled_failures + 1
@@ -110,8 +111,8 @@ def attempt_lost(message: str) -> ApplicationError:
     return ApplicationError(message, type=ErrorType.ATTEMPT_LOST, non_retryable=True)
 
 
-def _outcome_unknown(message: str, failures: int, wait_seconds: float) -> ApplicationError:
-    return ApplicationError(message, failures, wait_seconds, type=ErrorType.OUTCOME_UNKNOWN, non_retryable=True)
+def _outcome_unknown(message: str, failures: int, wait_seconds: float, *fault: ProviderFault) -> ApplicationError:
+    return ApplicationError(message, failures, wait_seconds, *fault, type=ErrorType.OUTCOME_UNKNOWN, non_retryable=True)
 
 
 def fault_before_paying(error: Exception) -> ApplicationError:

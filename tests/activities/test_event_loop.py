@@ -106,7 +106,6 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
 def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused() -> None:
     """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
     cases: list[tuple[dict[str, object], str]] = [
-        ({"deployment": "crew"}, "CHARGEHAND_BUILD_ID is not set"),
         ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
         ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
         ({"metrics_address": "9464"}, "metrics_address"),

@@ -133,7 +133,7 @@ def test_what_was_provoked_did_happen(seen: Seen) -> None:
     [told] = [each for each in seen.reports if CANARY in each.answer]
 
     assert {record.state for record in told.subtasks} == {"success"}
-    assert seen.worker.log.count("Completing activity as failed") >= 4
+    assert seen.worker.log.count("attempt failed: ") >= 4
     assert f"Bearer {_KEYS['OPENAI_API_KEY']}" in seen.harness.provider.requests[0].headers["authorization"]
 
 
@@ -149,7 +149,7 @@ def test_logs_and_metrics_hold_no_word_of_it(seen: Seen) -> None:
 def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
     """Every line is JSON, the SDK's and its core's too; what failed in an activity says of which session and where."""
     records = [json.loads(line) for line in seen.worker.log.splitlines()]
-    failed = [each for each in records if each["message"] == "Completing activity as failed"]
+    failed = [each for each in records if each["message"].startswith("attempt failed: ")]
 
     assert all({"time", "level", "logger", "message", "worker"} <= each.keys() for each in records)
     assert len(failed) >= 4
@@ -164,6 +164,8 @@ def test_each_line_of_the_log_is_a_record(seen: Seen) -> None:
         "attempt",
         "tenant",
         "exception",
+        "error_type",
+        "remedy",
     }
     assert all(belongs <= each.keys() for each in failed)
 

@@ -64,6 +64,7 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
         "tenant": "acme",
         "waiting_for": "",
         "stop_reason": report.stop_reason,
+        "failure": None,
         "cost_usd": float(report.usage.cost_usd),
         "turns": report.usage.turns,
         "follows": "",

@@ -58,7 +58,7 @@ from tests.scripted_model import (
     use,
 )
 from tests.waiting import until, until_state
-from worker.composition import activity_slots
+from worker.composition import activity_slots, queues_in_use
 from worker.process import build_runtime
 from worker.server_gauges import measure_server
 from worker.settings import Settings
@@ -72,6 +72,8 @@ GUIDE = ROOT / "docs" / "how-to" / "watching-workers.md"
 QUESTION = SessionRequest(goal="What do the documents say about the topics?", review="never")
 DIGGING = QUESTION.model_copy(update={"goal": "dig", "limits": Limits(max_rounds=1, max_attempts=1)})
 OURS = {value.name for value in vars(metrics).values() if isinstance(value, Metric)}
+FAILURES = 3
+"""In a row, which open a breaker."""
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _SELECTOR = re.compile(r"\b((?:chargehand|temporal)_[a-z_]+)\{([^}]*)\}")
@@ -114,11 +116,11 @@ class Watched:
 
 
 def _script(held: Held) -> Callable[[ModelCall], Turn]:
-    """Let a provider fail once, agents repeat themselves, one prompt be read from the cache, and one call wait."""
+    """Open a breaker, have agents repeat themselves, one prompt read from the cache, and one call wait."""
     fault = ProviderFault(provider="scripted")
     failing: list[Exception] = [
         ProviderError("busy", fault, ErrorType.PROVIDER_UNAVAILABLE, retry_after=timedelta(milliseconds=10))
-    ]
+    ] * FAILURES
     cached = usage().model_copy(update={"cached_input_tokens": 60})
     script = (
         Script()
@@ -147,7 +149,9 @@ async def watched(client: Client, tmp_path_factory: pytest.TempPathFactory) -> A
     folder, queue = tmp_path_factory.mktemp("metrics"), settings.task_queue
     watching = [
         asyncio.create_task(watch_event_loop(runtime.metric_meter)),
-        asyncio.create_task(measure_server(connected, activity_slots(settings), runtime.metric_meter)),
+        asyncio.create_task(
+            measure_server(connected, activity_slots(settings), queues_in_use(settings), runtime.metric_meter)
+        ),
     ]
     tenants = allowing(broke=TenantLimits(usd_per_day=Decimal("0.01")))
     held = Held(answer("Never."))
@@ -223,7 +227,7 @@ async def test_what_went_wrong_is_counted(watched: Watched) -> None:
     """A provider's failure and the breaker that it opened, limits, a repeated call and a rejected plan."""
     scrape = await watched.scrape()
 
-    assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"ProviderUnavailable": 1}
+    assert scrape.by(metrics.PROVIDER_ERRORS, "kind") == {"ProviderUnavailable": FAILURES}
     assert scrape.sum(metrics.BREAKER_OPENINGS) == 1
     assert scrape.by(metrics.REFUSALS, "kind") == {"loop_guard": 1, "approval": 1}
     assert scrape.by(metrics.LIMITS_REACHED, "limit") == {"max_rounds": 2, "tenant": 1}
@@ -305,7 +309,7 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
 
     async def open_sessions() -> float:
         before = len(values(metrics.SESSIONS_OPEN.name, state="running"))
-        measuring = asyncio.create_task(measure_server(connected, {}, runtime.metric_meter))
+        measuring = asyncio.create_task(measure_server(connected, {}, [], runtime.metric_meter))
 
         async def is_measured() -> bool:
             return len(values(metrics.SESSIONS_OPEN.name, state="running")) > before
@@ -335,7 +339,7 @@ async def test_labels_are_few(watched: Watched) -> None:
     values = {value for name, has, _ in scrape.samples if name.startswith("chargehand") for value in has.values()}
     assert labels <= {
         *("namespace", "service_name", "task_queue", "workflow_type", "activity_type", "le"),
-        *("tenant", "model", "kind", "end", "limit", "scope", "tool", "state"),
+        *("tenant", "model", "kind", "end", "limit", "scope", "tool", "state", "build", "error", "status", "versioned"),
     }
     assert not any(each.session in value for each in watched.reports for value in values)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from temporalio import workflow
 from temporalio.common import Priority
@@ -57,11 +57,13 @@ def was_reset() -> bool:
 class TurnLost(Exception):  # noqa: N818  # it is raised as a statement of fact
     """A turn failed for good."""
 
-    def __init__(self, reason: FailureReason, message: str, error_type: str) -> None:
+    def __init__(self, reason: FailureReason, message: str, error_type: str, *details: Any) -> None:
+        """Say how a turn failed; `details` are those of the activity's error."""
         super().__init__(message)
         self.reason: FailureReason = reason
         self.message = message
         self.error_type = error_type
+        self.details = details
 
 
 class CannotPay(TurnLost):
@@ -211,7 +213,9 @@ class ModelCalls:
                 await _wait_before_repeating(cause, turn)
             case kind:
                 self._settle(reservation, turn, Usage(), turn.model.name, wasted=True)
-                raise TurnLost(_REASONS.get(kind or "", "internal"), cause.message, kind or "") from error
+                raise TurnLost(
+                    _REASONS.get(kind or "", "internal"), cause.message, kind or "", *cause.details
+                ) from error
 
     def _settle_doubts(self, turn: "_Turn", cost: Decimal, worst_of_answered: Decimal) -> None:
         """Charge a turn's calls whose outcome is unknown by the cost of the call that repeated them, 0 if none did."""
@@ -351,6 +355,7 @@ async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
     """Wait before repeating a call that the provider may have worked on without answering."""
     failures, seconds = int(cause.details[0]), float(cause.details[1])
     if failures >= BILLED_FAILURES:
-        raise TurnLost("provider_unavailable", cause.message, ErrorType.PROVIDER_UNAVAILABLE) from cause
+        kind = ErrorType.PROVIDER_UNAVAILABLE
+        raise TurnLost("provider_unavailable", cause.message, kind, *cause.details) from cause
     await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
     turn.change(provider_failures=failures)

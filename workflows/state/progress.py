@@ -9,6 +9,7 @@ from chargehand.contracts import (
     Answer,
     Contradiction,
     EditRecord,
+    FailureCause,
     Outcome,
     Plan,
     PlanDecision,
@@ -40,6 +41,8 @@ _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "fini
 
 class Progress:
     """What a session has done so far. It exists before the session is open, so that its status can always be read."""
+
+    failure: FailureCause | None = None
 
     def __init__(self, session: str) -> None:
         self.session = session
@@ -189,6 +192,10 @@ class Progress:
 
     def enter(self, state: SessionState) -> None:
         self.state = state
+
+    def fail(self, failure: FailureCause) -> None:
+        """End without a report, for a reason."""
+        self.state, self.failure = "failed", failure
 
     def adopt(self, plan: Plan) -> Plan:
         """Follow a plan, which is returned; records of subtasks that have begun are kept."""
@@ -358,6 +365,7 @@ class Progress:
             decisions=tuple(self.waits.decisions),
             questions=tuple(self.questions.values()),
             calls=self.approvals.pending,
+            failure=self.failure,
             ignored_messages=self.ignored_messages,
             unknown_signals=tuple(self.unknown_signals),
         )

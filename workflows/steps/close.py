@@ -1,12 +1,15 @@
 """The end of a session: what is shown, given back and announced, with a report or without one."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
+from typing import Any, cast
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
-from chargehand.contracts import Report
+from chargehand.contracts import FailureCause, Report
+from chargehand.failure_causes import failure_cause
 from chargehand.plugins import Hook, installed
 from workflows import options
 from workflows.state.progress import Progress
@@ -38,7 +41,10 @@ async def close_conversation(session: Session, place: Place, reason: str) -> Non
 
 async def close_early(error: BaseException, session: Session | None, progress: Progress, place: Place) -> None:
     """End a session that failed or was cancelled, perhaps before it was open."""
-    progress.enter("cancelled" if is_cancelled_exception(error) else "failed")
+    if is_cancelled_exception(error):
+        progress.enter("cancelled")
+    else:
+        progress.fail(cause_of(error))
     if session is not None:
         session.clock.stop()
     if not workflow.all_handlers_finished():
@@ -49,10 +55,21 @@ async def close_early(error: BaseException, session: Session | None, progress: P
     else:
         publish(session)
         list_state(session)
+    if progress.failure is not None and workflow.info().parent is None:
+        workflow.upsert_memo({"state": progress.state, "failure": progress.failure.model_dump(mode="json")})
     if workflow.in_workflow():
         await place.leave(session.close_ledger() if session else Decimal(0))
     if session is not None and session.request.delegation is None:
         await _announce(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
+
+
+def cause_of(error: BaseException) -> FailureCause:
+    """Say why a session failed."""
+    details: Sequence[Any] = error.details if isinstance(error, ApplicationError) else ()
+    faults = [cast("dict[str, Any]", each) for each in details if isinstance(each, dict)]
+    known = {name: value for name, value in (faults or [{}])[0].items() if name in {"status", "provider", "model"}}
+    kind = (error.type or "") if isinstance(error, ApplicationError) else type(error).__name__
+    return failure_cause(kind, **known)
 
 
 async def report_after(error: BaseException, session: Session) -> Report:

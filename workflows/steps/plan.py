@@ -160,7 +160,7 @@ def _gaps_of_omissions(session: Session, draft: PlanAnswer) -> list[str]:
 def _planning_error(error: TurnLost) -> ApplicationError:
     spent = "The limits were used up before there was a plan; raise max_turns or budget_usd."
     message = spent if isinstance(error, CannotPay) else error.message
-    return ApplicationError(message, type=error.error_type, non_retryable=True)
+    return ApplicationError(message, *error.details, type=error.error_type, non_retryable=True)
 
 
 def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -16,11 +17,14 @@ from chargehand_cli.embedded.user import Departure, EmbeddedServer
 from chargehand_cli.location import Location, LocationOptions, find_own_location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import say
+from chargehand_cli.worker_settings import WrongSettings
 
 if TYPE_CHECKING:
     from chargehand import Chargehand, Session
 
 _MAX_WORKER_EXITS: Final = 3
+WORKER_SECONDS: Final = 15
+"""Within which a worker that is neither slow nor busy polls."""
 _MAX_RESUMED_SHOWN: Final = 5
 _MAX_RESUMED_COUNTED: Final = 50
 
@@ -227,7 +231,8 @@ class Connection:
         """Check that the embedded worker runs.
 
         Raises:
-            NotReachable: it exits repeatedly, or its settings are invalid.
+            NotReachable: it exits repeatedly.
+            WrongSettings: its settings are invalid.
         """
         note = self._server.note() if self._server else None
         if not note or note.worker_deaths == 0 or note.worker_pid:
@@ -237,7 +242,20 @@ class Connection:
             log = self.location.worker_log
             # A worker with invalid settings writes one line; the lines before it are of earlier workers.
             lines = last_lines(log, 1 if has_bad_settings else 12)
+            if has_bad_settings:
+                raise WrongSettings(lines)
             raise NotReachable(f"The worker keeps exiting. The end of {log}:\n{lines}")
+
+    async def until_worker_polls(self) -> None:
+        """Wait until the embedded worker polls, or is slow to; what keeps it from starting is raised, as above."""
+        from chargehand.visibility import pollers
+
+        give_up_at = time.monotonic() + WORKER_SECONDS
+        while time.monotonic() < give_up_at:
+            self.check_worker()
+            if await pollers(self.chargehand.client, self.location.task_queue):
+                return
+            await asyncio.sleep(0.1)
 
     @property
     def running_variant(self) -> str:

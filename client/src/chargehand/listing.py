@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, computed_field
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
-from chargehand.contracts import SessionRequest, SessionState
+from chargehand.contracts import FailureCause, SessionRequest, SessionState
 from chargehand.errors import InvalidInput
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.state_words import Standing, standing
@@ -64,6 +64,8 @@ class SessionSummary(BaseModel):
     """What it waits for a person to do, if it does."""
     stop_reason: str = ""
     """Why it stopped, if it has a report."""
+    failure: FailureCause | None = None
+    """Why it failed, if it has."""
     cost_usd: float | None = None
     """US dollars spent, as of the latest change of state."""
     turns: int | None = None
@@ -155,6 +157,7 @@ class _Memo(BaseModel):
     goal: str = ""
     follows: str = ""
     state: str = ""
+    failure: FailureCause | None = None
     questions: tuple[_Question, ...] = ()
     calls: tuple[_Call, ...] = ()
 
@@ -190,6 +193,7 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
         tenant=listed.get(TENANT, ""),
         waiting_for=memo.waiting_for if opened and step in WAITING_STATES else "",
         stop_reason=listed.get(STOP_REASON, ""),
+        failure=None if opened else memo.failure,
         cost_usd=listed.get(DOLLARS),
         turns=listed.get(TURNS),
         follows=memo.follows,

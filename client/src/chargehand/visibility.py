@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import TaskQueueType, WorkflowExecutionStatus
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.enums.v1 import TaskQueueType, WorkerVersioningMode, WorkflowExecutionStatus
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
@@ -22,7 +22,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client, WorkflowHandle
 
 from chargehand.errors import SessionNotFound
-from chargehand.wire import SESSIONS
+from chargehand.wire import SESSIONS, WorkflowType
 
 T = TypeVar("T")
 
@@ -37,6 +37,12 @@ ROOT_SESSIONS: Final = f"{ROOT_RUNS} AND ExecutionStatus != 'ContinuedAsNew'"
 """The query for these sessions: of one that has continued as new, the newest run."""
 OPEN: Final = "CloseTime IS NULL"
 """The query for workflows that run or are paused; `ExecutionStatus = 'Running'` excludes paused ones."""
+
+
+OURS: Final = f"WorkflowType IN ({', '.join(repr(str(each)) for each in WorkflowType)})"
+"""The query for all workflows of Chargehand's."""
+REPORTED_PROBLEMS: Final = "TemporalReportedProblems"
+"""The search attribute by which a server marks workflows whose task has failed five times in a row."""
 
 
 async def list_executions(client: Client, query: str, limit: int | None = None) -> AsyncIterator[WorkflowExecutionInfo]:
@@ -102,6 +108,14 @@ async def pollers(
     answer = await client.workflow_service.describe_task_queue(asked, retry=True)
     recent = (each for each in answer.pollers if since is None or each.last_access_time.ToDatetime(UTC) >= since)
     return sorted({each.identity for each in recent})
+
+
+def build_of(poller: PollerInfo) -> tuple[str, str]:
+    """Return the deployment and the build of a worker that polls; without Worker Versioning, no deployment."""
+    options = poller.deployment_options
+    if options.worker_versioning_mode == WorkerVersioningMode.WORKER_VERSIONING_MODE_VERSIONED:
+        return options.deployment_name, options.build_id
+    return "", poller.worker_version_capabilities.build_id
 
 
 def state_word(execution: WorkflowExecutionInfo) -> str:

@@ -123,7 +123,7 @@ async def test_an_empty_account_is_not_a_rate_limit(wire: Wire) -> None:
     assert (raised.kind, raised.is_final, raised.retry_after) == (ErrorType.PROVIDER_REFUSED, True, None)
     assert raised.message == (
         "openai answered 429 insufficient_quota: You exceeded your current quota. "
-        "The account's rate limit or quota is used up."
+        "Look at the account's rate limit, quota and billing."
     ).replace("openai", PROVIDERS[wire])
 
 

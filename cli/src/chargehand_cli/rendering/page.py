@@ -97,7 +97,7 @@ def unfinished_page(status: Status, trace: Trace | None = None, *, problem: str 
         standing=standing(status.state),
         ended=status.state in _ENDED,
         facts=_status_facts(status),
-        problem=problem or NO_REPORT[status.state],
+        problem=problem or (status.failure.cause if status.failure else NO_REPORT[status.state]),
         remedy=action or _remedy(status),
         timeline=Markup(timeline(trace)) if trace else "",  # noqa: S704  # it escapes what it draws
         **plan_parts(status.subtasks),
@@ -241,6 +241,8 @@ def _about(report: Report) -> Facts:
 
 
 def _remedy(status: Status) -> str:
+    if status.failure:
+        return status.failure.remedy
     if status.state in _ENDED:
         return f"To see every step that it took: `chargehand trace {status.session}`"
     return f"To wait for the report: `chargehand watch {status.session}`"

@@ -41,6 +41,8 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
         at = max(ended)
     remark = "" if has_worker else "no worker"
     console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
+    if found.failure:
+        say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
     action = user_action(found) if has_worker else f"To resume it: `chargehand watch {session}`"
     if action:
         say(action)

@@ -99,6 +99,8 @@ def session_lines(found: "Sequence[SessionSummary]", *, has_worker: bool = True)
             one_safe_line(each.goal),
         ]
         yield "  ".join(columns).rstrip()
+        if each.failure:
+            yield f"    {one_safe_line(each.failure.cause)} {one_safe_line(each.failure.remedy)}"
         if each.waiting_for:
             yield f"    waits for {one_safe_line(each.waiting_for)}: `chargehand status {one_safe_line(each.id)}`"
 

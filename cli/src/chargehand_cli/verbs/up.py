@@ -71,6 +71,7 @@ async def worker(
 async def stay_up(connection: Connection) -> None:
     """Keep the embedded server, its worker and the companions of plug-ins running until Ctrl-C."""
     await connection.open()
+    await connection.until_worker_polls()
     async with AsyncExitStack() as stack:
         companions = installed().functions(Hook.BESIDE_UP)
         announced = [await stack.enter_async_context(companion(connection)) for companion in companions]
@@ -91,7 +92,8 @@ async def keep_running(connection: Connection) -> None:
     """Start the embedded server again whenever it ends, until the task is cancelled.
 
     Raises:
-        NotReachable: the embedded worker exits repeatedly, or its settings are invalid.
+        NotReachable: the embedded worker exits repeatedly.
+        WrongSettings: its settings are invalid.
     """
     while True:
         await asyncio.sleep(1)

@@ -29,6 +29,7 @@ __all__ = [
     "Contradiction",
     "EarlierSession",
     "EditRecord",
+    "FailureCause",
     "Grade",
     "LimitUse",
     "Question",
@@ -323,6 +324,23 @@ SessionState = Literal[
 ]
 
 
+class FailureCause(Contract):
+    """Why a session failed, and what to do."""
+
+    error_type: str
+    """The type of the error, from a fixed vocabulary."""
+    http_status: int | None = left_out(None)
+    """What the model provider answered with, if it was that."""
+    provider: str = left_out("")
+    """The model provider, if one was called."""
+    model: str = left_out("")
+    """The model that was called."""
+    cause: str
+    """The cause in words, free of user text."""
+    remedy: str
+    """What to do about it."""
+
+
 class Status(Contract):
     """The state of a running session."""
 
@@ -348,6 +366,8 @@ class Status(Contract):
     """Open questions."""
     calls: tuple[PendingCall, ...] = ()
     """Tool calls that wait for a person's approval, those of nested sessions included."""
+    failure: FailureCause | None = left_out(None)
+    """Why it failed, if it has."""
     ignored_messages: int = 0
     """Signals that were ignored: no workflow of this session can have sent them."""
     unknown_signals: tuple[str, ...] = left_out(())

@@ -17,6 +17,7 @@ from chargehand.contracts import (
     DecisionRecord,
     EndEvent,
     Event,
+    FailureCause,
     PendingCall,
     PlanEvent,
     PlannedSubtask,
@@ -346,6 +347,7 @@ class Projection:
         if plan is not None and plan != draft.plan:
             draft.plan = plan
             events.append(PlanEvent(subtasks=plan, **self.scope.about(at)))
+        self.scope.failure = await decoder.field(fields, "failure", FailureCause) or self.scope.failure
         if (state := await decoder.field(fields, "state", SessionState)) is not None:
             events += self.scope.enter(state, at)
         return [*events, *await self.requests.read_memo(fields, at)]

@@ -89,6 +89,7 @@ def status_of(session: Projection, goal: str = "") -> Status:
         subtasks=subtasks,
         questions=tuple(session.requests.questions.values()),
         calls=tuple(session.requests.calls.values()),
+        failure=scope.failure,
         turns=spent.turns,
         spent_usd=spent.cost_usd,
         started_at=scope.draft.started_at,

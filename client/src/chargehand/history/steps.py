@@ -12,7 +12,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from chargehand.contracts import Event, Recorded, SessionState, StateEvent, Step
+from chargehand.contracts import Event, FailureCause, Recorded, SessionState, StateEvent, Step
 from chargehand.contracts.trace import StepKind, StepState
 from chargehand.history.records import Decoder
 from chargehand.spans import SUPERVISOR
@@ -111,6 +111,7 @@ class Scope:
     run: str = field(default="", init=False)
     """Id of the run that is read."""
     state: SessionState | None = field(default=None, init=False)
+    failure: FailureCause | None = field(default=None, init=False)
     steps: list[Draft] = field(default_factory=list[Draft], init=False)
 
     def about(self, at: datetime, subtask: str = "") -> dict[str, Any]:

@@ -65,6 +65,7 @@ async def search_rows(backend: Backend, search: Search, most: int = MOST_SEARCHE
 def _row(summary: SessionSummary) -> Row:
     facts = [
         words("sessions", "waits_for", waiting_for=summary.waiting_for) if summary.waiting_for else "",
+        summary.failure.cause if summary.failure else "",
         summary.crew,
         summary.tenant if summary.tenant != "default" else "",
         dollars(summary.cost_usd) if summary.cost_usd is not None else "",

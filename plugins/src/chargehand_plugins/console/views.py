@@ -163,7 +163,8 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
         recorded = status_of(work, (await session.request()).goal)
         view = view_of_status(recorded, web_ui, work)
-        return replace(view, remark=str(error), is_open=False, can_steer=False, can_change=False)
+        remark = f"{error} {recorded.failure.remedy}" if recorded.failure else str(error)
+        return replace(view, remark=remark, is_open=False, can_steer=False, can_change=False)
 
 
 async def _of_running(session: Session, work: Projection, web_ui: str | None) -> SessionView:

@@ -14,7 +14,7 @@ import typer
 
 from chargehand import NotReachable
 from chargehand.environment import describe_unknown
-from chargehand_cli.connection import Connection
+from chargehand_cli.connection import WORKER_SECONDS, Connection
 from chargehand_cli.embedded.state import last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_WORKER_SECONDS: Final = 15
 _MAX_UNKNOWN: Final = 100
 _MAX_LISTED: Final = 1_000
 _QUERIED: Final = 3
@@ -92,7 +91,10 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
     try:
         explained = await explain(location.worker)
         active = cast("list[dict[str, str]]", explained["active"])
-    except (BadRequest, ValueError, KeyError, TypeError, TimeoutError) as error:
+    except (BadRequest, TimeoutError) as error:
+        findings.bad(f"The worker's settings could not be checked: {one_safe_line(str(error), 600)}")
+        return
+    except (ValueError, KeyError, TypeError) as error:
         problem = str(error).removeprefix("The worker's settings cannot be used: ")
         findings.bad(f"The worker's settings are invalid: {one_safe_line(problem, 600)}")
         return
@@ -108,7 +110,7 @@ async def _check_worker(connection: Connection, findings: Findings) -> None:
     from chargehand.visibility import pollers
 
     queue = connection.location.task_queue
-    give_up_at = time.monotonic() + (_WORKER_SECONDS if connection.location.is_embedded else 0)
+    give_up_at = time.monotonic() + (WORKER_SECONDS if connection.location.is_embedded else 0)
     while not (found := await pollers(connection.chargehand.client, queue)):
         if time.monotonic() >= give_up_at:
             log = connection.location.worker_log

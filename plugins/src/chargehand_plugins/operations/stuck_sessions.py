@@ -23,27 +23,17 @@ _MAX_CHECKED: Final = 1_000
 _MAX_REPORTED: Final = 100
 _CONCURRENCY: Final = 20
 _MANY_ATTEMPTS: Final = 3
-_REPORTED: Final = "TemporalReportedProblems"
-_MODELS_SUFFIX: Final = "-models"
-"""Suffix of the task queue of rate-limited model turns."""
+_KINDS: Final = ("models", "tools", "sandboxes")
+"""Kinds of work that may have a task queue of their own, with the kind behind the name of the workers' queue."""
 _SEE_LOG: Final = "See the worker's log; the session resumes as soon as a worker can run it."
 _TASK_REMEDIES: Final = {
     "NonDeterministicError": (
         "The workers' code has changed incompatibly since the session started: `chargehand replay {id}` shows where. "
-        "It resumes on workers of its original build."
+        "It resumes on workers of its original build; it went on last by build '{build}'."
     ),
     "BadSearchAttributes": (
         "The namespace has lost search attributes of sessions: register them with `chargehand setup`. It then resumes."
     ),
-}
-_ACTIVITY_REMEDIES: Final = {
-    "ProviderUnavailable": "The model provider is unavailable; the call is retried.",
-    "RateLimited": "The model provider limits the rate; set CHARGEHAND_REQUESTS_PER_SECOND to stay below its limit.",
-    "ToolUnavailable": "A service that the tool needs is unavailable; the call is retried.",
-    "AttemptLost": "Workers died during the call: check why they exit, and their memory.",
-    "WorkerLost": "Workers died during the call: check why they exit, and their memory.",
-    "HeartbeatTimeout": "Workers died or froze during the call: check their logs and memory.",
-    "StartToCloseTimeout": "Each attempt exceeded its time limit; see the worker's log.",
 }
 
 
@@ -67,12 +57,10 @@ class Findings:
 
 async def check_sessions(connection: Connection, findings: Findings) -> None:
     """Report stuck sessions and subtasks, which look like running ones everywhere else."""
-    from chargehand.visibility import OPEN, list_executions
-    from chargehand.wire import WorkflowType
+    from chargehand.visibility import OPEN, OURS, list_executions
 
     client = connection.chargehand.client
-    types = ", ".join(f"'{each}'" for each in WorkflowType)
-    ours = f"{OPEN} AND WorkflowType IN ({types})"
+    ours = f"{OPEN} AND {OURS}"
     reported = await _reported(client, ours)
     newest = [each async for each in list_executions(client, ours, _MAX_CHECKED)]
     descriptions = await _describe_all(client, [*reported, *newest])
@@ -98,10 +86,11 @@ async def _reported(client: "Client", ours: str) -> "list[WorkflowExecutionInfo]
     """List those that the server itself reports as failing, however many others are running."""
     from temporalio.service import RPCError, RPCStatusCode
 
-    from chargehand.visibility import list_executions
+    from chargehand.visibility import REPORTED_PROBLEMS, list_executions
 
+    reported = f"{ours} AND {REPORTED_PROBLEMS} IS NOT NULL"
     try:
-        return [each async for each in list_executions(client, f"{ours} AND {_REPORTED} IS NOT NULL", _MAX_CHECKED)]
+        return [each async for each in list_executions(client, reported, _MAX_CHECKED)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
@@ -142,7 +131,8 @@ def _problems(connection: Connection, described: "DescribeWorkflowExecutionRespo
         yield f"{name} was paused{_by(by)}. Resume it: `{unpause}`"
     elif described.pending_workflow_task.attempt > 1:
         cause = _cause(info)
-        remedy = _TASK_REMEDIES.get(cause, _SEE_LOG).format(id=name)
+        build = one_safe_line(info.most_recent_worker_version_stamp.build_id, 100) or "unknown"
+        remedy = _TASK_REMEDIES.get(cause, _SEE_LOG).format(id=name, build=build)
         attempt = f"attempt {described.pending_workflow_task.attempt}{f' ({cause})' if cause else ''}"
         yield f"{name} is stuck: its workflow task is at {attempt}. {remedy}"
     for activity in described.pending_activities:
@@ -151,6 +141,7 @@ def _problems(connection: Connection, described: "DescribeWorkflowExecutionRespo
 
 
 def _activity_problem(connection: Connection, name: str, activity: "PendingActivityInfo") -> str:
+    from chargehand.failure_causes import failure_cause
     from chargehand.history.steps import error_of
 
     activity_id = one_safe_line(activity.activity_id)
@@ -162,8 +153,8 @@ def _activity_problem(connection: Connection, name: str, activity: "PendingActiv
     if activity.attempt < _MANY_ATTEMPTS:
         return ""
     error = one_safe_line(error_of(activity.last_failure), 60)
-    remedy = _ACTIVITY_REMEDIES.get(error, "See the worker's log; the call is retried.")
-    return f"{what} is at attempt {activity.attempt}; last error: {error or 'unknown'}. {remedy}"
+    why = failure_cause(error)
+    return f"{what} is at attempt {activity.attempt}; last error: {error or 'unknown'}. {why.cause} {why.remedy}"
 
 
 def _by(identity: str) -> str:
@@ -171,7 +162,9 @@ def _by(identity: str) -> str:
 
 
 def _cause(info: "WorkflowExecutionInfo") -> str:
-    payload = info.search_attributes.indexed_fields.get(_REPORTED)
+    from chargehand.visibility import REPORTED_PROBLEMS
+
+    payload = info.search_attributes.indexed_fields.get(REPORTED_PROBLEMS)
     problems = cast("list[str]", json.loads(payload.data)) if payload else []
     causes = [each.removeprefix("cause=WorkflowTaskFailedCause") for each in problems if each.startswith("cause=")]
     return one_safe_line(causes[0], 60) if causes else ""
@@ -184,23 +177,32 @@ async def _unserved(
     from chargehand.visibility import pollers
 
     own = connection.location.task_queue
-    waiting: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
+    waiting: defaultdict[tuple[str, str, bool], list[str]] = defaultdict(list)
     for each in descriptions:
         info = each.workflow_execution_info
-        waiting[info.task_queue, False].append(info.execution.workflow_id)
+        waiting[info.task_queue, info.task_queue, False].append(info.execution.workflow_id)
         for queue in {activity.activity_options.task_queue.name for activity in each.pending_activities}:
-            waiting[queue, True].append(info.execution.workflow_id)
+            waiting[queue, info.task_queue, True].append(info.execution.workflow_id)
     problems: list[str] = []
-    for (queue, for_activities), ids in waiting.items():
+    for (queue, of_session, for_activities), ids in waiting.items():
         if queue in ("", own) or await pollers(connection.chargehand.client, queue, of_activities=for_activities):
             continue
-        name = one_safe_line(queue, 100)
-        setting = f"CHARGEHAND_TASK_QUEUE={name}"
-        if for_activities and name.endswith(_MODELS_SUFFIX):
-            setting = f"CHARGEHAND_TASK_QUEUE={name.removesuffix(_MODELS_SUFFIX)} and CHARGEHAND_REQUESTS_PER_SECOND"
         wait = f"and {len(ids) - 1} more are waiting" if len(ids) > 1 else "is waiting"
         problems.append(
-            f"No worker polls task queue '{name}' for {'activities' if for_activities else 'workflows'}; "
-            f"{one_safe_line(ids[0], 300)} {wait} on it. Start a worker with {setting}."
+            f"No worker polls task queue '{one_safe_line(queue, 100)}' for "
+            f"{'activities' if for_activities else 'workflows'}; {one_safe_line(ids[0], 300)} {wait} on it. Start a "
+            f"worker with {_settings_of(queue, of_session)}."
         )
     return problems
+
+
+def _settings_of(queue: str, of_session: str) -> str:
+    """Name the settings of a worker that polls a queue: that of a session, or one beside it for a kind of work."""
+    named = f"CHARGEHAND_TASK_QUEUE={one_safe_line(of_session, 100)}"
+    kind = next((each for each in _KINDS if queue == f"{of_session}-{each}"), None)
+    if kind is None:
+        return f"CHARGEHAND_TASK_QUEUE={one_safe_line(queue, 100)}"
+    own = f'CHARGEHAND_QUEUES={{"{kind}": 10}}'
+    if kind == "models":
+        own += " or CHARGEHAND_REQUESTS_PER_SECOND, as the others have it,"
+    return f"{named} and {own} whose CHARGEHAND_ROLES, if set, include {kind}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from chargehand.environment import BAD_SETTINGS
 from chargehand_cli.embedded.state import WorkerCommand
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import put_json
@@ -53,8 +54,8 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
 
     Raises:
         ValueError: the settings are invalid.
-        TimeoutError: the program does not answer.
-        OSError: the program cannot be started.
+        TimeoutError: the program does not answer in time, which says nothing about its settings.
+        BadRequest: the program cannot be started, or is not the worker.
     """
     process = await _start(worker, "--explain")
     try:
@@ -63,10 +64,16 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
     except TimeoutError:
         process.kill()
         await process.wait()
-        raise TimeoutError(f"{worker.command[0]} does not answer") from None
-    if process.returncode:
-        raise ValueError(errors.decode(errors="replace").strip()[-600:])
-    return cast("dict[str, Any]", json.loads(output))
+        program = f"{worker.command[0]} did not answer within {timeout_seconds:g} s"
+        raise TimeoutError(f"{program}: this machine is slow or busy. Try again") from None
+    words = errors.decode(errors="replace").strip()[-600:]
+    if process.returncode == BAD_SETTINGS:
+        raise ValueError(words)
+    try:
+        return cast("dict[str, Any]", json.loads(output))
+    except ValueError:
+        ended = f"{worker.command[0]} ended with code {process.returncode}, and did not describe its settings"
+        raise BadRequest(f"{ended}: {words}. See CHARGEHAND_WORKER.") from None
 
 
 async def _start(

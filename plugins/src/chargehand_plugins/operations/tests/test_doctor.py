@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -226,29 +227,41 @@ async def test_an_activity_that_fails_again_and_again_is_named_by_its_error(serv
     address = server.service_client.config.target_host
     assert failing[0] is Exit.FAILED
     assert failing[1][0].startswith(f"✘ {session}: take_turn '{_STEP}' is at attempt ")
-    assert "last error: ProviderUnavailable. The model provider is unavailable" in failing[1][0]
+    assert "last error: ProviderUnavailable. The model provider did not answer. See" in failing[1][0]
     unpause = f"temporal activity unpause --workflow-id {session} --activity-id {_STEP} --address {address}"
     line = f"✘ {session}: take_turn '{_STEP}' was paused by anna@ops. Resume it: `{unpause}`"
     assert paused == (Exit.FAILED, [line])
 
 
 async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) -> None:
-    """Sessions on another queue without a worker, and model turns on their own, with the settings that serve them."""
+    """Sessions on another queue without a worker, and work of each kind on its own, with the settings that serve it."""
+    kinds = ("models", "tools", "sandboxes")
     async with _worker(server, queue):
         elsewhere = [await _start(server, f"{queue}-other", "sleep") for _ in range(2)]
-        turning = await _start(server, queue, f"{queue}-models")
-        await until(lambda: _attempts(server, turning, 1))
-        await until(lambda: _counts(server, OPEN, 3))
+        calling = {kind: await _start(server, queue, f"{queue}-{kind}") for kind in kinds}
+        for each in calling.values():
+            await until(partial(_attempts, server, each, 1))
+        await until(lambda: _counts(server, OPEN, 5))
 
         worst, lines = await _found(server, queue)
 
     nobody = "✘ No worker polls task queue"
-    settings = f"CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_REQUESTS_PER_SECOND"
-    models = f"{nobody} '{queue}-models' for activities; {turning} is waiting on it. Start a worker with {settings}."
-    setting = f"CHARGEHAND_TASK_QUEUE={queue}-other"
+    own = {
+        kind: f'CHARGEHAND_TASK_QUEUE={queue} and CHARGEHAND_QUEUES={{"{kind}": 10}}{also} whose CHARGEHAND_ROLES, if '
+        f"set, include {kind}"
+        for kind, also in zip(
+            kinds, (" or CHARGEHAND_REQUESTS_PER_SECOND, as the others have it,", "", ""), strict=True
+        )
+    }
+    of_kinds = [
+        f"{nobody} '{queue}-{kind}' for activities; {calling[kind]} is waiting on it. Start a worker with {own[kind]}."
+        for kind in kinds
+    ]
     waiting = f"{elsewhere[1]} and 1 more are waiting on it"
-    other = f"{nobody} '{queue}-other' for workflows; {waiting}. Start a worker with {setting}."
-    assert (worst, sorted(lines)) == (Exit.UNREACHABLE, [models, other])
+    other = (
+        f"{nobody} '{queue}-other' for workflows; {waiting}. Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
+    )
+    assert (worst, sorted(lines)) == (Exit.UNREACHABLE, sorted([*of_kinds, other]))
 
 
 @pytest.mark.nightly

@@ -1,0 +1,102 @@
+"""Why sessions and calls fail, and what to do: one table, for every screen, the memo and `doctor`."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from chargehand.contracts import FailureCause
+from chargehand.wire import ErrorType
+
+
+class _Words(NamedTuple):
+    cause: str
+    remedy: str
+
+
+_LIMITS: Final = "Raise max_turns or budget_usd."
+_WORKERS: Final = "Find out why workers exit: their log, and the memory that they may have."
+_PROVIDER: Final = "See the provider's status page; CHARGEHAND_FALLBACK_MODELS names models that take over."
+_LOG: Final = "The worker's log has the place; `chargehand trace SESSION` has the step."
+_DISK: Final = _Words(
+    "A disk or a network of the worker failed.",
+    "Check the space in CHARGEHAND_STATE_DIR, and access to CHARGEHAND_ARTIFACTS and CHARGEHAND_STORAGE.",
+)
+_WORDS: Final[Mapping[str, _Words]] = {
+    ErrorType.INVALID_INPUT: _Words("The request is invalid.", "Correct the field that the error names."),
+    ErrorType.INVALID_PLAN: _Words(
+        "No plan of the model was valid.", "Name a crew that fits the request, or a larger model."
+    ),
+    ErrorType.PLAN_REJECTED: _Words("A person rejected the plan.", "Say in the request what is wanted instead."),
+    ErrorType.UPDATE_REFUSED: _Words("A change was refused.", "The error says what is accepted."),
+    ErrorType.NOT_STANDALONE: _Words(
+        "An activity was called from outside a session of its task queue.", "Start a session instead."
+    ),
+    ErrorType.LIMIT_TOO_SMALL: _Words("The limits were used up before there was a plan.", _LIMITS),
+    ErrorType.TENANT_LIMIT: _Words(
+        "The tenant has reached its limits.", "Start it again later, or raise them in the file of CHARGEHAND_TENANTS."
+    ),
+    ErrorType.RESERVE_TOO_SMALL: _Words("A prompt was larger than what was reserved for it.", _LIMITS),
+    ErrorType.PROVIDER_UNAVAILABLE: _Words("The model provider did not answer.", _PROVIDER),
+    ErrorType.PROVIDER_REFUSED: _Words(
+        "The model provider refused the call.", "Check the API key, the names of the models and the account."
+    ),
+    ErrorType.RATE_LIMITED: _Words(
+        "The model provider limits the rate.", "Set CHARGEHAND_REQUESTS_PER_SECOND below the provider's limit."
+    ),
+    ErrorType.ATTEMPT_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
+    ErrorType.WORKER_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
+    ErrorType.CONVERSATION_MISSING: _Words(
+        "A stored conversation cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS."
+    ),
+    ErrorType.OUTCOME_UNKNOWN: _Words("The model provider was called and did not answer.", _PROVIDER),
+    ErrorType.TOOL_UNAVAILABLE: _Words(
+        "A service that a tool needs is unavailable.", "Check the service; the worker's log names the tool."
+    ),
+    ErrorType.CREW_UNAVAILABLE: _Words(
+        "The session's crew cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS and CHARGEHAND_CREWS."
+    ),
+    ErrorType.INTERNAL: _Words("The worker has a bug, or lacks something that it needs.", _LOG),
+    ErrorType.PAYLOAD_TOO_LARGE: _Words("A payload is too large for Temporal.", "Set CHARGEHAND_STORAGE."),
+    "Timeout": _Words("The model provider did not answer in time.", _PROVIDER),
+    "OSError": _DISK,
+    "OperationalError": _DISK,  # of SQLite
+    "HeartbeatTimeout": _Words("Workers died or froze in the middle of a call.", _WORKERS),
+    "StartToCloseTimeout": _Words("Each attempt exceeded its time limit.", _LOG),
+}
+_UNKNOWN: Final = _Words("The worker reports an error of an unknown type.", _LOG)
+_BY_STATUS: Final[Mapping[int, _Words]] = {
+    400: _Words(
+        "The model provider does not accept the request.",
+        "If it names the model or a parameter, check the model settings.",
+    ),
+    401: _Words("The model provider does not accept the API key.", "Check the API key."),
+    402: _Words("The model provider asks for payment.", "Check the account's billing."),
+    403: _Words("The API key may not use this model or this region.", "Check what the account permits the key to use."),
+    404: _Words(
+        "The model provider does not know the model, or has retired it.",
+        "Check the model's name and the base URL in the settings.",
+    ),
+    413: _Words("The request is too large for the model.", "Use fewer or shorter documents."),
+    429: _Words(
+        "The account's rate limit or quota at the model provider is used up.",
+        "Look at the account's rate limit, quota and billing.",
+    ),
+}
+"""What an HTTP status of a provider says beyond the type of the error."""
+
+
+def failure_cause(error_type: str, *, status: int | None = None, provider: str = "", model: str = "") -> FailureCause:
+    """Say why something failed; an unknown type, of a newer worker or of a library, is said to be one."""
+    words = _BY_STATUS.get(status or 0) or _WORDS.get(error_type, _UNKNOWN)
+    return FailureCause(
+        error_type=error_type,
+        http_status=status,
+        provider=provider,
+        model=model,
+        cause=words.cause,
+        remedy=words.remedy,
+    )
+
+
+def remedy_of_status(status: int) -> str:
+    """Say what to do about an HTTP status of a provider; empty if that depends on more."""
+    return _BY_STATUS[status].remedy if status in _BY_STATUS else ""

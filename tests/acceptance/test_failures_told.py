@@ -1,0 +1,352 @@
+"""A failure is understood from outside: what the log records, which alert fires, and which remedy is named."""
+
+import asyncio
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client
+
+from chaos.harness import Worker
+from chargehand import Session
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.errors import SessionEnded
+from tests.acceptance.alert_rules import fires
+from tests.acceptance.commands import Commands
+from tests.conftest import local_server
+from tests.scripted_provider import Respond, ScriptedProvider, Tokens, canned_session, error
+from tests.waiting import until, until_state
+
+pytestmark = pytest.mark.slow
+
+_ROOT = Path(__file__).parents[2]
+_SHIPPED = (sys.executable, str(_ROOT / "worker_main.py"))
+_OLDER = (
+    "import worker.workers as w; w.own_build = lambda: 'older'; from worker.program import run_program; run_program()"
+)
+_MODELS = dict.fromkeys(("small", "medium", "large"), "model-1")
+_CANARY = "canary-471199"
+
+
+@dataclass
+class Scene:
+    """One task queue, the workers on it, and a provider that answers as a test says."""
+
+    client: Client
+    folder: Path
+    provider: ScriptedProvider
+    closing: AsyncExitStack
+    queue: str = field(default_factory=lambda: f"told-{uuid4().hex[:8]}")
+    workers: list[Worker] = field(default_factory=list[Worker])
+    metrics: str = ""
+
+    @property
+    def chargehand(self) -> Chargehand:
+        return Chargehand(self.client, self.queue)
+
+    async def worker(self, *command: str, polls: bool = True, **settings: str) -> Worker:
+        """Start a worker whose metrics can be read."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.metrics = f"127.0.0.1:{free.getsockname()[1]}"
+        usual = {
+            "TEMPORAL_ADDRESS": self.client.service_client.config.target_host,
+            "CHARGEHAND_TASK_QUEUE": self.queue,
+            "CHARGEHAND_LOG_FORMAT": "json",
+            "CHARGEHAND_METRICS_ADDRESS": self.metrics,
+            "CHARGEHAND_STATE_DIR": str(self.folder / "state"),
+            "CHARGEHAND_DOCUMENT_ROOTS": json.dumps([str(self.folder)]),
+            "OPENAI_BASE_URL": self.provider.openai_url,
+            "CHARGEHAND_PROVIDER": "openai_compatible",
+            "CHARGEHAND_MODELS": json.dumps(_MODELS),
+            "CHARGEHAND_PRICES": json.dumps({"model-1": [1, 1]}),
+        }
+        worker = Worker(usual | settings, self.folder / f"worker-{len(self.workers)}.log", command or _SHIPPED)
+        self.workers.append(worker)
+        await worker.start()
+        self.closing.push_async_callback(worker.kill)
+        if polls:
+            await until(lambda: worker.polls, 60)
+        return worker
+
+    async def start(self, **request: Any) -> Session:
+        asked: Mapping[str, Any] = {"goal": f"What is there to know about {_CANARY}?"} | request
+        return await self.chargehand.start(SessionRequest.model_validate(asked))
+
+    async def run(self, **request: Any) -> str:
+        """Run a session to its end; returns its id."""
+        session = await self.start(**request)
+        with suppress(SessionEnded):
+            await asyncio.wait_for(session.result(), 60)
+        return session.id
+
+    async def alerts(self, name: str) -> bool:
+        """Whether an alert fires over what the newest worker exports, once it has measured the server."""
+        await until(self._has_measured, 60)
+        return await asyncio.to_thread(fires, name, await self._scrape(), self.folder)
+
+    async def _has_measured(self) -> bool:
+        return "chargehand_sessions_open" in await self._scrape()
+
+    async def _scrape(self) -> str:
+        address = f"http://{self.metrics}/metrics"
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(address).read().decode())
+
+    def records(self, message: str) -> list[dict[str, Any]]:
+        """Read the records of all workers with such a message; none of any kind holds a word of the request."""
+        lines = [line for worker in self.workers for line in worker.log.splitlines()]
+        assert not any(_CANARY in line for line in lines)
+        told = [json.loads(line) for line in lines if line.startswith("{")]
+        return [each for each in told if message in each["message"]]
+
+    async def told(self, command: str, *arguments: str) -> str:
+        ran = await Commands(self.client, "--task-queue", self.queue)(command, *arguments)
+        return ran.out + ran.said
+
+
+@asynccontextmanager
+async def _scene(client: Client, folder: Path, respond: Respond | None = None) -> AsyncGenerator[Scene]:
+    async with AsyncExitStack() as closing:
+        calm = canned_session(subtasks=1, rounds=0, agents=("researcher",))
+        provider = await closing.enter_async_context(ScriptedProvider(respond or calm))
+        yield Scene(client, folder, provider, closing)
+
+
+@pytest.fixture(scope="module")
+async def server() -> AsyncGenerator[Client]:
+    """A server that marks a workflow after one failed task instead of five, which take a minute."""
+    async with local_server("system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1") as connected:
+        yield connected
+
+
+async def test_a_calm_session_raises_nothing(server: Client, tmp_path: Path) -> None:
+    """It has a record at its start and one at its end, with what it cost; no alert fires."""
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker()
+        session = await scene.run()
+
+        [started], [ended] = scene.records("session started"), scene.records("session ended")
+        assert started["session"] == ended["session"] == session
+        assert (ended["end"], ended["dollars"] > 0) == ("completed", True)
+        assert not scene.records("attempt failed")
+        for alert in (
+            "ChargehandAllSessionsFail",
+            "ChargehandStuck",
+            "ChargehandQueueUnserved",
+            "ChargehandAttemptsFail",
+        ):
+            assert not await scene.alerts(alert)
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [
+        (503, "ChargehandProviderFails", "ProviderUnavailable", "CHARGEHAND_FALLBACK_MODELS names models"),
+        (401, "ChargehandProviderRefuses", "ProviderRefused", "Check the API key."),
+        (404, "ChargehandProviderRefuses", "ProviderRefused", "Check the model's name"),
+    ],
+    ids=["provider down", "key wrong", "model retired"],
+)
+async def test_a_provider_fails(server: Client, tmp_path: Path, failing: tuple[int, str, str, str]) -> None:
+    """Attempts and the session say which model of which provider answered what; lists and the memo, what to do."""
+    status, alert, kind, remedy = failing
+    async with _scene(server, tmp_path, lambda _: error(status)) as scene:
+        await scene.worker()
+        session = await scene.run(limits={"deadline": 5})
+
+        attempt, [ended] = scene.records("attempt failed")[0], scene.records("session ended")
+        expected = (kind, status, "openai-compatible", "model-1")
+        assert tuple(attempt[name] for name in ("error_type", "http_status", "provider", "model")) == expected
+        assert ended["end"] == "failed"
+        assert await scene.alerts(alert)
+        assert await scene.alerts("ChargehandAllSessionsFail")
+        for told in (attempt["remedy"], ended["remedy"], await scene.told("list"), await scene.told("status", session)):
+            assert remedy in told
+        [listed] = [each async for each in scene.chargehand.list() if each.id == session]
+        assert listed.failure is not None
+        assert (listed.failure.error_type, remedy in listed.failure.remedy) == (ended["error_type"], True)
+
+
+@pytest.mark.nightly
+async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
+    """Work of a kind has a queue of its own, and no worker does it."""
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker(CHARGEHAND_QUEUES='{"models": 5}', CHARGEHAND_ROLES='["sessions", "tools", "sandboxes"]')
+        session = await scene.start()
+
+        async def is_told() -> bool:
+            return f"No worker polls task queue '{scene.queue}-models'" in await scene.told("doctor")
+
+        await until(is_told, 60)
+        assert [each["session"] for each in scene.records("session started")] == [session.id]
+        assert await scene.alerts("ChargehandQueueUnserved")
+        assert "CHARGEHAND_ROLES, if set, include models" in await scene.told("doctor")
+
+
+async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:
+    """The worker names file and field, and does not start."""
+    (tmp_path / "crews").mkdir()
+    (tmp_path / "crews" / "mine.toml").write_text('name = "mine"\n')
+    async with _scene(server, tmp_path) as scene:
+        worker = await scene.worker(polls=False, CHARGEHAND_CREWS=str(tmp_path / "crews"))
+
+        assert await asyncio.wait_for(worker.running.wait(), 60) == 2
+        [record] = scene.records("The worker cannot start")
+        assert "mine.toml" in record["message"]
+        assert "description" in record["message"]
+        assert fires("ChargehandNoWorker", "", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        ({"deadline": 4}, 30.0, "deadline", "stopped at its deadline"),
+        ({"budget_usd": 0.12, "max_parallel": 1}, 0.0, "out_of_budget", "stopped: out of budget"),
+    ],
+    ids=["deadline", "budget"],
+)
+async def test_a_limit_is_reached(
+    server: Client, tmp_path: Path, limit: tuple[dict[str, Any], float, str, str]
+) -> None:
+    """The record, the list and the alert name the limit."""
+    limits, delay, end, words = limit
+    calm, slow = (canned_session(subtasks=5, rounds=2, agents=("researcher",), delay=each) for each in (0.0, delay))
+    dear = Tokens(output=10_000)
+    respond: Respond = lambda request: calm(request) if request.answer == "PlanAnswer" else slow(request).using(dear)  # noqa: E731
+    async with _scene(server, tmp_path, respond) as scene:
+        await scene.worker()
+        await scene.run(limits=limits)
+
+        [ended] = scene.records("session ended")
+        assert ended["end"] == end
+        assert words in await scene.told("list")
+        assert await scene.alerts("ChargehandLimits")
+
+
+@pytest.mark.nightly
+async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
+    """A worker that joins another build says both; with Worker Versioning, one that would get nothing is refused."""
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker(sys.executable, "-c", _OLDER)
+        await scene.worker()
+
+        [record] = scene.records("is polled by build older too")
+        assert "this worker is build" in record["message"]
+        assert "end the others after an update" in record["message"]
+        await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is asked every half minute
+
+
+@pytest.mark.nightly
+async def test_a_task_is_poisoned(server: Client, tmp_path: Path) -> None:
+    """A call in which workers die is recorded by those after them."""
+    workers: list[Worker] = []
+
+    def kill(_: object) -> Any:
+        workers[0].send(signal.SIGKILL)
+        return error(503).after(60)
+
+    async with _scene(server, tmp_path, kill) as scene:
+        workers.append(await scene.worker())
+        session = await scene.start()
+        for _ in range(2):
+            await workers[0].running.wait()
+            await workers[0].start()
+
+        await until(lambda: _are_recorded(scene, 2), 60)
+        [record, *_] = scene.records("attempt failed")
+        assert (record["session"], record["error_type"]) == (session.id, "AttemptLost")
+        assert "why workers exit" in record["remedy"]
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system")
+async def test_a_disk_is_full(server: Client, tmp_path: Path) -> None:
+    """A worker on a file system of its own that takes nothing more says so of the attempt, and is tried again."""
+    state = tmp_path / "state"
+    state.mkdir()
+    mount = f"mount -t tmpfs -o size=512k full {state} && exec {shlex.join(_SHIPPED)}"
+    (tmp_path / "long.md").write_text("# Tides\n" + "The tide comes in twice a day, and goes out again. " * 40_000)
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker("unshare", "-m", "sh", "-c", mount)
+        await scene.start(documents=(f"file:{tmp_path}/long.md",))
+
+        await until(lambda: _are_recorded(scene, 2), 60)
+        record, *_ = scene.records("attempt failed")
+        assert record["error_type"] == "OSError"
+        assert "CHARGEHAND_STATE_DIR" in record["remedy"]
+        assert await scene.alerts("ChargehandAttemptsFail")
+
+
+@pytest.mark.nightly
+async def test_storage_is_gone(server: Client, tmp_path: Path) -> None:
+    """A session whose payloads cannot be read is stuck: the server marks it, and doctor says what to do."""
+    storage = tmp_path / "payloads"
+    storage.mkdir()
+    stored = partial(Scene.worker, CHARGEHAND_STORAGE=str(storage), CHARGEHAND_STORAGE_THRESHOLD="100")
+    async with _scene(server, tmp_path) as scene:
+        await stored(scene)
+        session = await scene.start(approval="plan")
+        await until_state(session, "awaiting_approval")
+        await scene.workers[0].kill()
+        shutil.rmtree(storage)
+        storage.mkdir()
+        await stored(scene)
+        await server.get_workflow_handle(session.id).cancel()
+
+        await until(lambda: scene.alerts("ChargehandStuck"), 60)
+        assert scene.records("Failed")
+        told = await scene.told("doctor")
+        assert f"{session.id} is stuck" in told
+
+
+@pytest.mark.nightly
+async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
+    """Answers of the server that take long raise an alert, and fail nothing."""
+    address = server.service_client.config.target_host
+    async with _scene(server, tmp_path) as scene, _delayed(address, 1.2) as slow:
+        await scene.worker(TEMPORAL_ADDRESS=slow)
+        await scene.run()
+
+        assert [each["end"] for each in scene.records("session ended")] == ["completed"]
+        assert await scene.alerts("ChargehandServerSlow")
+
+
+@asynccontextmanager
+async def _delayed(address: str, seconds: float) -> AsyncGenerator[str]:
+    """Pass on what a server answers, later."""
+    host, _, port = address.rpartition(":")
+
+    async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay: float) -> None:
+        loop = asyncio.get_running_loop()
+        while data := await source.read(1 << 16):
+            loop.call_later(delay, target.write, data)
+        loop.call_later(delay, target.close)
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        below, above = await asyncio.open_connection(host, int(port))
+        with suppress(OSError):
+            await asyncio.gather(carry(reader, above, 0), carry(below, writer, seconds))
+
+    proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+    finally:
+        proxy.close()
+
+
+async def _are_recorded(scene: Scene, count: int) -> bool:
+    return len(scene.records("attempt failed")) >= count
