@@ -16,9 +16,9 @@ from tests.s3_server import BUCKET, skip_without_buckets
 def serve_google() -> Generator[Any]:
     """Serve one empty bucket, and have Google's settings lead to it."""
     skip_without_buckets()
-    from gcp_storage_emulator.exceptions import NotFound  # pyright: ignore[reportMissingTypeStubs]
-    from gcp_storage_emulator.handlers import objects  # pyright: ignore[reportMissingTypeStubs]
-    from gcp_storage_emulator.server import create_server  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+    from gcp_storage_emulator.exceptions import NotFound
+    from gcp_storage_emulator.handlers import objects
+    from gcp_storage_emulator.server import create_server  # pyright: ignore[reportUnknownVariableType]
     from google.cloud import storage
 
     with socket.create_server(("127.0.0.1", 0)) as probe:

@@ -9,6 +9,8 @@ from temporalio.workflow import NondeterminismError
 
 from tests.replay.changes import TYPE, AsReleased, NewRulesOnly, NewType, Patched, Unguarded
 
+pytestmark = pytest.mark.slow  # it is about Temporal's SDK, which seldom changes
+
 
 async def _history_of(client: Client, ran: type, expected: str) -> WorkflowHistory:
     queue = f"changing-{uuid4().hex[:8]}"

@@ -21,6 +21,7 @@ def test_ends_pytest():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "names"),
     [

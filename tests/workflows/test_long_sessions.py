@@ -57,7 +57,7 @@ def _eventful() -> Script:
     script = script.plan(subtask("X1"), subtask("X2", after=["X1"]), goal=NESTED)
     script = script.work("T3", answer("", status="no_answer"), agent="reader").refine(refined(TWIN))
     year = disagreement("the year", "T1 says 1987", "T2 says 1990")
-    missing = reviewed(subtask("T4", after=["T1"]), missing=["a fourth"], contradictions=[year])
+    missing = reviewed(subtask("T4", after=["N1"]), missing=["a fourth"], contradictions=[year])
     script = script.on("review", missing).on("review", reviewed(), when=lambda call: "T4" in call.messages[0].text)
     return script.synthesis(report("What is known."))
 

@@ -170,7 +170,7 @@ def test_a_host_keeps_what_it_fetched_until_its_copy_is_damaged(place: Place, tm
 @pytest.mark.parametrize(("scheme", "serve"), [("s3", serve_s3), ("gs", serve_google)])
 def test_a_bucket_that_is_not_there_is_named(scheme: str, serve: Callable[..., object], tmp_path: Path) -> None:
     """The operator learns what to look at."""
-    with serve(), pytest.raises(ArtifactError, match=rf"{scheme}://elsewhere/.*permissions of these credentials"):  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]  # both are context managers
+    with serve(), pytest.raises(ArtifactError, match=rf"{scheme}://elsewhere/.*permissions of these credentials"):  # pyright: ignore[reportGeneralTypeIssues]  # both are context managers
         open_artifacts(f"{scheme}://elsewhere", tmp_path).put(b"words")
 
 

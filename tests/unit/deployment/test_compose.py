@@ -177,7 +177,6 @@ def temporal_address() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_the_namespace_job_waits_for_the_server_and_may_run_again(temporal_address: str, tmp_path: Path) -> None:
     """Started while the server is still starting, it makes the namespace and its search attributes; then nothing."""
     temporal = Path(sys.executable).with_name("temporal")

@@ -111,7 +111,7 @@ async def test_the_self_test_sees_the_host_through_a_hole(monkeypatch: pytest.Mo
     made = isolation.command
 
     def with_a_hole(*arguments: object, **named: object) -> list[str]:
-        line = made(*arguments, **named)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        line = made(*arguments, **named)  # pyright: ignore[reportArgumentType]
         at = line.index("--dev")
         return [*line[:at], "--bind", "/tmp", "/tmp", *line[at:]]
 
