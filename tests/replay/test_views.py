@@ -35,6 +35,10 @@ from chargehand.history.status import status_of
 from chargehand.history.steps import Draft, Scope, Written
 from chargehand.history.tree import trace_of
 from chargehand_cli.live_tree import session_tree
+from chargehand_cli.rendering.figures import count
+from chargehand_cli.rendering.text import dollars
+from chargehand_plugins.console.activity import AgentView
+from chargehand_plugins.console.views import view_of_status
 from chargehand_plugins.opentelemetry.otlp import otlp
 from tests.parameters import first_fast
 from tests.replay.record import HISTORIES
@@ -174,6 +178,11 @@ def tree_text(status: Status) -> str:
     return output.getvalue()
 
 
+def agents_of(agent: AgentView) -> list[AgentView]:
+    """List an agent and all below it."""
+    return [agent, *(found for each in agent.below for found in agents_of(each))]
+
+
 def check(session: Recorded) -> None:
     """Compare what all views say of what was read of a session."""
     events, trace, status = session.events, trace_of(session.root), status_of(session.root)
@@ -197,6 +206,12 @@ def check(session: Recorded) -> None:
         tree = tree_text(status)
         assert f" {spent.turns} of 99 turns · " in tree
         assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
+    page = view_of_status(status, None, session.root)
+    assert page.tree is not None
+    assert page.tree.spent == (f"{count(spent.turns, 'turn')} · {dollars(float(spent.cost_usd))}" if spent.turns else "")
+    assert [(each.id, each.state) for each in page.tree.below] == [(each.id, each.state) for each in status.subtasks]
+    over = sum(len(each.actions) + each.earlier for each in agents_of(page.tree))
+    assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])
 
 
 @pytest.mark.parametrize(
