@@ -14,7 +14,7 @@ from chargehand.contracts import Report
 from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, subtask
+from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until
 
 GOAL = "What do the documents say about the topics?"
@@ -137,6 +137,35 @@ async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tm
 
     assert "T1 reader\r\n" in plan
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", [b"f\n", b"s\n"])
+async def test_a_session_that_ended_at_the_prompt_shows_its_report(
+    client: Client, tmp_path: Path, choice: bytes
+) -> None:
+    """Whatever is chosen after Ctrl-C, a report that is there by then is shown, and the command ends with its code."""
+    name, going_on = f"ended-{choice.hex()}", asyncio.Event()
+    script = Script().plan(subtask("T1")).work("", Held(answer("Known."), going_on))
+    ours, theirs = pty.openpty()
+    try:
+        async with open_environment(client, tmp_path / "environment", script) as opened:
+            chargehand = _commands(opened, tmp_path)
+            running = await chargehand.begin("run", GOAL, "--review", "never", "--json", "--id", name, tty=theirs)
+            await read_until(ours, "T1 reader")
+            running.send_signal(signal.SIGINT)
+            await read_until(ours, "exits at once: ")
+            going_on.set()
+            await opened.chargehand.session(name).result()
+            os.write(ours, choice)
+            draining = asyncio.create_task(drain(ours))
+            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            draining.cancel()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+
+    assert (running.returncode, Report.model_validate_json(out).stop_reason) == (0, "completed")
 
 
 @pytest.mark.nightly

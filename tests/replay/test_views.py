@@ -204,11 +204,13 @@ def check(session: Recorded) -> None:
     assert requests == open_requests(events)
     if status.started_at:
         tree = tree_text(status)
-        assert f" {spent.turns} of 99 turns · " in tree
+        assert f"{spent.turns} of 99 turns · " in tree.splitlines()[1]
         assert all(f" {each.id} {each.agent} " in tree for each in status.subtasks)
     page = view_of_status(status, None, session.root)
     assert page.tree is not None
-    assert page.tree.spent == (f"{count(spent.turns, 'turn')} · {dollars(float(spent.cost_usd))}" if spent.turns else "")
+    assert page.tree.spent == (
+        f"{count(spent.turns, 'turn')} · {dollars(float(spent.cost_usd))}" if spent.turns else ""
+    )
     assert [(each.id, each.state) for each in page.tree.below] == [(each.id, each.state) for each in status.subtasks]
     over = sum(len(each.actions) + each.earlier for each in agents_of(page.tree))
     assert over <= len([step for step in trace.steps if step.kind in {"turn", "tool"} and step.state != "running"])

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import JsonValue
 from pydantic_core import to_json
@@ -82,7 +82,7 @@ async def select_rows(
     if isinstance(answer, str):
         return answer
     output, source = _present(str(sql), answer)
-    return Selection(output, source, answer)
+    return Selection(output, source.model_copy(update={"about": _about(library.catalog.tables, answer)}), answer)
 
 
 async def rows_for_program(library: OpenLibrary, sql: str) -> list[dict[str, JsonValue]] | str:
@@ -154,6 +154,14 @@ def _present(sql: str, answer: dict[str, Any]) -> tuple[dict[str, JsonValue], So
         output["did_you_mean"] = hints
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     return output, Source(ref=ref, title=sql, quote="\n".join(lines))
+
+
+def _about(tables: Sequence[Table], answer: dict[str, Any]) -> str:
+    """Say what was computed of which documents; empty if it has no short words."""
+    named, words = cast("tuple[list[str], str]", answer.get("about", ([], "")))
+    documents = {table.name.casefold(): f"{table.document} · {table.sheet}".removesuffix(" · ") for table in tables}
+    of: dict[str, None] = dict.fromkeys(documents.get(name.casefold(), name) for name in named)
+    return f"{', '.join(of)}: {words}" if of and words else ""
 
 
 def _fit(columns: list[str], rows: list[list[JsonValue]]) -> list[str]:

@@ -17,6 +17,7 @@ except ImportError:
     import duckdb
 
 from activities.processes import limits
+from activities.tools.data.query_words import query_words
 from activities.tools.data.similar_values import similar_values
 
 _MEMORY_BYTES: Final = 1 << 30
@@ -82,6 +83,7 @@ def _select(database: str, sql: str, most_rows: int) -> dict[str, Any]:
         "row_count": count,
         "is_exact": count < _COUNTED_ROWS,
         "hints": _hints(connection, sql) if _says_nothing(rows) else [],
+        "about": _about(connection, sql),
     }
 
 
@@ -90,6 +92,13 @@ def _hints(connection: Any, sql: str) -> list[str]:
         return similar_values(connection, sql)
     except duckdb.Error:
         return []
+
+
+def _about(connection: Any, sql: str) -> tuple[list[str], str]:
+    try:
+        return query_words(connection, sql)
+    except (duckdb.Error, LookupError, TypeError, ValueError, RecursionError):
+        return [], ""  # a shape of statement that has no words
 
 
 def _says_nothing(rows: list[tuple[object, ...]]) -> bool:

@@ -3,16 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from chargehand import PendingCall, Status, SubtaskRecord
-from chargehand.contracts import SubtaskState
-from chargehand.state_words import SUBTASK_MARKS, Tone, standing
+from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.progress import record_words, spend_facts
+from chargehand_cli.rendering.progress import TONES, record_words, spend_facts
 from chargehand_cli.rendering.text import clock_time, duration
 from chargehand_cli.terminal import console, say
 
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
     from rich.text import Text
     from rich.tree import Tree
 
-TONES: Final[Mapping[Tone | SubtaskState, str]] = {
-    "waiting": "bright_black",
-    "running": "blue",
-    "success": "green",
-    "partial": "yellow",
-    "failure": "red",
-    "escalation": "magenta",
-    "skipped": "red",
-}
-"""Colours of the terminal."""
 _REFRESHES_PER_SECOND: Final = 8
 
 Clock = Callable[[], datetime]
@@ -179,9 +168,11 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     state, tone = standing(status.state) if status else ("starting", "running")
     started_at = min(shown_since, (status.started_at if status else None) or shown_since)
     elapsed = duration(at - started_at)
-    facts = "".join(f" · {fact}" for fact in (elapsed, *(spend_facts(status) if status else ())))
     name = (one_safe_line(session_id), "bold")
-    tree = Tree(_line(name, " ", (state, TONES[tone]), (facts, "bright_black")), guide_style="bright_black")
+    # Below the name, so that a narrow terminal cuts neither turns nor dollars.
+    facts = " · ".join([*(spend_facts(status) if status else ()), elapsed])
+    head = _line((state, TONES[tone]), " ", name, (f"\n{facts}", "bright_black"))
+    tree = Tree(head, guide_style="bright_black")
     for record in status.subtasks if status else ():
         colour = TONES[record.state]
         tree.add(

@@ -28,7 +28,8 @@ from chargehand.payloads.settings import encryption_of
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.connection import Connection
 from chargehand_cli.embedded.state import write_private
-from chargehand_cli.rendering.report_screen import put_on_screen
+from chargehand_cli.rendering.progress import ended_records
+from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_cli.terminal import Exit, console, put, put_json, put_markdown, say
 
@@ -159,7 +160,7 @@ def status_of(report: Report) -> Status:
         session=report.session,
         goal=report.goal,
         state="finished",
-        subtasks=report.subtasks,
+        subtasks=ended_records(report.subtasks),
         routes=report.routes,
         turns=report.usage.turns,
         max_turns=int(granted.get("max_turns", 0)),
@@ -197,9 +198,15 @@ async def find_attachments(connection: Connection, report: Report) -> Attachment
 
 
 async def put_report(
-    connection: Connection, report: Report, *, as_json: bool, as_output: bool = False, quiet: bool = False
+    connection: Connection,
+    report: Report,
+    *,
+    as_json: bool,
+    as_output: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
 ) -> Exit:
-    """Write a report to standard output, keep it and its trace as files, and print their paths.
+    """Write a report to standard output, and keep it and its trace as files.
 
     With `as_output`, standard output gets nothing but the output that the request asked for, if it is valid.
     """
@@ -212,13 +219,17 @@ async def put_report(
         put_json(report.model_dump_json(indent=2))
     elif quiet:
         put_markdown(report.answer)
+    elif verbose:
+        put_markdown(report_markdown(report))
     elif sys.stdout.isatty():
         put_on_screen(report, console(sys.stdout))
     else:
-        put(report_markdown(report))
+        put(short_text(report))
     remark: Callable[[str], object] = (lambda _: None) if quiet else say
     await keep_report(connection, report, remark)
-    _list_files(connection, report, remark)
+    if verbose:
+        _list_files(connection, report, remark)
+    remark(f"Go on: chargehand open {report.session} · verify {report.session} · ask {report.session} GOAL")
     if count := len(report.artifacts):
         files_made = "1 file was" if count == 1 else f"{count} files were"
         remark(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")

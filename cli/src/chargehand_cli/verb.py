@@ -19,6 +19,9 @@ from chargehand_cli.location import LocationOptions
 from chargehand_cli.terminal import Exit, run_interruptible, say
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, and nothing else, to standard output.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Write the whole report: queries, claims, files and addresses too.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not show progress.")]
 
 

@@ -35,8 +35,34 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
     ref = f"sql:{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
     assert answer == ToolAnswer(
         output={"row_count": 2},
-        sources=(Source(ref=ref, title=sql, quote="region | total\nNorth | 4200.1\nSouth | 2000.2"),),
+        sources=(
+            Source(
+                ref=ref,
+                title=sql,
+                quote="region | total\nNorth | 4200.1\nSouth | 2000.2",
+                about="sales.csv: sum of revenue by region",
+            ),
+        ),
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "about"),
+    [
+        ("SELECT region, sum(revenue) AS total FROM sales GROUP BY region", "sales.csv: sum of revenue by region"),
+        (
+            """SELECT count(*) FROM Sales s JOIN sales t USING (region) WHERE lower(s.region) IN ('north')
+            AND s.day BETWEEN DATE '2026-01-01' AND DATE '2026-12-31' AND (s.revenue > 5 OR s.revenue IS NULL)""",
+            "sales.csv: number of rows, region = north, 2026, revenue > 5 or …",
+        ),
+        ("SELECT region FROM sales WHERE region IN ('a', 'b', 'c', 'd')", "sales.csv: region, region a to d"),
+        ("SELECT 1250 * 1.19", ""),
+        ("WITH t AS (SELECT 1) SELECT * FROM t UNION SELECT 2", ""),
+    ],
+)
+async def test_a_query_is_named_in_words(harness: Harness, sql: str, about: str) -> None:
+    """What it computes of which documents, by the statement's parse; a statement of another shape has no words."""
+    assert (await harness.ask(sql)).sources[0].about == about
 
 
 async def test_values_are_written_plainly(harness: Harness) -> None:

@@ -55,7 +55,8 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
                            attempts=3, started_at=at(0), ended_at=at(2))  # fmt: skip
 
     assert drawn(status(_RUNNING, _AFTER, failed), remark="no worker answers") == (
-        "s executing · 4.0 s · 1 of 20 turns · $0.00 of $2.00\n"
+        "executing s\n"
+        "1 of 20 turns · $0.00 of $2.00 · 4.0 s\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
         "├── · T2 writer waiting for T1  Write it up.\n"
         "├── ✘ T3 analyst failure, no_answer, attempt 3, 2.0 s  Count.\n"

@@ -3,11 +3,14 @@
 import re
 from decimal import Decimal
 from html.parser import HTMLParser
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from chargehand import Artifact, Contradiction, Grade, Usage
+from chargehand import Artifact, Contradiction, Grade, Source, Usage
 from chargehand_cli.rendering.page import report_page
+from chargehand_cli.rendering.report_screen import put_on_screen, short_text
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import report_markdown
 from tests.unit.cli.reports import report, trace
@@ -40,6 +43,27 @@ class Page(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.words.append(data)
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
+    """How it ended, the answer, what is open, and one line a source; no query, no claim, and each quotation once. What
+    a pipe gets is the same."""
+    query = Source(ref="sql:d932a81d", title="SELECT 1", quote="n\n1", about="outages.csv: sum of minutes")
+    manual = Source(ref="manual.pdf#page=2", title="Manual > 3 Oil > 3.1 When", quote="every six months")
+    of = report(answer="They are **tested** [S1], “every six months” [S2].", sources=(query, manual))
+    output = StringIO()
+    put_on_screen(of, Console(file=output, width=width))
+    shown = output.getvalue()
+    words = " ".join(re.sub(r"[*│ ]+", " ", shown).split())
+
+    assert max(map(len, shown.splitlines())) <= width
+    assert words.startswith("Answered · 1 min 35 s · $0.0123 · confidence 80 of 100 They are tested [1], “every six")
+    assert words.endswith("[1] outages.csv: sum of minutes [2] manual.pdf, page 2: 3.1 When")
+    assert "Open: - The test of 2024 was not found." in words
+    assert words.count("every six months") == 1
+    assert "SELECT" not in words
+    assert " ".join(short_text(of).replace("**", "").split()) == words
 
 
 def test_markdown_holds_the_whole_report() -> None:

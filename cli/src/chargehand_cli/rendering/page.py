@@ -22,6 +22,7 @@ from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
 from chargehand_cli.rendering.figures import cost, count, moment, period, title
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
+from chargehand_cli.rendering.progress import ended_records
 from chargehand_cli.rendering.svg import plan_graph, timeline
 from chargehand_cli.rendering.text import (
     answer_below_notice,
@@ -81,7 +82,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         timing=_timing(report),
         notes=_notes(report),
         about=_about(report),
-        **plan_parts(report.subtasks),
+        **plan_parts(ended_records(report.subtasks)),
         routes=report.routes,
     )
 

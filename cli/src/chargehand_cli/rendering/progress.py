@@ -1,12 +1,26 @@
 """What people read of a session and its subtasks while it runs, on whichever screen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 from chargehand import Plan, Status, SubtaskRecord
+from chargehand.contracts import SubtaskState
+from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.text import dollars, duration
+
+TONES: Final[Mapping[Tone | SubtaskState, str]] = {
+    "waiting": "bright_black",
+    "running": "blue",
+    "success": "green",
+    "partial": "yellow",
+    "failure": "red",
+    "escalation": "magenta",
+    "skipped": "red",
+}
+"""Colours of the terminal."""
 
 
 def spend_facts(status: Status) -> list[str]:
@@ -15,6 +29,12 @@ def spend_facts(status: Status) -> list[str]:
         budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
         return [f"{status.turns} of {status.max_turns} turns", budget]
     return [count(status.turns, "turn"), dollars(float(status.spent_usd))] if status.turns else []
+
+
+def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:
+    """Say of subtasks of a session that has ended that those which still wait were not started."""
+    over = {"state": "skipped", "reason": "not started"}
+    return tuple(each.model_copy(update=over) if each.state == "waiting" else each for each in records)
 
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:

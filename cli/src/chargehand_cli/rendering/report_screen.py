@@ -1,53 +1,84 @@
-"""A report on a terminal: the answer first, then a line for each gap and source; the files have the rest."""
+"""A report on a terminal and in a pipe: how it ended, the answer, what is missing, and one line a source."""
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.text import Text
 
 from chargehand import Report, Source
-from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.text import (
-    answer_below_notice,
-    further_gaps,
-    output_lines,
-    session_facts,
-    unquoted_sources,
-)
+from chargehand.state_words import standing
+from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text, without_links
+from chargehand_cli.rendering.progress import TONES
+from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, further_gaps, output_lines
+
+_CITATION: Final = re.compile(r"\[S\d+(?:\.\d+)?(?:,\s*S\d+(?:\.\d+)?)*\]")
+_PLACE: Final = re.compile(r"#(?:page=(?P<page>\d+)|L(?P<line>\d+)(?:-L(?P<last>\d+))?)$")
+_LONGEST_TITLE: Final = 100
 
 
 def put_on_screen(report: Report, screen: Console) -> None:
     """Write a report to a terminal."""
+    ending = standing("finished", report.stop_reason)
+    screen.print(Text(_headline(report), style=TONES[ending.tone]))
     if report.notice:
         screen.print(Text(one_safe_line(report.notice, 1_000), style="yellow"))
     # Links are shown with their address: a hidden one could lead anywhere.
-    screen.print(Markdown(safe_text(answer_below_notice(report)), hyperlinks=False))
+    screen.print(Markdown(safe_text(_answer(report)), hyperlinks=False))
+    for line in _below(report):
+        screen.print(Text(line), overflow="fold")
+
+
+def short_text(report: Report) -> str:
+    """Render the same for a pipe, as Markdown."""
+    known = {source.url for source in report.sources if source.url and is_web_address(source.url)}
+    notice = [f"> **{without_links(one_safe_line(report.notice, 1_000))}**"] if report.notice else []
+    below = "\n".join(_below(report)).strip("\n")
+    return "\n\n".join([_headline(report), *notice, without_links(_answer(report), known), *([below] if below else [])])
+
+
+def _headline(report: Report) -> str:
+    words = standing("finished", report.stop_reason).words
+    facts = [words[0].upper() + words[1:], duration(report.timing.wall), dollars(float(report.usage.cost_usd))]
+    return " · ".join([*facts, f"confidence {report.confidence} of 100"])
+
+
+def _answer(report: Report) -> str:
+    """Cite sources by their numbers alone."""
+    return _CITATION.sub(lambda cited: cited[0].replace("S", ""), answer_below_notice(report))
+
+
+def _below(report: Report) -> Iterator[str]:
+    """List what stands below the answer."""
     if report.disclaimer:
-        screen.print(Text(one_safe_line(report.disclaimer, 1_000), style="italic"))
-    for line in output_lines(report):
-        screen.print(Text(safe_text(line)))
-    for line, is_folded in _facts(report):
-        screen.print(Text(line), no_wrap=is_folded, overflow="ellipsis" if is_folded else "fold")
-    screen.print(Text(one_safe_line(" · ".join(session_facts(report)), 1_000), style="bright_black"))
+        yield from ("", one_safe_line(report.disclaimer, 1_000))
+    if lines := output_lines(report):
+        yield from ("", *map(safe_text, lines))
+    missing = [
+        *further_gaps(report),
+        *(f"{each.about}: {' | '.join(each.positions)}" for each in report.contradictions),
+    ]
+    if missing:
+        yield from ("", "Open:", *(f"- {one_safe_line(each, 400)}" for each in missing))
+    if report.sources:
+        yield ""
+        yield from (f"[{number}] {source_words(each)}" for number, each in enumerate(report.sources, start=1))
 
 
-def _facts(report: Report) -> Iterator[tuple[str, bool]]:
-    """List the lines below the answer, each with whether it is cut at the terminal's edge."""
-    sections = {
-        "Not found or not done": [f"- {gap}" for gap in further_gaps(report)],
-        "Contradictions": [f"- {each.about}: {' | '.join(each.positions)}" for each in report.contradictions],
-        "Sources": [_source(number, each) for number, each in enumerate(unquoted_sources(report), start=1)],
-        "Files": [f"- {each.name}" for each in report.artifacts],
-    }
-    for title, lines in sections.items():
-        if lines:
-            yield "", False
-            yield title, False
-            yield from ((f"  {one_safe_line(line, 400)}", title == "Sources") for line in lines)
-    yield "", False
+def source_words(source: Source) -> str:
+    """Name a source in one line, in words a person would use."""
+    title = one_safe_line(source.title.rpartition(" > ")[2], _LONGEST_TITLE)
+    if source.about:
+        return one_safe_line(source.about, 300)
+    if source.ref.startswith(("sql:", "code:")):
+        return f"computed: {title}"
+    name = _PLACE.sub(_place_words, source.ref)
+    return one_safe_line(f"{name}: {title}" if title and title != source.ref else name, 300)
 
 
-def _source(number: int, source: Source) -> str:
-    title = source.title if source.title != source.ref else ""
-    return f"[S{number}] " + " · ".join(filter(None, (source.ref, title, source.quote and f"“{source.quote}”")))
+def _place_words(place: re.Match[str]) -> str:
+    if place["page"]:
+        return f", page {place['page']}"
+    return f", lines {place['line']}–{place['last']}" if place["last"] else f", line {place['line']}"

@@ -18,7 +18,7 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES
 from chargehand_cli.run_options import BadRequest, RequestOptions, build_request
 from chargehand_cli.terminal import Exit, passing_line, put, say
-from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, verb
+from chargehand_cli.verb import FILES, AsJson, Quiet, SessionId, Verbose, verb
 from chargehand_cli.verbs.watch import follow_to_report
 
 if TYPE_CHECKING:
@@ -32,10 +32,15 @@ _MAX_SKIPPED_SHOWN: Final = 5
 
 @verb(app, location=FILES)
 async def run(
-    connection: Connection, options: RequestOptions, *, as_json: AsJson = False, quiet: Quiet = False
+    connection: Connection,
+    options: RequestOptions,
+    *,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> Exit:
     """Run a session, show its progress, and print its report. Ctrl-C asks what to do with it."""
-    return await run_session(connection, options, as_json=as_json, quiet=quiet)
+    return await run_session(connection, options, as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 @verb(app, location=FILES)
@@ -45,10 +50,11 @@ async def ask(
     options: RequestOptions,
     *,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> Exit:
     """Run a session that follows another one, and knows its report, findings, sources and documents."""
-    return await run_session(connection, options, follows=session, as_json=as_json, quiet=quiet)
+    return await run_session(connection, options, follows=session, as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 async def run_session(
@@ -60,6 +66,7 @@ async def run_session(
     follows: str = "",
     as_json: bool,
     quiet: bool,
+    verbose: bool = False,
 ) -> Exit:
     """Start a session, show its progress, and print its report, for verbs such as `run`.
 
@@ -71,11 +78,14 @@ async def run_session(
         follows: the session that it follows.
         as_json: print the report as JSON.
         quiet: do not show progress.
+        verbose: print the whole report.
     """
     session = await _start(connection, options, base, before_start, follows=follows, quiet=quiet)
     try:
         is_typed = options.output_schema is not None
-        return await follow_to_report(connection, session.id, as_json=as_json, quiet=quiet, as_output=is_typed)
+        return await follow_to_report(
+            connection, session.id, as_json=as_json, quiet=quiet, verbose=verbose, as_output=is_typed
+        )
     except NotReachable:
         # No worker took the request up: it must not start by surprise days later.
         if connection.location.is_embedded:

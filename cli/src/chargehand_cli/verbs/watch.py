@@ -8,17 +8,19 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from chargehand import SessionEnded
+from chargehand import AlreadyEnded, ChargehandError, SessionEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, read_line, resume_after_interrupt, say
-from chargehand_cli.verb import AsJson, Quiet, SessionId, verb
+from chargehand_cli.verb import AsJson, Quiet, SessionId, Verbose, verb
 
 app = typer.Typer()
 
 _LINGER_SECONDS: Final = 600
+_ANSWER_SECONDS: Final = 3
 _Choice = Literal["finish", "leave", "stop", "resume"]
 
 _CHOICES: Final[Mapping[str, _Choice]] = {"f": "finish", "l": "leave", "s": "stop", "": "resume"}
+_GO_ON: Final = frozenset({"finish", "resume"})
 _MENU: Final = (
     "Interrupted: [f]inish now, with a report of the results so far · [l]eave it running · [s]top it · or leave empty "
     "to go on. Ctrl-C again exits at once: "
@@ -37,6 +39,7 @@ async def watch(
         str | None, typer.Option(metavar="CURSOR", help="With --events: only those after the event with this cursor.")
     ] = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> Exit:
     """Show a session's progress until it ends, and print its report. Ctrl-C asks what to do with it."""
@@ -46,7 +49,7 @@ async def watch(
         raise typer.BadParameter("--after needs --events.")
     location = connection.location
     if location.is_embedded and not events and (kept := kept_report(location.state, session)):
-        return await put_report(connection, kept, as_json=as_json, quiet=quiet)
+        return await put_report(connection, kept, as_json=as_json, quiet=quiet, verbose=verbose)
     await connection.open(worker=False)
     if await connection.is_unfinished(session):
         await connection.open()
@@ -55,7 +58,7 @@ async def watch(
     if not quiet:
         say(connection.describe())
         await connection.say_resumed(session)
-    return await follow_to_report(connection, session, as_json=as_json, quiet=quiet)
+    return await follow_to_report(connection, session, as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 async def _put_events(connection: Connection, session_id: str, after: str | None) -> Exit:
@@ -69,7 +72,13 @@ async def _put_events(connection: Connection, session_id: str, after: str | None
 
 
 async def follow_to_report(
-    connection: Connection, session_id: str, *, as_json: bool, quiet: bool, as_output: bool = False
+    connection: Connection,
+    session_id: str,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool = False,
+    as_output: bool = False,
 ) -> Exit:
     """Show a session until it ends, and print its report; an interruption may leave, finish or stop it."""
     from chargehand_cli.live_session import cancel, follow
@@ -81,6 +90,10 @@ async def follow_to_report(
             break
         except asyncio.CancelledError:
             choice = await _choose()
+        if await _has_ended(connection, session_id):  # meanwhile: there is nothing left to choose
+            if choice not in _GO_ON:
+                resume_after_interrupt()
+            continue
         if choice == "leave":
             _leave_running(connection, session_id)
             return Exit.INTERRUPTED
@@ -89,24 +102,35 @@ async def follow_to_report(
             say("The session was stopped." if stopped else f"It is still stopping: `chargehand status {session_id}`")
             return Exit.INTERRUPTED
         if choice == "finish":
-            with suppress(SessionEnded):
+            with suppress(SessionEnded, AlreadyEnded):
                 await connection.session(session_id).finish_now()
-    code = await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet)
+    code = await put_report(connection, report, as_json=as_json, as_output=as_output, quiet=quiet, verbose=verbose)
     if not quiet:
-        put_web_ui(connection, session_id)
+        put_web_ui(connection, session_id, is_told=verbose)
     return code
 
 
-def put_web_ui(connection: Connection, session_id: str) -> None:
-    """Print the session's address in the Web UI, and keep the embedded one up for a while."""
+def put_web_ui(connection: Connection, session_id: str, *, is_told: bool = True) -> None:
+    """Keep the embedded Web UI up for a while, and print the session's address in it."""
     url = connection.session_url(session_id)
     if not url:
         return
     if connection.location.is_embedded and sys.stderr.isatty():
         connection.linger_seconds = _LINGER_SECONDS
+    if not is_told:
+        return
+    if connection.linger_seconds:
         say(f"{'Web UI:':<12} {url} (for {_LINGER_SECONDS // 60} minutes)")
     elif connection.location.is_embedded:
         say(f"{'Web UI:':<12} `chargehand open {session_id} --web`")
+
+
+async def _has_ended(connection: Connection, session_id: str) -> bool:
+    """Whether a session has ended, if the server says so in time."""
+    with suppress(ChargehandError, TimeoutError):
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return not await connection.is_unfinished(session_id)
+    return False
 
 
 async def _choose() -> _Choice:
@@ -117,7 +141,7 @@ async def _choose() -> _Choice:
     prompt(_MENU)
     while (choice := _CHOICES.get((await read_line())[:1].lower())) is None:
         prompt("f, l, s or nothing: ")
-    if choice in ("finish", "resume"):
+    if choice in _GO_ON:
         resume_after_interrupt()
     return choice
 

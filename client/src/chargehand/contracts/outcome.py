@@ -44,6 +44,8 @@ class Source(Contract):
     """Where it can be opened, if it can."""
     quote: str = ""
     """The passage, verbatim; several are separated by a line `[…]`."""
+    about: str = left_out("")
+    """Of a query: what it computes of which documents, in words for people."""
     session: str = left_out("")
     """Id of the earlier session whose tools returned it, if this one only knows it from that session's report."""
 
