@@ -1,6 +1,6 @@
 """The fixtures of the core's tests, for the tests of plug-ins."""
 
 from tests.conftest import client, install, no_keys
-from tests.workflows.conftest import environment, forgetful
+from tests.workflows.conftest import environment, forgetful, run
 
-__all__ = ["client", "environment", "forgetful", "install", "no_keys"]
+__all__ = ["client", "environment", "forgetful", "install", "no_keys", "run"]

@@ -17,6 +17,7 @@ with workflow.unsafe.imports_passed_through():
         UserMessage,
     )
     from chargehand.messages import Messages, handles
+    from chargehand.plugins import Hook, installed
     from chargehand.wire import WorkflowType
     from workflows.contracts import SupervisorRequest
     from workflows.session_workflow import SessionWorkflow, next_task, refusals
@@ -29,7 +30,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps.plan_decisions import await_approval, check_edit, decide_plan, edit_plan
     from workflows.steps.report import write_report
     from workflows.steps.review import review
-    from workflows.steps.route import route
     from workflows.steps.steering import check_steering, steer
     from workflows.steps.visibility import enter
     from workflows.steps.waits import within_time
@@ -156,8 +156,8 @@ async def _plan(session: Session) -> Plan | None:
 
 async def _route_or_plan(session: Session) -> Plan:
     with OPEN_SPAN.get()("plan"):
-        routed = await route(session)
-        if routed is not None:
-            return routed
+        for route in installed().functions(Hook.ROUTE):
+            if (routed := await route(session)) is not None:
+                return routed
         await design_agents(session)
         return await make_plan(session)

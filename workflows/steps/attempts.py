@@ -12,6 +12,7 @@ from activities.contracts.rounds import InputOutcome, Note
 from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
+from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
 from workflows.metrics import count_lost_grant, count_outcome
@@ -37,7 +38,6 @@ from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
 from workflows.steps.children import Job, run_nested_session, run_subtask
 from workflows.steps.review import judge
-from workflows.steps.route import around_backlog, is_unapproved
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
 from workflows.steps.waits import wait_for_budget
@@ -79,7 +79,9 @@ async def _attempt_until_decided(
     session: Session, subtask: Subtask, first: Reservation, tried: _Tried
 ) -> Outcome | None:
     """Make attempts until an outcome is accepted; None gives up."""
-    following = Try(*await around_backlog(session, subtask))
+    following = Try(subtask)
+    for backup in installed().functions(Hook.BACKUP):
+        following = Try(*await backup(session, following.subtask))
     done: set[Action] = set()
     reservation: Reservation | None = first
     while reservation is not None:
@@ -236,6 +238,12 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
 def _needed(session: Session, subtask: Subtask) -> Amount:
     """Estimate what another attempt takes, with a turn to decide about it."""
     return session.least_grant(subtask.agent) + Amount(1)
+
+
+def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
+    """Whether a person has approved a plan in which the agent of this subtask does not reach out, and another would."""
+    approved = capabilities_of(planned.agent, session.facts.crew)
+    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 def _means(session: Session, subtask: Subtask) -> Means:

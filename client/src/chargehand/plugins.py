@@ -38,6 +38,12 @@ class PluginError(ChargehandError):
 class Hook(StrEnum):
     """The points at which the core calls plug-ins, and what it calls them with."""
 
+    ROUTE = "route"
+    """An asynchronous function in the workflow of a session, before it is planned: of the session. Returns the `Plan`
+    that it has adopted, or None."""
+    BACKUP = "backup"
+    """An asynchronous function in the workflow of a session, before a subtask is attempted: of the session and the
+    `Subtask`. Returns the subtask as it is attempted, and the tier that its model has instead of its own, or None."""
     REPORT = "report"
     """An asynchronous function in the workflow of a session: of the session and its subtasks' outcomes. Returns the
     `PluginReport` that it wrote, or None."""

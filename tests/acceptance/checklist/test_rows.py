@@ -375,10 +375,10 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     ),
     35: (
         "routing",
-        "workflows/test_routes.py::test_a_rule_takes_no_model_turn",
-        "workflows/test_routes.py::test_a_model_names_primary_and_secondary",
-        "workflows/test_routes.py::test_a_slow_queue_brings_in_the_backup",
-        "workflows/test_routes.py::test_an_unusable_route_costs_one_turn",
+        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_rule_takes_no_model_turn",
+        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_model_names_primary_and_secondary",
+        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_a_slow_queue_brings_in_the_backup",
+        "../plugins/src/chargehand_plugins/routing/tests/test_routes.py::test_an_unusable_route_costs_one_turn",
     ),
     36: ("nesting", "unit/workflows/test_plan_validation.py::test_no_session_below_the_depth_limit"),
     37: (

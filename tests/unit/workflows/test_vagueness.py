@@ -1,33 +1,8 @@
-"""Texts that are matched: patterns of routes, and instructions that fit any task."""
-
-import re
-import time
+"""Instructions that fit any task."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from workflows.rules.routing import matches
 from workflows.rules.vagueness import is_vague
-
-TEXT = st.text("ab*?.[ß", max_size=12)
-
-
-@given(pattern=TEXT, text=TEXT)
-def test_a_star_is_any_text_and_nothing_else_is_special(pattern: str, text: str) -> None:
-    """A pattern matches what the regular expression of its parts, with anything between them, matches as a whole."""
-    expression = ".*".join(re.escape(part) for part in pattern.casefold().split("*"))
-
-    assert matches(pattern, text) == bool(re.fullmatch(expression, text.casefold(), re.DOTALL))
-
-
-def test_no_pattern_takes_long() -> None:
-    """The longest request is matched in no time, whatever the pattern."""
-    for pattern in ("*a" * 100 + "*b", "*" * 200, "*" + "a" * 199):
-        began = time.process_time()
-        matches(pattern, "a" * 20_000)
-        assert time.process_time() - began < 0.5
-
 
 VAGUE = (
     "Analyze the data.",

@@ -10,14 +10,15 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.session import BacklogRequest
 from activities.opening.backlogs import BacklogActivities
 from activities.turn_kinds.route_request import RouteAnswer, RouteDraft, RouteTask
-from chargehand.contracts import Capability, Plan, Route, Subtask, Tier
+from chargehand.contracts import Plan, Route, Subtask, Tier
 from chargehand.converter import describe_problems
+from chargehand_plugins.routing.rules import plan_by_model, plan_by_rule, plan_for_agent, rule_for
 from workflows import options
 from workflows.budget.model_calls import TurnLost
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.plan_validation import InvalidPlan
-from workflows.rules.routing import plan_by_model, plan_by_rule, plan_for_agent, rule_for
 from workflows.state.session import Session
+from workflows.steps.attempts import is_unapproved
 from workflows.steps.plan import validate
 from workflows.steps.turns import take_turn
 from workflows.steps.visibility import add_route
@@ -75,12 +76,6 @@ async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, T
     reason = f"{waits}, but {against}" if against else f"{waits}; instead of {agent.name}"
     add_route(session, Route(by="load", subtask=subtask.id, agent=backup, reason=reason, used=not against))
     return (subtask if against else subtask.model_copy(update={"agent": backup})), None
-
-
-def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
-    """Whether a person has approved a plan in which the agent of this subtask does not reach out, and another would."""
-    approved = capabilities_of(planned.agent, session.facts.crew)
-    return session.request.approval == "plan" and "reaches_out" in able and "reaches_out" not in approved
 
 
 async def _by_model(session: Session) -> Plan | None:

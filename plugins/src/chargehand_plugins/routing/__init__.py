@@ -1,0 +1,9 @@
+"""Routes of crews, which take the place of a plan, and backups of agents whose task queue is slow."""
+
+from chargehand.plugins import Hook, Registry
+
+
+def register(registry: Registry) -> None:
+    """Add both, as crews declare them."""
+    registry.hook(Hook.ROUTE, f"{__name__}.route:route")
+    registry.hook(Hook.BACKUP, f"{__name__}.route:around_backlog")
