@@ -35,11 +35,7 @@ def settings(provider: str, url: str, client: Client, folder: Path) -> dict[str,
         own
         | {
             "anthropic": {"ANTHROPIC_API_KEY": "test", "ANTHROPIC_BASE_URL": url},
-            "openai": {
-                "CHARGEHAND_PROVIDER": "openai",
-                "OPENAI_API_KEY": "test",
-                "OPENAI_BASE_URL": f"{url}/v1",
-            },
+            "openai": {"CHARGEHAND_PROVIDER": "openai", "OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{url}/v1"},
             "openai_compatible": {
                 "OPENAI_BASE_URL": f"{url}/v1",
                 "CHARGEHAND_MODELS": json.dumps(models),

@@ -57,10 +57,7 @@ _OTHERS: Final = {
         "docs/how-to/watching-workers.md",
         "plugins/src/chargehand_plugins/webhooks/README.md",
     ),
-    "they run until they are interrupted, or call one that does": (
-        "docs/how-to/console.md",
-        "docs/how-to/http-api.md",
-    ),
+    "they run until they are interrupted, or call one that does": ("docs/how-to/console.md", "docs/how-to/http-api.md"),
     "they need a session in a certain state; the tests of each feature make one": (
         "docs/limits.md",
         "docs/questions-and-review.md",

@@ -8,10 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from temporalio.api.workflowservice.v1 import (
-    DescribeWorkerDeploymentRequest,
-    SetWorkerDeploymentCurrentVersionRequest,
-)
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest, SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 

@@ -158,10 +158,7 @@ async def test_the_console_serves_with_the_arguments_of_kubernetes(
     arguments = [re.sub(r"--port=\d+", f"--port={port}", each) for each in container["args"]]
     arguments = [each.replace("$(CONSOLE_HOST)", "chargehand.example.com") for each in arguments]
     make_certificate(tmp_path, "chargehand.example.com")
-    settings = {
-        "TEMPORAL_ADDRESS": client.service_client.config.target_host,
-        "CHARGEHAND_CONSOLE_TOKEN": uuid4().hex,
-    }
+    settings = {"TEMPORAL_ADDRESS": client.service_client.config.target_host, "CHARGEHAND_CONSOLE_TOKEN": uuid4().hex}
     options = [*worker_options(engine, volume, settings), f"--volume={tmp_path}:/tls:ro"]
     check = container["livenessProbe"]["httpGet"]
     trusted = ssl.create_default_context(cafile=str(tmp_path / "tls.crt"))

@@ -4,14 +4,7 @@ from collections import Counter
 from random import Random
 from typing import Final, Literal
 
-from tests.scripted_provider.exchange import (
-    Respond,
-    ScriptedReply,
-    ScriptedRequest,
-    error,
-    hanging,
-    resetting,
-)
+from tests.scripted_provider.exchange import Respond, ScriptedReply, ScriptedRequest, error, hanging, resetting
 
 Fault = Literal["429", "500", "529", "reset", "hang"]
 MAY_BE_BILLED: Final[frozenset[Fault]] = frozenset({"reset", "hang"})

@@ -11,11 +11,7 @@ from tests.scripted_provider.exchange import NO_USAGE, ScriptedMessage, Scripted
 
 Body = dict[str, Any]
 
-PATHS: Mapping[str, Wire] = {
-    "/v1/messages": "anthropic",
-    "/v1/responses": "responses",
-    "/v1/chat/completions": "chat",
-}
+PATHS: Mapping[str, Wire] = {"/v1/messages": "anthropic", "/v1/responses": "responses", "/v1/chat/completions": "chat"}
 _CLOUDS: Mapping[re.Pattern[str], str] = {
     re.compile(r"/projects/house/locations/\w+/publishers/anthropic/models/count-tokens:rawPredict"): (
         "/v1/messages/count_tokens"
@@ -32,10 +28,7 @@ def own_path(path: str) -> str:
     return next((own for pattern, own in _CLOUDS.items() if pattern.fullmatch(path)), path)
 
 
-COUNTERS: Mapping[str, Wire] = {
-    "/v1/messages/count_tokens": "anthropic",
-    "/v1/responses/input_tokens": "responses",
-}
+COUNTERS: Mapping[str, Wire] = {"/v1/messages/count_tokens": "anthropic", "/v1/responses/input_tokens": "responses"}
 """Where prompts are counted."""
 
 
@@ -164,10 +157,7 @@ def _write_anthropic(request: ScriptedRequest, reply: ScriptedReply) -> Body:
             "input_tokens": tokens.input,
             "cache_creation_input_tokens": tokens.cache_write,
             "cache_read_input_tokens": tokens.cached,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": tokens.cache_write,
-                "ephemeral_1h_input_tokens": 0,
-            },
+            "cache_creation": {"ephemeral_5m_input_tokens": tokens.cache_write, "ephemeral_1h_input_tokens": 0},
             "output_tokens": tokens.output,
             "service_tier": "standard",
         },

@@ -69,10 +69,7 @@ def honest_report() -> Report:
 
 def hostile_report(text: str) -> Report:
     """Put a text into every field of a report that a model, a page or a document can write."""
-    sources = (
-        Source(ref=READ, title=text, url=READ, quote=text),
-        Source(ref=text, title=text, url=text, quote=text),
-    )
+    sources = (Source(ref=READ, title=text, url=READ, quote=text), Source(ref=text, title=text, url=text, quote=text))
     record = SubtaskRecord(id="T1", agent=text, instruction=text, reason=text)
     made = Artifact(uri=text, name=text, media_type=text, bytes=1, title=text)
     return honest_report().model_copy(

@@ -85,10 +85,7 @@ def _tasks(text: str) -> list[tuple[Task, int]]:
     rejected = (RejectedPlan(plan=text, errors=(text, text)),)
     return [
         (PlanTask(goal=text, max_subtasks=3, allowance=ALLOWANCE, may_nest=True, rejected=rejected), 4),
-        (
-            ExpandTask(goal=text, agent="reader", template=text, items=outcomes[0], max_subtasks=3, rejected=rejected),
-            5,
-        ),
+        (ExpandTask(goal=text, agent="reader", template=text, items=outcomes[0], max_subtasks=3, rejected=rejected), 5),
         (
             WorkTask(
                 goal=text or "goal",  # without a goal there is no block of it

@@ -28,10 +28,7 @@ _CHANGES: list[dict[str, object]] = [
     {"edit": "reroute", "subtask": "T3", "agent": "writer"},
     {"edit": "reorder", "subtask": "T3", "depends_on": [], "before": "T1"},
     *(
-        {
-            "edit": "add",
-            "subtask": {"id": "T9", "agent": agent, "instruction": "Find out more about that.", **after},
-        }
+        {"edit": "add", "subtask": {"id": "T9", "agent": agent, "instruction": "Find out more about that.", **after}}
         for agent in ("reader", "supervisor")
         for after in ({"depends_on": ["T1"]}, {})
     ),

@@ -16,10 +16,7 @@ from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(
-    goal="What do the documents say about the topics?",
-    limits=Limits(max_turns=40),
-    review="never",
-    questions="allowed",
+    goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never", questions="allowed"
 )
 ASKED = "The fiscal year or the calendar year?"
 MEANT = "The fiscal year, please."

@@ -11,13 +11,7 @@ from activities.turn_kinds.plan import PlanTask
 from chargehand.contracts import Limits, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.wire import ErrorType
-from tests.scripted_model import (
-    COST,
-    Script,
-    plan,
-    subtask,
-    topics,
-)
+from tests.scripted_model import COST, Script, plan, subtask, topics
 from tests.workflows.conftest import OpenEnvironment, RunSession
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")

@@ -143,7 +143,7 @@ async def test_what_a_terminated_subtask_spent_is_in_the_events(environment: Ope
         usage, trace = (await session.result()).usage, await session.trace()
 
     assert [event.state for event in events if isinstance(event, SubtaskEvent) and event.subtask == "T1"] == [
-        *("running", "terminated", "failure"),
+        *("running", "terminated", "failure")
     ]
     for given, rest in enumerate(rests, start=1):
         spent = sum((each.usage for each in [*events[:given], *rest] if isinstance(each, SpendEvent)), Usage())

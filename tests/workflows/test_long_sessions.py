@@ -10,17 +10,7 @@ from temporalio.client import Client, WorkflowFailureError
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.session import Session
 from chargehand.wire import WorkflowType
-from tests.scripted_model import (
-    Held,
-    Script,
-    answer,
-    disagreement,
-    plan,
-    refined,
-    report,
-    reviewed,
-    subtask,
-)
+from tests.scripted_model import Held, Script, answer, disagreement, plan, refined, report, reviewed, subtask
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_callers import open_strangers

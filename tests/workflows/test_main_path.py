@@ -83,12 +83,7 @@ async def test_the_plan_and_the_status_can_be_read_before_and_during_execution(e
 
     assert isinstance(shown, Plan)
     assert [item.id for item in shown.subtasks] == ["T1"]
-    assert (status.state, status.subtasks[0].state, status.turns, status.spent_usd) == (
-        "executing",
-        "running",
-        1,
-        COST,
-    )
+    assert (status.state, status.subtasks[0].state, status.turns, status.spent_usd) == ("executing", "running", 1, COST)
     assert status.reserved_usd > 0
     assert (after.state, after.subtasks[0].state, after.reserved_usd) == ("finished", "success", Decimal(0))
 

@@ -6,9 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 import pytest
-from temporalio.client import (
-    Client,
-)
+from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from chargehand.contracts import SessionRequest
@@ -106,10 +104,7 @@ async def test_an_id_that_is_used_again_is_another_session(client: Client, envir
     async with environment(_SCRIPT) as running:
         reports = [
             await client.execute_workflow(
-                Supervisor.run,
-                SessionRequest(goal=_GOAL),
-                id=session_id,
-                task_queue=running.chargehand.task_queue,
+                Supervisor.run, SessionRequest(goal=_GOAL), id=session_id, task_queue=running.chargehand.task_queue
             )
             for _ in range(2)
         ]

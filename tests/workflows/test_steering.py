@@ -38,11 +38,7 @@ async def send(session: Session, client: Client, text: str, update_id: str) -> S
     """Send a message as any Temporal client does."""
     handle = client.get_workflow_handle(session.id)
     sent = await handle.start_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-        "tell",
-        UserMessage(text=text),
-        id=update_id,
-        wait_for_stage=WorkflowUpdateStage.ACCEPTED,
-        result_type=Status,
+        "tell", UserMessage(text=text), id=update_id, wait_for_stage=WorkflowUpdateStage.ACCEPTED, result_type=Status
     )
     return await sent.result()
 

@@ -22,16 +22,7 @@ from chargehand.visibility import describe
 from chargehand.wire import WorkflowType
 from tests.environment import SessionEnvironment
 from tests.in_memory_temporal import InMemoryTemporal
-from tests.scripted_model import (
-    Held,
-    Script,
-    Turn,
-    answer,
-    refuse,
-    request_tool,
-    request_tools,
-    subtask,
-)
+from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_resets import reset

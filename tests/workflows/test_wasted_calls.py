@@ -120,10 +120,7 @@ async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvi
         await opened.chargehand.client.get_workflow_handle(child).terminate("by hand")
         result = await asyncio.wait_for(session.result(), 30)
 
-    assert [(record.state, record.reason) for record in result.subtasks] == [
-        ("failure", "terminated"),
-        ("success", ""),
-    ]
+    assert [(record.state, record.reason) for record in result.subtasks] == [("failure", "terminated"), ("success", "")]
     assert result.usage.possibly_billed_twice_usd > 0
     [lost] = [line for line in result.spend if line.purpose == "lost"]
     assert lost.usage.cost_usd > 0

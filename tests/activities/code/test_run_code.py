@@ -140,10 +140,7 @@ async def test_what_the_program_made_is_kept_for_the_user(harness: Harness) -> N
     digest = hashlib.sha256(png).hexdigest()
     made = Artifact(uri=f"artifact:{digest}/plot.png", name="plot.png", media_type="image/png", bytes=len(png))
     assert answer.artifacts == (made,)
-    assert answer.output == {
-        "kept_for_the_user": ["plot.png (image/png)"],
-        "not_kept": "big.bin: too large",
-    }
+    assert answer.output == {"kept_for_the_user": ["plot.png (image/png)"], "not_kept": "big.bin: too large"}
     assert harness.store.read(digest) == png
 
 

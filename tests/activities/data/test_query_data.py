@@ -69,7 +69,7 @@ async def test_values_are_written_plainly(harness: Harness) -> None:
     """Dates in ISO, decimals as numbers, a missing value as NULL, and no noise in a sum."""
     answer = await harness.ask(
         "SELECT day, 1.50::DECIMAL(5, 2), TIMESTAMP '2026-01-02 03:04:05', NULL, TRUE, 0.1::DOUBLE + 0.2::DOUBLE,"
-        " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1",
+        " 'NaN'::DOUBLE, [1, 2], 'ab'::BLOB, 7::HUGEINT FROM sales LIMIT 1"
     )
 
     assert answer.sources[0].quote.split("\n")[1:] == [

@@ -73,11 +73,7 @@ async def open_provider(
             AnthropicModel(api_key=KEY, base_url=server.base_url, poll_seconds=poll_seconds, http_client=network)
             if way == "batch"
             else OpenAIResponsesModel(
-                api_key=KEY,
-                base_url=server.openai_url,
-                background=True,
-                poll_seconds=poll_seconds,
-                http_client=network,
+                api_key=KEY, base_url=server.openai_url, background=True, poll_seconds=poll_seconds, http_client=network
             )
         )
         try:

@@ -84,12 +84,7 @@ every_wire = pytest.mark.parametrize("wire", WIRES)
 
 REFUSED = dict.fromkeys((*range(400, 420), 422, 431, 451, 499), (ErrorType.PROVIDER_REFUSED, True))
 UNAVAILABLE = dict.fromkeys((408, 409, 500, 502, 503, 504, 529), (ErrorType.PROVIDER_UNAVAILABLE, False))
-STATUSES = {
-    **REFUSED,
-    **UNAVAILABLE,
-    429: (ErrorType.RATE_LIMITED, False),
-    501: (ErrorType.PROVIDER_UNAVAILABLE, True),
-}
+STATUSES = {**REFUSED, **UNAVAILABLE, 429: (ErrorType.RATE_LIMITED, False), 501: (ErrorType.PROVIDER_UNAVAILABLE, True)}
 
 
 @every_wire
@@ -164,8 +159,7 @@ async def test_the_wait_that_the_provider_asks_for_is_kept(wire: Wire) -> None:
 async def test_the_wait_may_be_a_date(wire: Wire) -> None:
     """`retry-after` as an HTTP date is the time until then."""
     raised, _ = await failure_of(
-        wire,
-        error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)}),
+        wire, error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)})
     )
 
     assert raised.retry_after is not None

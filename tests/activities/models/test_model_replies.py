@@ -106,11 +106,7 @@ async def test_cached_tokens_are_part_of_the_input_and_cheaper(wire: Wire) -> No
     # Read from the cache at 0.01 dollars a million; the house knows no caches.
     usd = Decimal(9_000 + 2 * 200) if wire == "chat" else Decimal("0.1") * 1_000 + Decimal("0.01") * 8_000 + 100
     assert reply.usage == Usage(
-        turns=1,
-        input_tokens=9_000,
-        cached_input_tokens=8_000,
-        output_tokens=200,
-        cost_usd=usd / 1_000_000,
+        turns=1, input_tokens=9_000, cached_input_tokens=8_000, output_tokens=200, cost_usd=usd / 1_000_000
     )
 
 

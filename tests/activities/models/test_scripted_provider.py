@@ -3,14 +3,7 @@
 import httpx2
 import pytest
 
-from tests.scripted_provider import (
-    ScriptedProvider,
-    ScriptedReply,
-    ScriptedRequest,
-    answer,
-    dropping,
-    error,
-)
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, dropping, error
 
 
 async def test_only_what_a_provider_would_bill_is_counted() -> None:

@@ -42,8 +42,7 @@ async def test_a_page_is_a_source(server: PageServer) -> None:
     answered = await read({"url": f" {url}#top "}, server.host)
 
     assert answered == ToolAnswer(
-        output={"characters": 30},
-        sources=(Source(ref=url, url=url, quote="The tide comes in twice a day."),),
+        output={"characters": 30}, sources=(Source(ref=url, url=url, quote="The tide comes in twice a day."),)
     )
 
 

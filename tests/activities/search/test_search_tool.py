@@ -74,11 +74,7 @@ async def test_an_agent_knows_what_the_search_lacks() -> None:
     cases: list[tuple[tuple[SearchHit, ...], str, str]] = [
         ((), "", "Nothing was found. Search again with other or fewer words."),
         ((), "One did not answer.", "Nothing was found. Search again with other or fewer words. One did not answer."),
-        (
-            (SearchHit(title="T", snippet="", url="https://a.example"),),
-            "One did not answer.",
-            "One did not answer.",
-        ),
+        ((SearchHit(title="T", snippet="", url="https://a.example"),), "One did not answer.", "One did not answer."),
     ]
     for hits, note, said in cases:
         answer = await Search(Scripted(*hits, note=note)).use({"query": "q"}, CONTEXT)

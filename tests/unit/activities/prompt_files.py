@@ -200,10 +200,7 @@ TASKS: Final[Mapping[str, tuple[str, Task]]] = {
         ),
     ),
     "route": ("supervisor", RouteTask(goal=_GOAL)),
-    "critique": (
-        "supervisor",
-        CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,)),
-    ),
+    "critique": ("supervisor", CritiqueTask(goal=_GOAL, draft=_REPORT, outcomes=(_FOUND, _LOST), sources=(_CITED,))),
     "outline": (
         "supervisor",
         OutlineTask(goal=_GOAL, length_words=3_000, most_sections=3, outcomes=(_FOUND, _LOST), sources=(_CITED,)),

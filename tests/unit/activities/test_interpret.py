@@ -53,10 +53,7 @@ def test_a_reply_that_does_not_fit_says_why() -> None:
         ("Perhaps so.", "input: Invalid JSON: expected value at line 1 column 1"),
         ('{"answer": "a", "gaps": []', "input: Invalid JSON: EOF while parsing an object at line 1 column 26"),
         ("[]", "input: Input should be an object"),
-        (
-            '{"answer": 1, "gaps": []}',
-            "answer: Input should be a valid string; confidence: is required",
-        ),
+        ('{"answer": 1, "gaps": []}', "answer: Input should be a valid string; confidence: is required"),
     ]
     for text, problem in cases:
         assert interpret(_reply(text), SynthesisAnswer) == _result(stop="malformed", text=text[:2_000], problem=problem)

@@ -70,10 +70,7 @@ def _specs(*, has_web: bool) -> dict[str, ToolSpec]:
     shipped = (SearchDocuments.spec, ReadDocument.spec, QueryData.spec)
     others = (
         ToolSpec(
-            name=name,
-            description=f"Does {name}.",
-            parameters=object_schema(),
-            needs_documents=name == "draw_chart",
+            name=name, description=f"Does {name}.", parameters=object_schema(), needs_documents=name == "draw_chart"
         )
         for name in _OTHER_TOOLS
     )

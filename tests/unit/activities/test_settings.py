@@ -34,11 +34,7 @@ def test_every_setting_is_known_to_commands() -> None:
     """Commands warn of names that are not in the list: it has those of workers, and three that commands read, too."""
     read = {f"CHARGEHAND_{name.upper()}" for name, field in Settings.model_fields.items() if not field.validation_alias}
 
-    assert SETTINGS - read == {
-        "CHARGEHAND_PLUGINS",
-        "CHARGEHAND_UI_URL",
-        "CHARGEHAND_WORKER",
-    }
+    assert SETTINGS - read == {"CHARGEHAND_PLUGINS", "CHARGEHAND_UI_URL", "CHARGEHAND_WORKER"}
     assert read <= SETTINGS
 
 

@@ -4,14 +4,7 @@ from typing import get_args
 
 from chargehand.contracts import SessionState, StopReason, SubtaskState
 from chargehand.listing import STATES, WAITING_STATES
-from chargehand.state_words import (
-    NEEDS,
-    NO_REPORT,
-    SESSION_STATES,
-    STOP_REASONS,
-    SUBTASK_MARKS,
-    standing,
-)
+from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASONS, SUBTASK_MARKS, standing
 
 
 def test_every_state_and_stop_reason_has_words() -> None:

@@ -11,10 +11,7 @@ from tests.security.page import CLASSES, page
 
 ROOT = Path(__file__).parents[3]
 DECISIONS = ROOT / "docs" / "decisions"
-PROJECTS = (
-    "pyproject.toml",
-    *(f"{folder}/pyproject.toml" for folder in ("client", "cli", "deploy/worker", "plugins")),
-)
+PROJECTS = ("pyproject.toml", *(f"{folder}/pyproject.toml" for folder in ("client", "cli", "deploy/worker", "plugins")))
 
 
 def project_file(name: str) -> dict[str, Any]:
@@ -108,9 +105,7 @@ def _exists(path: str, page: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *documents()],
-    ids=lambda page: str(page.relative_to(ROOT)),
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *documents()], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_every_path_that_a_document_names_exists(page: Path) -> None:
     """Paths in backquotes are below the root or a package, module names are in the code, and links lead to files."""

@@ -142,10 +142,7 @@ BROWSER = ["-m", "browser and not nightly", "-n", "2", "--dist", "loadfile", "te
 
 @pytest.mark.parametrize(
     ("said", "chosen"),
-    [
-        ("MODEL=local", ["-m", "local_llm"]),
-        ("BROWSER=1", ["-n", "3", "--dist", "worksteal", *BROWSER]),
-    ],
+    [("MODEL=local", ["-m", "local_llm"]), ("BROWSER=1", ["-n", "3", "--dist", "worksteal", *BROWSER])],
 )
 def test_tests_that_need_more_are_run_by_name(project: Path, said: str, chosen: list[str]) -> None:
     """They are no part of the others, since they need what is not installed for them."""

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import (
-    StorageDriverClaim,
-    StorageDriverRetrieveContext,
-    StorageDriverStoreContext,
-)
+from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
 
 from chargehand.bucket import Directory, artifact_key, bucket_location, open_bucket
 from chargehand.converter import data_converter
@@ -154,8 +150,7 @@ def test_settings_of_clients_are_checked(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "adapter", "library"),
-    [("s3://payloads", "s3", "boto3"), ("gs://payloads", "gcs", "google.cloud")],
+    ("place", "adapter", "library"), [("s3://payloads", "s3", "boto3"), ("gs://payloads", "gcs", "google.cloud")]
 )
 def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, adapter: str, library: str) -> None:
     """Without the vendor's library the error names the extra to install."""

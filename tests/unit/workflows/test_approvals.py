@@ -32,14 +32,7 @@ _ONCE = Obligation(
 
 def _request(amount: JsonValue = 100, **fields: object) -> CallRequest:
     return CallRequest.model_validate(
-        {
-            "subtask": "T1",
-            "agent": "clerk",
-            "tool": "refund",
-            "arguments": {"amount": amount},
-            "acts": True,
-            **fields,
-        }
+        {"subtask": "T1", "agent": "clerk", "tool": "refund", "arguments": {"amount": amount}, "acts": True, **fields}
     )
 
 

@@ -5,14 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Finding, Source
-from workflows.rules.citation_checks import (
-    Evidence,
-    claims_of,
-    list_uncited,
-    mark_uncited,
-    stands_in,
-    weakest,
-)
+from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, stands_in, weakest
 
 LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
 ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")

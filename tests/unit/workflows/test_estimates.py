@@ -41,10 +41,7 @@ from workflows.budget.ledger import Amount
 
 SYSTEM = "You are the reader. Wörter."
 CARD = AgentCard(
-    name="reader",
-    tools=("read_document",),
-    tier=Tier.SMALL,
-    prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES,
+    name="reader", tools=("read_document",), tier=Tier.SMALL, prompt_bytes=len(SYSTEM.encode()) + SCHEMA_BYTES
 )
 WITHOUT_TOOLS = CARD.model_copy(update={"tools": ()})
 

@@ -185,12 +185,7 @@ def test_what_was_noted_and_read_is_handed_back() -> None:
     assert outcome == Partial(
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
-            Finding(
-                claim="Notice is three months.",
-                sources=(HANDBOOK.ref,),
-                confidence=50,
-                quote="three months",
-            ),
+            Finding(claim="Notice is three months.", sources=(HANDBOOK.ref,), confidence=50, quote="three months"),
             Finding(claim="Costs are open.", confidence=50),
             Finding(claim=COSTS.quote, sources=(COSTS.ref,), confidence=30, quote=COSTS.quote),
         ),

@@ -25,17 +25,7 @@ from chargehand.contracts import (
 )
 from tests.unit.strategies import contracts
 from workflows.rules.graph import skip_reason
-from workflows.rules.recovery import (
-    HOPELESS,
-    TABLE,
-    Action,
-    Attempts,
-    Means,
-    accept,
-    best_of,
-    has_answer,
-    next_action,
-)
+from workflows.rules.recovery import HOPELESS, TABLE, Action, Attempts, Means, accept, best_of, has_answer, next_action
 
 ALL = Means(max_attempts=3, fallback="researcher", stronger=Tier.LARGE, may_nest=True, may_ask=True, can_pay=True)
 NONE = Means(max_attempts=3)

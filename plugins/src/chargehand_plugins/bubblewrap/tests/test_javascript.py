@@ -119,11 +119,7 @@ async def test_each_end_of_a_program_is_told() -> None:
         ("require('net').connect(80, '127.0.0.1')", "", "Error: connect EPERM 127.0.0.1:80"),
         ("require('fs').writeFileSync('/program.cjs', '')", "", "Error: EROFS: read-only file system"),
         ("process.kill(process.ppid, 0); process.abort()", "", "The program ended its process"),
-        (
-            "const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(1));",
-            "",
-            "allocation failed|limit of memory",
-        ),
+        ("const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(1));", "", "allocation failed|limit of memory"),
         ("for (;;) console.log('x'.repeat(1000))", "", "The code printed more than 10000 bytes"),
     ]
     for code, value, error in cases:

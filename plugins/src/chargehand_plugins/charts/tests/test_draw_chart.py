@@ -46,10 +46,7 @@ async def test_a_chart_is_a_file_and_its_rows_are_evidence(harness: Harness) -> 
 
     (made,) = answer.artifacts
     assert (made.name, made.media_type, made.title) == ("revenue-by-region.png", "image/png", "Revenue by region, $")
-    assert answer.output == {
-        "row_count": 2,
-        "kept_for_the_user": ["revenue-by-region.png"],
-    }
+    assert answer.output == {"row_count": 2, "kept_for_the_user": ["revenue-by-region.png"]}
     assert answer.sources[0].quote == "region | revenue | units\nNorth | 4200.1 | 8\nSouth | 2000.2 | 4"
     content = content_of(harness, made)
     assert (made.bytes, Image.open(io.BytesIO(content)).size) == (len(content), (960, 540))

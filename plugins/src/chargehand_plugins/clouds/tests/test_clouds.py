@@ -122,8 +122,7 @@ async def test_a_secret_that_a_cloud_repeats_is_not_told(
 
 
 @pytest.mark.parametrize(
-    ("cloud", "missing"),
-    [("bedrock", "AWS_REGION"), ("vertex", "CLOUD_ML_REGION"), ("azure", "AZURE_OPENAI_ENDPOINT")],
+    ("cloud", "missing"), [("bedrock", "AWS_REGION"), ("vertex", "CLOUD_ML_REGION"), ("azure", "AZURE_OPENAI_ENDPOINT")]
 )
 async def test_a_setting_that_a_cloud_needs_is_named_at_the_start(
     cloud: str, missing: str, monkeypatch: pytest.MonkeyPatch

@@ -211,12 +211,7 @@ async def test_a_checker_answers_to_120_findings(change: str) -> None:
 @pytest.mark.parametrize(
     ("each", "text", "status", "gap"),
     [
-        (
-            2,
-            "",
-            "partial",
-            "The second look ended early; findings not checked: 6 (conventions 2, history 2, style 2).",
-        ),
+        (2, "", "partial", "The second look ended early; findings not checked: 6 (conventions 2, history 2, style 2)."),
         (
             2,
             "",

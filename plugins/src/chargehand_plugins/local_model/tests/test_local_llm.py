@@ -66,11 +66,7 @@ class Peer:
 
     def call(self, wire: Wire, text: str, *, most: int = 40, tools: Sequence[ToolSpec] = ()) -> ModelCall:
         call = a_call(
-            wire,
-            messages=[Message(role="user", text=text)],
-            tools=tools,
-            answer_type=Verdict,
-            timeout_seconds=SECONDS,
+            wire, messages=[Message(role="user", text=text)], tools=tools, answer_type=Verdict, timeout_seconds=SECONDS
         )
         return call.model_copy(update={"model": self.model.name, "max_output_tokens": most})
 

@@ -63,8 +63,7 @@ class ClaimWorkflow:
         refusals.append(await self._misspelt(ordered.endpoint))
         refusals.append(await self._refusal_to_attach(ordered.held))
         raised = await self._client.execute_operation(
-            operation(Messages.raise_limits),
-            ForSession(session=ordered.session, message=RaisedLimits(max_turns=15)),
+            operation(Messages.raise_limits), ForSession(session=ordered.session, message=RaisedLimits(max_turns=15))
         )
         await self._client.execute_operation(
             operation(Messages.decide_plan),

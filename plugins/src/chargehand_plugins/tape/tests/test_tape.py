@@ -63,8 +63,7 @@ async def test_a_tape_is_its_owners_and_has_no_keys(tmp_path: Path) -> None:
     """Mode 0600; neither a configured secret nor anything that looks like a key is written, however deep it stands."""
     said = answer(f"The house key is hunter2-of-the-house; the other {KEY}.", ref=f"https://x/?k={KEY}", quote=KEY)
     model = RecordingModel(
-        ScriptedModel(lambda _: reply(said)),
-        TapeFile(file := tmp_path / "t.jsonl", ["hunter2-of-the-house"], FACTS),
+        ScriptedModel(lambda _: reply(said)), TapeFile(file := tmp_path / "t.jsonl", ["hunter2-of-the-house"], FACTS)
     )
     await model.complete(a_call())
 

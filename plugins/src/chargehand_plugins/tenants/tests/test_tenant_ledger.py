@@ -152,11 +152,7 @@ async def _ledger(client: Client, find: _Find) -> AsyncGenerator[_Ledger]:
 
     queue = f"test-{uuid4().hex[:8]}"
     async with Worker(
-        client,
-        task_queue=queue,
-        workflows=[TenantWorkflow],
-        activities=[find_ended],
-        workflow_runner=workflow_runner(),
+        client, task_queue=queue, workflows=[TenantWorkflow], activities=[find_ended], workflow_runner=workflow_runner()
     ):
         ledger = await client.start_workflow(
             TenantWorkflow.run, LedgerRequest(tenant="acme", limits=_LIMITS), id=f"{queue}/acme", task_queue=queue

@@ -60,8 +60,7 @@ def test_a_wrong_file_is_refused_by_its_field(tmp_path: Path, text: str, named: 
 
 
 @pytest.mark.parametrize(
-    ("with_versioning", "behavior"),
-    [(False, VersioningBehavior.UNSPECIFIED), (True, VersioningBehavior.AUTO_UPGRADE)],
+    ("with_versioning", "behavior"), [(False, VersioningBehavior.UNSPECIFIED), (True, VersioningBehavior.AUTO_UPGRADE)]
 )
 def test_ledgers_change_their_build_where_there_are_builds(
     *, with_versioning: bool, behavior: VersioningBehavior
