@@ -11,6 +11,7 @@ from chaos import (
     kills,
     messages,
     network,
+    notices,
     operators,
     outages,
     resources,
@@ -42,6 +43,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "deploys": deploys.deploys,
     "wrong-clocks": clocks.wrong_clocks,
     "disk-full": resources.disk_full,
+    "decisions": notices.notices,
     "largest": sizes.largest,
     "killed-in-a-call": kills.killed_in_a_call,
     "no-worker": outages.no_worker,
@@ -51,5 +53,7 @@ EXPERIMENTS: Final[Mapping[str, Experiment]] = {
     "faulty-provider": outages.faulty_provider,
     "little-processor": resources.little_processor,
 }
-ALONE: Final = frozenset({"killed-in-a-call", "no-worker", "unknown-types", "queued", "saturated", "little-processor"})
+ALONE: Final = frozenset(
+    {"killed-in-a-call", "decisions", "no-worker", "unknown-types", "queued", "saturated", "little-processor"}
+)
 """Those whose figures are times, or that take all that the machine has. The others run some at a time."""

@@ -1,4 +1,4 @@
-"""The text of a report while a model writes it, in the heartbeats of its turn, where `Session.follow()` reads it.
+"""The text of a report or a reply while a model writes it, in the heartbeats of its turn, where followers read it.
 
 It costs no history, is encrypted like every payload, and nothing but followers depends on it: it is gone as soon as the
 reply is recorded, and the next attempt at the turn begins its own.
@@ -15,20 +15,22 @@ from activities.heartbeat import LIVE_SECONDS
 from activities.models.protocol import LONGEST_TEXT
 from activities.models.replies import within
 from activities.turn.journal import Journal
+from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import LiveText
 
 _LONGEST: Final = 6_000
 """The most characters that a heartbeat carries, the last ones: fewer bytes than go to external storage."""
-_FIELD: Final = "answer"
 
 
 class LiveReport:
     """Publishes what a model has written so far, a few times a second."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, field: str) -> None:
         self._journal = journal
+        self._field = field
+        """Of the reply, which is JSON."""
         self._next = 0.0
         self._published = ""
 
@@ -37,9 +39,9 @@ class LiveReport:
         return time.monotonic() >= self._next
 
     def show(self, written: str) -> None:
-        """Publish the report's text of an unfinished reply, which is JSON."""
+        """Publish the text of an unfinished reply."""
         self._next = time.monotonic() + LIVE_SECONDS
-        text = _text_of(written)
+        text = _text_of(written, self._field)
         if not text or text == self._published:
             return
         self._published = text
@@ -49,12 +51,14 @@ class LiveReport:
 
 
 def live_report(task: Task, journal: Journal) -> LiveReport | None:
-    """Publish the text of a turn that writes the whole report; None for any other turn."""
-    return LiveReport(journal) if isinstance(task, SynthesisTask) and task.label == task.kind else None
+    """Publish the text of a turn that writes the whole report, or a reply; None for any other turn."""
+    if isinstance(task, ConverseTask):
+        return LiveReport(journal, "content")
+    return LiveReport(journal, "answer") if isinstance(task, SynthesisTask) and task.label == task.kind else None
 
 
-def _text_of(written: str) -> str:
-    """Read the report's text in the beginning of a reply; empty if there is none yet."""
+def _text_of(written: str, field: str) -> str:
+    """Read a field of the beginning of a reply; empty if there is none yet."""
     if len(written) > LONGEST_TEXT:
         return ""
     try:
@@ -62,5 +66,5 @@ def _text_of(written: str) -> str:
         value: JsonValue = from_json(written[written.find("{") :], allow_partial="trailing-strings")
     except ValueError:
         return ""
-    text = within(value, _FIELD)
+    text = within(value, field)
     return text if isinstance(text, str) else ""

@@ -66,12 +66,14 @@ class Commands:
 
         return await asyncio.wait_for(asyncio.to_thread(run), 60)
 
-    async def begin(self, command: str, *arguments: str | Path, tty: int | None = None) -> asyncio.subprocess.Process:
+    async def begin(
+        self, command: str, *arguments: str | Path, tty: int | None = None, screen: int = asyncio.subprocess.PIPE
+    ) -> asyncio.subprocess.Process:
         """Start a command as a process, at a terminal or without one."""
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "chargehand_cli.main", command, *map(str, arguments), *map(str, self._options)),
             stdin=asyncio.subprocess.DEVNULL if tty is None else tty,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=screen,
             stderr=asyncio.subprocess.PIPE if tty is None else tty,
             env=self._environment,
         )

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from activities.models.protocol import ModelCall
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_cli_questions import drain, read_until
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, request_tool, say, subtask
+from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
 from tests.workflows.test_conversing import crews_in
+from tests.workflows.test_following import shown as shown_so_far
 
 
 def _commands(opened: SessionEnvironment, folder: Path) -> Commands:
@@ -52,27 +54,35 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
 @pytest.mark.slow
 async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path) -> None:
-    """The call that waits for a person is shown, and decided about by a letter."""
-    script = Script().replies("money", request_tool("refund", amount=7), say("You get it back."))
+    """The call that waits for a person is shown, and decided about by a letter; the reply appears as it is written."""
+    written = asyncio.Event()
+
+    def write(call: ModelCall) -> Held:
+        shown_so_far(call, "You get", "content")
+        return Held(say("You get it back."), written)
+
+    script = Script().replies("money", request_tool("refund", amount=7), write)
     ours, theirs = pty.openpty()
     try:
         async with open_environment(
             client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
         ) as opened:
-            running = await _commands(opened, tmp_path).begin("chat", "--crew", "desk", tty=theirs)
+            running = await _commands(opened, tmp_path).begin("chat", "--crew", "desk", tty=theirs, screen=theirs)
             await read_until(ours, "> ")
             os.write(ours, b"I want my money back.\n")
             shown = await read_until(ours, "decide elsewhere: ")
             os.write(ours, b"a\n")
-            await read_until(ours, "> ")
+            await read_until(ours, "You get")
+            written.set()
+            rest = await read_until(ours, "> ")
             os.write(ours, b"/close\n")
             draining = asyncio.create_task(drain(ours))
-            out, _ = await asyncio.wait_for(running.communicate(), 60)
+            await asyncio.wait_for(running.communicate(), 60)
             draining.cancel()
     finally:
         os.close(theirs)
         os.close(ours)
 
     assert 'clerk asks to use refund {"amount": 7}' in shown
-    assert out.decode() == "You get it back.\n"
+    assert rest.split("> ")[0].strip() == "it back."
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7]

@@ -32,8 +32,9 @@ from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
 from tests.environment import open_environment
-from tests.scripted_model import Held, Script, answer, report, subtask, use
+from tests.scripted_model import Held, Script, answer, report, say, subtask, use
 from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.test_conversing import crews_in
 from tests.workflows.test_tool_approval import desk
 from workflows import continue_as_new
 
@@ -209,10 +210,10 @@ async def test_a_cursor_that_is_none_is_refused(environment: OpenEnvironment) ->
             await events_of(opened.chargehand.session("another"), cursor)
 
 
-def shown(call: ModelCall, text: str) -> None:
-    """Stream a report up to here."""
+def shown(call: ModelCall, text: str, field: str = "answer") -> None:
+    """Stream a report up to here, or a reply's content."""
     assert call.live is not None
-    call.live.show(f'{{"answer": {to_json(text).decode()[:-1]}')
+    call.live.show(f'{{"{field}": {to_json(text).decode()[:-1]}')
 
 
 async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment) -> None:
@@ -243,6 +244,37 @@ async def test_a_report_is_read_while_it_is_written(environment: OpenEnvironment
         (1, 17, 'wn".'),
     ]
     assert "".join([texts[0].text, *(each.text for each in rest)]) == answer
+
+
+async def test_a_reply_is_read_while_it_is_written(client: Client, tmp_path: Path) -> None:
+    """Each reply is a text of its own, which comes in parts while the agent of the conversation writes."""
+    begun = asyncio.Event()
+
+    def begin(call: ModelCall) -> Held:
+        shown(call, "Good mo", "content")
+        return Held(say("Good morning."), begun)
+
+    script = Script().replies("Hello", begin).replies("Bye", say("Goodbye."))
+    async with open_environment(
+        client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+    ) as opened:
+        talk = await opened.chargehand.converse(crew="desk")
+        replies = [asyncio.create_task(talk.say(text=text)) for text in ("Hello", "Bye")]
+        texts: list[TextEvent] = []
+        async for event in talk.follow():
+            if isinstance(event, TextEvent):
+                texts.append(event)
+                begun.set()
+            if len(texts) == 3:
+                break
+        said = [(await asyncio.wait_for(each, 20)).text for each in replies]
+
+    assert [(each.subtask, each.draft, each.offset, each.text) for each in texts] == [
+        ("m1", 1, 0, "Good mo"),
+        ("m1", 1, 7, "rning."),
+        ("m2", 1, 0, "Goodbye."),
+    ]
+    assert said == ["Good morning.", "Goodbye."]
 
 
 async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Path) -> None:

@@ -50,6 +50,12 @@ def put(text: str) -> None:
     _put(safe_text(text))
 
 
+def put_part(text: str) -> None:
+    """Write a part of a line to standard output."""
+    sys.stdout.write(safe_text(text))
+    sys.stdout.flush()
+
+
 def put_check(summary: str, problem: str) -> None:
     """Write the result of a check, and its problem below it."""
     put(f"{'✘' if problem else '✔'} {summary}")

@@ -13,10 +13,12 @@ import typer
 from chargehand import ChargehandError
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, say
+from chargehand_cli.terminal import Exit, can_ask, prompt, put_json, put_markdown, put_part, say
 from chargehand_cli.verb import FILES, AsJson, Documents, Quiet, verb
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from chargehand import Conversation, PendingCall, Reply
 
 app = typer.Typer()
@@ -68,13 +70,26 @@ class _Chat:
     """The latest line of the transcript that was shown."""
     _seen: set[str] = field(default_factory=set[str])
     """Calls that were shown."""
+    _written: dict[str, str] = field(default_factory=dict[str, str])
+    """What was shown of the reply that is being written, by subtask."""
+    _replied_at: "datetime | None" = None
+    _is_waiting: bool = False
 
     async def hold(self) -> bool:
         """Say what is typed until the input ends; returns whether the user has closed the conversation."""
-        self._shown = max((line.number for line in (await self.talk.transcript()).lines), default=0)
+        before = (await self.talk.transcript()).lines
+        self._shown = max((line.number for line in before), default=0)
+        self._replied_at = max((line.at for line in before), default=None)
         loop = asyncio.get_running_loop()
         # A daemon: a process that is interrupted does not wait for a line.
         Thread(target=_read, args=(loop, self._lines), daemon=True).start()
+        following = asyncio.create_task(self._show_text())
+        try:
+            return await self._talk()
+        finally:
+            following.cancel()
+
+    async def _talk(self) -> bool:
         while text := await self._next():
             if text.strip() == "/close":
                 return True
@@ -82,6 +97,23 @@ class _Chat:
                 await self._say(text)
         await self._wait_for_jobs()
         return False
+
+    async def _show_text(self) -> None:
+        """Show replies at a terminal while they are written; another draft begins below the one before."""
+        if self.as_json or not sys.stdout.isatty():
+            return
+        with suppress(ChargehandError):  # replies come whole then
+            async for event in self.talk.follow():
+                if (
+                    event.kind == "text"
+                    and self._is_waiting
+                    and not (self._replied_at and event.at <= self._replied_at)
+                ):
+                    if not event.offset:
+                        put_part("\n\n" if self._written else "")
+                        self._written[event.subtask] = ""
+                    self._written[event.subtask] = self._written.get(event.subtask, "") + event.text
+                    put_part(event.text)
 
     async def _next(self) -> str:
         """Wait for a line, empty at the end of the input; meanwhile show what jobs come to."""
@@ -94,12 +126,14 @@ class _Chat:
 
     async def _say(self, text: str) -> None:
         saying = asyncio.create_task(self.talk.say(text=text))
+        self._is_waiting = True
         try:
             while not (await asyncio.wait({saying}, timeout=_LOOK_SECONDS))[0]:
                 for call in (await self.talk.status()).calls:
                     await self._ask(call)
             self._show(await saying)
         finally:
+            self._is_waiting = False
             saying.cancel()
 
     async def _ask(self, call: "PendingCall") -> None:
@@ -137,7 +171,13 @@ class _Chat:
         await self._show_reports()
 
     def _show(self, reply: "Reply") -> None:
-        self._put(reply.text, reply.model_dump_json())
+        written = "\n\n".join(self._written.values())
+        if written and reply.text.startswith(written):
+            put_part(reply.text[len(written) :] + "\n")
+        else:
+            put_part("\n" if written else "")
+            self._put(reply.text, reply.model_dump_json())
+        self._written, self._replied_at = {}, reply.at
         for gap in () if self.as_json else reply.gaps:
             say(f"Gap: {one_safe_line(gap, 600)}")
         self._shown = max(self._shown, reply.number)

@@ -174,9 +174,10 @@ class CallEvent(_Event):
 
 
 class TextEvent(_Event):
-    """The next part of the report's text, while it is written.
+    """The next part of the report's text, while it is written; in a conversation, of a reply's, with its `subtask`.
 
-    The texts of one draft, joined, are that draft; those of the last draft are the report's `answer`.
+    The texts of one draft, joined, are that draft; those of the last draft are the report's `answer`, or what the agent
+    replies.
     """
 
     kind: Literal["text"] = "text"

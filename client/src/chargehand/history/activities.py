@@ -19,6 +19,8 @@ Outputs = list[Event | Written]
 
 _WRITING: Final = "synthesis"
 """The purpose of the turn that writes the whole report."""
+_REPLYING: Final = "converse"
+"""The purpose of turns that reply to a message of a conversation, in subtasks of it."""
 _REPORTING: Final = frozenset({_WRITING, "section", "summary", "outline", "critique", "compress", "grade", "output"})
 """Purposes of turns that a supervisor takes once its plan is carried out."""
 _UNCHARGED: Final = frozenset({ErrorType.CONVERSATION_MISSING, ErrorType.RESERVE_TOO_SMALL})
@@ -31,7 +33,7 @@ class Activities:
     paid: Usage = field(default_factory=Usage, init=False)
     """What its turns have cost so far."""
     writing: set[str] = field(default_factory=set[str], init=False)
-    """Turns under way that write the report."""
+    """Turns under way that write the report, or a reply."""
     _open: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
     """Those under way, by the event that scheduled them."""
     _turns: set[str] = field(default_factory=set[str], init=False)
@@ -78,7 +80,7 @@ class Activities:
         if draft.kind != "turn":
             return []
         agent, _, draft.purpose = name.partition(": ")
-        if draft.purpose == _WRITING and not self.scope.subtask:
+        if self._is_writing(draft):
             self.writing.add(draft.activity_id)
         is_over = agent == SUPERVISOR and draft.purpose in _REPORTING and self.scope.state == "executing"
         entered = self.scope.enter("synthesising", at) if is_over and is_idle else []
@@ -111,9 +113,13 @@ class Activities:
         if turn.model:
             draft.name = f"{draft.name} ({turn.model})"
         outputs += self._add_used(draft, turn, event, at)
-        if draft.purpose == _WRITING and not self.scope.subtask and turn.stop == "answer":
-            outputs.append(Written(at, ReportText.model_validate(turn.answer or {}).answer))
+        if self._is_writing(draft) and turn.stop == "answer":
+            text = ReportText.model_validate(turn.answer or {})
+            outputs.append(Written(at, text.answer or text.content, self.scope.subtask))
         return outputs
+
+    def _is_writing(self, draft: Draft) -> bool:
+        return draft.purpose == _REPLYING or (draft.purpose == _WRITING and not self.scope.subtask)
 
     def _count(self, draft: Draft, usage: Usage) -> Usage:
         """Count a turn once, however often its call is repeated, and only if it has reached its model."""

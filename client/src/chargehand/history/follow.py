@@ -54,7 +54,7 @@ class Position(Contract):
 
 
 class TextPosition(Contract):
-    """How much of the report's text was given."""
+    """How much of the report's text was given, or of the latest reply's."""
 
     model_config = Contract.model_config | {"frozen": False}
 
@@ -63,6 +63,8 @@ class TextPosition(Contract):
     """In characters."""
     crc: int = left_out(0)
     """CRC-32 of the text as UTF-8."""
+    subtask: str = left_out("")
+    """That writes the reply."""
 
     def advance(self, live: LiveText) -> str:
         """Return what is new in a text, as part of the present draft if it goes on there, else of the next one."""
@@ -144,6 +146,7 @@ class _Item:
 class _Live:
     """Text that a turn is writing."""
 
+    branch: _Branch
     turn: str
     text: LiveText
 
@@ -174,13 +177,15 @@ class _Follower:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_writing = asyncio.Event()
         self._text = TextPosition()
-        self._over: set[str] = set()
-        """Turns of the session itself that have ended."""
+        self._writing: set[_Branch] = set()
+        """Workflows with a turn that writes."""
+        self._over: set[tuple[str, str]] = set()
+        """Turns that have ended, with their workflows."""
 
     async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
         self.root = root = await self._root(cursor)
         self._spawn(self._follow_to_the_end, root)
-        self._spawn(self._read_live, root)
+        self._spawn(self._read_live)
         try:
             while (item := await self._queue.get()) is not None:
                 if isinstance(item, Exception):
@@ -237,6 +242,7 @@ class _Follower:
             run_id = await self._follow_run(branch, number, run_id)
             number += 1
             branch.runs.append(run_id)
+        self._writing.discard(branch)
 
     async def _follow_run(self, branch: _Branch, number: int, run_id: str) -> str:
         """Read a run to its end; returns the one in which it continues."""
@@ -277,8 +283,8 @@ class _Follower:
         for child in branch.pending.values():
             self._follow_child(branch, child)
         branch.pending.clear()
-        if branch.is_root:
-            self._is_writing.set() if branch.projection.activities.writing else self._is_writing.clear()
+        (self._writing.add if branch.projection.activities.writing else self._writing.discard)(branch)
+        self._is_writing.set() if self._writing else self._is_writing.clear()
 
     def _follow_child(self, branch: _Branch, child: Child, done: tuple[int, int, int] | None = None) -> None:
         position = branch.position.children.get(child.number) or Position()
@@ -298,36 +304,42 @@ class _Follower:
             position.children.pop(item.ended.number, None)
         output = item.output
         if isinstance(output, Written):
-            return self._text_event(LiveText(text=output.text), output.at)
-        if isinstance(output, TurnEvent) and output.state != "started" and not output.subtask:
-            self._over.add(output.turn)
+            return self._text_event(LiveText(text=output.text), output.at, output.subtask)
+        if isinstance(output, TurnEvent) and output.state != "started":
+            self._over.add((item.branch.workflow_id, output.turn))
         return output
 
     def _live_event(self, item: _Live) -> Event | None:
-        return None if item.turn in self._over else self._text_event(item.text, datetime.now(UTC))
+        if (item.branch.workflow_id, item.turn) in self._over:
+            return None
+        return self._text_event(item.text, datetime.now(UTC), item.branch.projection.scope.subtask)
 
-    def _text_event(self, text: LiveText, at: datetime) -> Event | None:
+    def _text_event(self, text: LiveText, at: datetime, subtask: str) -> Event | None:
+        if subtask != self._text.subtask:
+            self._text = TextPosition(subtask=subtask)
         new = self._text.advance(text)
         if not new:
             return None
         offset = self._text.length - len(new)
-        return TextEvent(session=self._session, at=at, draft=self._text.draft, offset=offset, text=new)
+        draft = self._text.draft
+        return TextEvent(session=self._session, subtask=subtask, at=at, draft=draft, offset=offset, text=new)
 
-    async def _read_live(self, root: _Branch) -> None:
-        """Read the text that is being written while a turn writes the report."""
+    async def _read_live(self) -> None:
+        """Read the text that is being written while a turn writes."""
         while True:
             await self._is_writing.wait()
             polled_at = time.monotonic()
             try:
-                await self._read_heartbeats(root)
+                for branch in [*self._writing]:
+                    await self._read_heartbeats(branch)
             except RPCError:
                 await asyncio.sleep(_LIVE_SECONDS)
             await asyncio.sleep(max(_LIVE_SECONDS, _LIVE_SHARE * (time.monotonic() - polled_at)))
 
-    async def _read_heartbeats(self, root: _Branch) -> None:
-        description = await describe(self._client, self._session)
+    async def _read_heartbeats(self, branch: _Branch) -> None:
+        description = await describe(self._client, branch.workflow_id)
         for activity in description.pending_activities:
-            if activity.activity_id in root.projection.activities.writing:
+            if activity.activity_id in branch.projection.activities.writing:
                 heartbeat = await self._decoder.read(activity.heartbeat_details.payloads, Heartbeat)
                 if heartbeat is not None and heartbeat.live is not None:
-                    await self._queue.put(_Live(activity.activity_id, heartbeat.live))
+                    await self._queue.put(_Live(branch, activity.activity_id, heartbeat.live))

@@ -26,9 +26,10 @@ _Value = TypeVar("_Value")
 
 
 class ReportText(Contract):
-    """The answer of the turn that writes the report."""
+    """The answer of the turn that writes the report, or replies."""
 
     answer: str = ""
+    content: str = ""
 
 
 class ToolArguments(Contract):

@@ -88,10 +88,12 @@ class Draft(Step):
 
 @dataclass(frozen=True)
 class Written:
-    """The report's text as it is from now on, of which a follower gives what is new."""
+    """The text of a report, or of a reply, as it is from now on, of which a follower gives what is new."""
 
     at: datetime
     text: str
+    subtask: str = ""
+    """That writes a reply; empty for the report."""
 
 
 @dataclass

@@ -17,11 +17,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.session import Session
 
 _TIMEOUT: Final = timedelta(seconds=30)
-_HEARTBEAT_TIMEOUT: Final = timedelta(seconds=2)
-"""So long after its last heartbeat a worker is considered lost: people wait."""
+_LOST_AFTER: Final = timedelta(seconds=1.5)
+"""So long after its last heartbeat, or after a workflow task has begun, a worker is considered lost: people wait."""
 _SOON: Final = timedelta(minutes=10)
 _AT_FIRST: Final = RetryPolicy(
-    initial_interval=timedelta(seconds=0.5), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=2)
+    initial_interval=timedelta(seconds=0.1), backoff_coefficient=1.5, maximum_interval=timedelta(seconds=2)
 )
 """A receiver that is back after a minute is told within two seconds."""
 _PATIENCE: Final = timedelta(days=1)
@@ -53,7 +53,7 @@ async def _call(notice: WebhookNotice, id_: str, patience: timedelta, retries: R
         summary=notice.type,
         start_to_close_timeout=_TIMEOUT,
         schedule_to_close_timeout=patience,
-        heartbeat_timeout=_HEARTBEAT_TIMEOUT,
+        heartbeat_timeout=_LOST_AFTER,
         retry_policy=retries,
     )
 
@@ -125,5 +125,6 @@ async def _start(notice: WebhookNotice) -> None:
             notice,
             id=notice.id,
             static_summary=notice.type,
+            task_timeout=_LOST_AFTER,
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
