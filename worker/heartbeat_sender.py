@@ -101,12 +101,13 @@ def _forget_later(pulses: set[Pulse], pulse: Pulse, iterations: int) -> None:
 
 
 class SetHeartbeatTimeout(Interceptor):
-    """Sets another heartbeat timeout of activities, where heartbeats cost money or the network is slow.
+    """Lengthens the heartbeat timeouts of activities, where heartbeats cost money or the network is slow.
 
     Timeouts are not compared in a replay, so a worker may start with another one.
     """
 
     def __init__(self, timeout: timedelta) -> None:
+        """Take what the usual timeout becomes."""
         self._timeout = timeout
 
     def workflow_interceptor_class(
@@ -118,7 +119,8 @@ class SetHeartbeatTimeout(Interceptor):
         class Outbound(WorkflowOutboundInterceptor):
             def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:  # noqa: A002  # as above
                 if input.heartbeat_timeout is not None:
-                    return super().start_activity(replace(input, heartbeat_timeout=timeout))
+                    longer = input.heartbeat_timeout * (timeout / HEARTBEAT_TIMEOUT)
+                    return super().start_activity(replace(input, heartbeat_timeout=longer))
                 return super().start_activity(input)
 
         class Inbound(WorkflowInboundInterceptor):

@@ -139,6 +139,8 @@ class ApprovalsState(Contract):
     policy: PolicyState = left_out(PolicyState())
     acted: dict[str, bool] = left_out({})
     """Calls that act and were made, by hash; true for those that are known to be applied."""
+    unsure: dict[str, str] = left_out({})
+    """Those of which that is not known, with a hash that the same call of another subtask has too."""
 
 
 class PlacesState(Contract):

@@ -1,7 +1,7 @@
 """Conversations: messages in, replies out, tools between, by one agent at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
+from activities.contracts.tool import ToolAnswer, ToolContext
 from activities.models.protocol import ModelCall
 from activities.turn_kinds.converse import ConverseTask
 from chargehand import Conversation
@@ -80,6 +81,33 @@ async def test_each_message_gets_its_reply(desk: Desk) -> None:
     assert [line.speaker for line in transcript.lines] == ["user", "clerk", "user", "clerk"]
     assert [call["amount"] for call in opened.tools["refund"].calls] == [7]
     assert (end.reason, end.messages, end.replies, end.usage.turns) == ("closed", 2, 2, 3)
+
+
+async def test_a_call_of_unknown_outcome_is_not_repeated_by_a_later_message(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person decides about the same call, whichever message asks for it."""
+    calls: list[Mapping[str, Any]] = []
+
+    async def use(arguments: Mapping[str, Any], _: ToolContext) -> ToolAnswer:
+        calls.append(arguments)
+        raise ConnectionError("The connection was lost.")
+
+    script = Script().replies("money", request_tool("refund", amount=7), say("It may be under way."))
+    trusting = DESK.replace('name = "desk"', 'name = "trusting"').replace('approve = ["refund"]', "")
+    (crews_in(tmp_path) / "trusting.toml").write_text(trusting)
+    async with desk(script) as opened:
+        monkeypatch.setattr(opened.tools["refund"], "use", use)
+        talk = await opened.chargehand.converse(crew="trusting", answer_within=1)
+        await asyncio.wait_for(talk.say(text="I want my money."), 20)
+        again = asyncio.create_task(talk.say(text="Where is my money?"))
+        call = await pending(talk)
+        reply = await asyncio.wait_for(again, 20)
+
+    assert not call.is_doubtful
+    assert "not known whether it was applied" in call.why
+    assert len(calls) == 1
+    assert reply.text == "It may be under way."
 
 
 async def test_messages_are_answered_in_their_order_and_each_once(desk: Desk) -> None:

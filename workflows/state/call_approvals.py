@@ -50,9 +50,12 @@ class Approvals:
         """By the id of the call, those without a decision."""
         self._acted = dict(before.acted)
         """Calls that act and were made, by hash; true for those that are known to be applied."""
+        self._unsure = dict(before.unsure)
+        """Those of which that is not known, with a hash that the same call of another subtask has too."""
 
     def state(self) -> ApprovalsState:
-        return ApprovalsState(asked=self._asked, policy=self.policy.state(), acted=dict(self._acted))
+        acted, unsure = dict(self._acted), dict(self._unsure)
+        return ApprovalsState(asked=self._asked, policy=self.policy.state(), acted=acted, unsure=unsure)
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -76,6 +79,13 @@ class Approvals:
         bound = self._against(request, request.arguments, "enforce") or doubts(request.policy, request.arguments)
         return is_new and not bound
 
+    def doubt_of_another(self, request: CallRequest) -> str:
+        """Say why a person has to decide about a call because of the same call of another subtask; empty if not."""
+        own, same = _acting_hash(request, request.arguments), _same_hash(request, request.arguments)
+        if request.acts and any(each == same for acted, each in self._unsure.items() if acted != own):
+            return "the same call was made before, and it is not known whether it was applied"
+        return ""
+
     def judge(self, request: CallRequest, doubt: str = "") -> CallReply | None:
         """Decide about a call by policy; None if a person has to, as when a model has a doubt about it."""
         if request.is_doubtful:
@@ -98,6 +108,7 @@ class Approvals:
             self._acted[acted] = True
         else:
             self._acted.pop(acted, None)
+        self._unsure.pop(acted, None)
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Keep the call of an envelope until a person decides."""
@@ -153,11 +164,16 @@ class Approvals:
         if reply.verdict not in ALLOWED:
             return
         arguments = request.arguments if reply.arguments is None else reply.arguments
-        self._acted.pop(_acting_hash(request, arguments), None)
+        self.note_outcome(_acting_hash(request, arguments), is_applied=False)
         self.policy.count(request.policy, arguments, -1)
         if request.is_doubtful:
-            self._acted[_acting_hash(request, request.arguments)] = False
+            self._begin(request, request.arguments)
             self.policy.count(request.policy, request.arguments)
+
+    def _begin(self, request: CallRequest, arguments: Arguments) -> None:
+        """Note that a call that acts is about to be made."""
+        acted = _acting_hash(request, arguments)
+        self._acted[acted], self._unsure[acted] = False, _same_hash(request, arguments)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
         """Refuse what a person may not allow: what the policy denies, or the same call as one that was made."""
@@ -180,7 +196,7 @@ class Approvals:
     def _allowed(self, request: CallRequest, verdict: Verdict, arguments: Arguments) -> CallReply:
         """Allow a call and count it; say what a policy that only reports would have denied."""
         if request.acts:
-            self._acted[_acting_hash(request, arguments)] = False
+            self._begin(request, arguments)
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments, -1)
         against = self._against(request, arguments, "report")
@@ -200,3 +216,7 @@ def _decided(pending: Pending, decision: CallDecision) -> Arguments:
 
 def _acting_hash(request: CallRequest, arguments: Arguments) -> str:
     return call_hash(request.subtask, request.tool, arguments)
+
+
+def _same_hash(request: CallRequest, arguments: Arguments) -> str:
+    return call_hash("", request.tool, arguments)

@@ -11,6 +11,7 @@ from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, Tier, Wait
 from chargehand.contracts.calls import call_title
 from chargehand.converter import join_problems
+from chargehand.wire import WorkflowType
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
 from workflows.mailbox.signals import answer
@@ -32,7 +33,10 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
     """
     if not _is_below(session, envelope.sender):
         return False
-    doubt = await _doubt(session, request) if session.approvals.needs_judge(request) else ""
+    is_message = workflow.info().workflow_type == WorkflowType.CONVERSATION
+    doubt = session.approvals.doubt_of_another(request) if is_message else ""
+    if not doubt and session.approvals.needs_judge(request):
+        doubt = await _doubt(session, request)
     reply, pending = session.approvals.judge(request, doubt), None
     if reply is None:
         wait = new_wait(session, "call", session.approvals.next_id, call_title(request.tool, request.arguments))

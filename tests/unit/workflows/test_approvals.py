@@ -58,6 +58,20 @@ def _doubtful(approvals: Approvals) -> Pending:
     return _open(approvals, doubtful)
 
 
+def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
+    """Until its outcome is known, also in a later run; another call is not doubted."""
+    before = Approvals()
+    before.judge(_request())
+    approvals = Approvals(before.state())
+    (acted,) = before.state().acted
+
+    assert "not known whether it was applied" in approvals.doubt_of_another(_request(subtask="T2"))
+    assert approvals.doubt_of_another(_request()) == ""
+    assert approvals.doubt_of_another(_request(7, subtask="T2")) == ""
+    approvals.note_outcome(acted, is_applied=True)
+    assert approvals.doubt_of_another(_request(subtask="T2")) == ""
+
+
 def test_a_call_that_is_made_again_counts_once() -> None:
     """The person who has it made again knows that it was not applied: a limit of one call does not forbid that."""
     approvals = Approvals()

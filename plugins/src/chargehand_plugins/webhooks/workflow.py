@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.session import Session
 
 _TIMEOUT: Final = timedelta(seconds=30)
-_LOST_AFTER: Final = timedelta(seconds=1.5)
+_LOST_AFTER: Final = timedelta(seconds=2)
 """So long after its last heartbeat, or after a workflow task has begun, a worker is considered lost: people wait."""
 _SOON: Final = timedelta(minutes=10)
 _AT_FIRST: Final = RetryPolicy(
