@@ -12,9 +12,10 @@ from temporalio.client import Client
 from activities.models.protocol import ModelCall
 from tests.acceptance.commands import Commands
 from tests.acceptance.test_cli_questions import drain, read_until
+from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
-from tests.workflows.test_conversing import crews_in
+from tests.workflows.test_conversing import DESK
 from tests.workflows.test_following import shown as shown_so_far
 
 
@@ -34,7 +35,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
         .replies("job j1", say("They ran dry."))
     )
     async with open_environment(
-        client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
         chargehand = _commands(opened, tmp_path)
         ran = await chargehand("chat", "--crew", "desk", given="Hello\n\nFind out why.\n")
@@ -65,7 +66,7 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
     ours, theirs = pty.openpty()
     try:
         async with open_environment(
-            client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+            client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
         ) as opened:
             running = await _commands(opened, tmp_path).begin("chat", "--crew", "desk", tty=theirs, screen=theirs)
             await read_until(ours, "> ")

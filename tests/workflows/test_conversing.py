@@ -94,8 +94,7 @@ async def test_a_call_of_unknown_outcome_is_not_repeated_by_a_later_message(
         raise ConnectionError("The connection was lost.")
 
     script = Script().replies("money", request_tool("refund", amount=7), say("It may be under way."))
-    trusting = DESK.replace('name = "desk"', 'name = "trusting"').replace('approve = ["refund"]', "")
-    (crews_in(tmp_path) / "trusting.toml").write_text(trusting)
+    crew_folder(tmp_path, "trusting", clerk='tools = ["refund"]')
     async with desk(script) as opened:
         monkeypatch.setattr(opened.tools["refund"], "use", use)
         talk = await opened.chargehand.converse(crew="trusting", answer_within=1)

@@ -31,10 +31,11 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
+from tests.crew_files import crew_folder
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, say, subtask, use
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_conversing import crews_in
+from tests.workflows.test_conversing import DESK
 from tests.workflows.test_tool_approval import desk
 from workflows import continue_as_new
 
@@ -256,7 +257,7 @@ async def test_a_reply_is_read_while_it_is_written(client: Client, tmp_path: Pat
 
     script = Script().replies("Hello", begin).replies("Bye", say("Goodbye."))
     async with open_environment(
-        client, tmp_path, script, own_crews=(crews_in(tmp_path),), acting=("refund",)
+        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
     ) as opened:
         talk = await opened.chargehand.converse(crew="desk")
         replies = [asyncio.create_task(talk.say(text=text)) for text in ("Hello", "Bye")]

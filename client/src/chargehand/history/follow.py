@@ -185,7 +185,7 @@ class _Follower:
     async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
         self.root = root = await self._root(cursor)
         self._spawn(self._follow_to_the_end, root)
-        self._spawn(self._read_live)
+        self._spawn(self._read_live, root)
         try:
             while (item := await self._queue.get()) is not None:
                 if isinstance(item, Exception):
@@ -324,7 +324,7 @@ class _Follower:
         draft = self._text.draft
         return TextEvent(session=self._session, subtask=subtask, at=at, draft=draft, offset=offset, text=new)
 
-    async def _read_live(self) -> None:
+    async def _read_live(self, _: _Branch) -> None:
         """Read the text that is being written while a turn writes."""
         while True:
             await self._is_writing.wait()
