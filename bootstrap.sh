@@ -24,14 +24,12 @@ choose_python() {
     return 1
 }
 
-make_environment() {
-    python=$(choose_python)
-    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-        echo "$python cannot create virtual environments: its venv module is missing." >&2
+check_python() {
+    if ! "$1" -c 'import ensurepip, venv' 2>/dev/null; then
+        echo "$1 cannot create virtual environments: its venv module is missing." >&2
         echo "On Debian and Ubuntu: sudo apt install python3-venv" >&2
         return 1
     fi
-    "$python" -m venv --clear "$venv"
 }
 
 # An environment that was copied or moved still contains the path where it was created.
@@ -39,11 +37,42 @@ is_ours_and_whole() {
     grep -qF "$here/$venv" "$venv/bin/activate" 2>/dev/null && is_new_enough "$venv/bin/python"
 }
 
+cause_in_log() {
+    if grep -qi 'no space left' "$log"; then
+        echo "The disk is full."
+    elif grep -qi 'do not match the hashes\|hash mismatch' "$log"; then
+        echo "A downloaded file is not the one that uv.lock names."
+    elif grep -qi 'dns error\|name resolution\|failed to resolve\|connect\|timed out\|unreachable\|certificate' "$log"; then
+        echo "The package index cannot be reached, and the caches of uv and pip do not hold everything."
+    else
+        echo "The cause is above."
+    fi
+}
+
 quietly() {
     if ! "$@" >"$log" 2>&1; then
         cat "$log" >&2
-        echo "Could not install the dependencies (see above). Is the package index reachable?" >&2
+        echo "Could not install the dependencies. $(cause_in_log)" >&2
         return 1
+    fi
+}
+
+pip() {
+    PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1 "$venv/bin/python" -m pip "$@"
+}
+
+sync() {
+    "$venv/bin/uv" sync --locked --inexact --no-progress --python "$venv/bin/python" --no-python-downloads "$@"
+}
+
+# With what was downloaded before, it works without a network.
+install_uv() {
+    pip --version >/dev/null 2>&1 || quietly "$venv/bin/python" -m ensurepip --default-pip
+    awk -f deploy/pinned-uv.awk uv.lock >"$venv/uv.txt"
+    wheels=${XDG_CACHE_HOME:-${HOME:-$here}/.cache}/chargehand/uv
+    if ! pip install --no-index --find-links "$wheels" --require-hashes -r "$venv/uv.txt" >"$log" 2>&1; then
+        quietly pip download --no-deps --require-hashes -d "$wheels" -r "$venv/uv.txt"
+        quietly pip install --no-index --find-links "$wheels" --require-hashes -r "$venv/uv.txt"
     fi
 }
 
@@ -51,23 +80,36 @@ quietly() {
 unset VIRTUAL_ENV CONDA_PREFIX UV_PROJECT_ENVIRONMENT UV_PYTHON UV_PROJECT UV_WORKING_DIRECTORY PYTHONHOME PYTHONPATH
 export UV_PROJECT_ENVIRONMENT="$venv"
 
+# One call at a time works on an environment; the lock ends with the process that holds it.
+if [ "${CHARGEHAND_BOOTSTRAP:-}" != "$here/$venv" ]; then
+    python=$(choose_python)
+    is_ours_and_whole || check_python "$python"
+    export CHARGEHAND_BOOTSTRAP="$here/$venv"
+    exec "$python" -c '
+import fcntl, os, sys
+lock = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR, 0o644)
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    print("Waiting for another installation into this environment …", file=sys.stderr, flush=True)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+os.set_inheritable(lock, True)
+os.execvp("sh", ["sh", *sys.argv[2:]])' "$venv.lock" "$0" "$@"
+fi
+
 if is_ours_and_whole && [ -n "${2:-}" ]; then
     echo "Installing the ${1#--} $2 …" >&2
 elif is_ours_and_whole; then
     echo "Updating the dependencies …" >&2
 else
     echo "Installing the dependencies into $venv (first run) …" >&2
-    make_environment
+    "$(choose_python)" -m venv --clear "$venv"
 fi
-if ! "$venv/bin/uv" --version >/dev/null 2>&1; then
-    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || quietly "$venv/bin/python" -m ensurepip --default-pip
-    awk -f deploy/pinned-uv.awk uv.lock >"$venv/uv.txt"
-    PIP_USER=0 quietly "$venv/bin/python" -m pip install --disable-pip-version-check --require-hashes -r "$venv/uv.txt"
-fi
-quietly "$venv/bin/uv" sync --locked --inexact --no-progress --python "$venv/bin/python" --no-python-downloads "$@"
+"$venv/bin/uv" --version >/dev/null 2>&1 || install_uv
+sync --offline "$@" >"$log" 2>&1 || quietly sync "$@"
 if [ "${2:-}" != dev ] && [ ! -e "$venv/.group-dev" ]; then
     # They are 60 MB, and nothing that runs needs them; ensurepip brings pip back.
-    PIP_USER=0 quietly "$venv/bin/python" -m pip uninstall --yes uv setuptools pip
+    quietly pip uninstall --yes uv setuptools pip
 fi
 # Groups and extras that are older than this file are installed again by make.
 if [ -z "${2:-}" ] || [ ! -e "$venv/.synced" ]; then

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
@@ -42,11 +43,12 @@ def chargehand() -> Commands:
 
 
 @contextmanager
-def process(*arguments: str | Path, **more: str) -> Generator[subprocess.Popen[str]]:
+def process(*arguments: str | Path, here: Path | None = None, **more: str) -> Generator[subprocess.Popen[str]]:
     """Run a command as a process of its own; it is interrupted if it still runs in the end."""
     command = [sys.executable, "-m", "chargehand_cli.main", *(str(argument) for argument in arguments)]
     with subprocess.Popen(
         command,
+        cwd=here,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -177,6 +179,28 @@ def test_a_worker_that_cannot_start_is_reported(state: Path, documents: Path) ->
     assert (run.returncode, out) == (4, "")
     assert "The worker keeps exiting." in said
     assert not is_held(state / "keeper.lock")
+
+
+def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_path: Path) -> None:
+    """As the project's page says: played, approved after `kill -9`, acted once, nothing paid twice, exit code 0."""
+    project = tmp_path / "my-crew"
+    assert run_command(["init", project], command_environment()).code == Exit.DONE
+    settings = {"CHARGEHAND_CREWS": str(project / "crews"), "CHARGEHAND_PLUGINS": "my_crew_tools"}
+    state = project / ".chargehand"
+    replay = ("tape", "replay", project / "first-run.jsonl", "--id", "first", "--state-dir", state)
+
+    with process(*replay, here=project, **settings) as run:
+        read_until(run, "A tool call awaits approval")
+        killed = json.loads((state / "server.json").read_text("utf-8"))["worker_pid"]
+        os.kill(killed, signal.SIGKILL)
+        approved = run_command(["calls", "first", "--approve", "--state-dir", state], command_environment(**settings))
+        out, said = run.communicate(timeout=100)
+
+    report = Report.model_validate_json((state / "sessions" / "first" / "report.json").read_text("utf-8"))
+    assert (approved.code, run.returncode) == (Exit.DONE, Exit.DONE), said
+    assert "played (replayed)" in out
+    assert len((project / "reservations.csv").read_text("utf-8").splitlines()) == 1
+    assert (report.usage.turns, report.usage.cost_usd) == (4, Decimal("0.022425"))
 
 
 # Commands: what they put out, and how they end.

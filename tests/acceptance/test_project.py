@@ -44,7 +44,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     append(folder / "my_crew_tools.py", tool)
     append(folder / "test_my_crew.py", test)
     crew = folder / "crews" / "my-crew.toml"
-    crew.write_text(crew.read_text("utf-8").replace('tools = ["stock_level"]\n', tutorial("toml")[0]), encoding="utf-8")
+    crew.write_text(
+        crew.read_text("utf-8").replace('tools = ["stock_level", "reserve"]\n', tutorial("toml")[0]), encoding="utf-8"
+    )
     return folder
 
 
@@ -71,7 +73,7 @@ def test_a_name_that_cannot_be_a_crews_or_is_taken_is_refused(project: Path) -> 
     wrong = run_command(["init", project.parent / "Stock Desk"], command_environment())
 
     assert (taken.code, wrong.code) == (Exit.BAD_INPUT, Exit.BAD_INPUT)
-    assert "File exists" in taken.said
+    assert "exists already; choose another name" in taken.said
     assert "small letters" in wrong.said
 
 
@@ -116,7 +118,7 @@ def test_a_crew_may_have_the_tutorials_server(project: Path, tmp_path: Path) -> 
     file = tmp_path / "my-crew.toml"
     shutil.copyfile(project / "crews" / "my-crew.toml", file)
     append(file, tutorial("toml")[1])
-    names = ("stock_level", "delivery_days", "search_documents", "read_document", "orders_order_status")
+    names = ("stock_level", "reserve", "delivery_days", "search_documents", "read_document", "orders_order_status")
 
     crew = load_crews([tmp_path], {name: ["reads_private"] for name in names})["my-crew"]
 

@@ -40,8 +40,11 @@ async def init(
         raise MissingExtra("The worker, which has the templates,", "worker") from None
     try:
         files: list[Path] = project.create(Path(name))
+    except FileExistsError:
+        raise BadRequest(f"{name} exists already; choose another name.") from None
     except (OSError, ValueError) as error:
-        raise BadRequest(f"{name} cannot be made: {error}") from error
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise BadRequest(f"{name} cannot be made: {problem}") from error
     for file in files:
         put(str(file))
     say(f"Next: {Path(name) / 'README.md'}")

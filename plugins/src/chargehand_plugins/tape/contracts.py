@@ -121,6 +121,8 @@ class WorkerFacts(Taped):
     """What each tool lets an agent do."""
     absent: tuple[str, ...] = ()
     """Tools that the crews name and agents did not have."""
+    uses_tools: bool = False
+    """Whether the tools are called when the tape is replayed, instead of answered by it."""
     counts_input: bool = False
     """Whether the models' provider counts a prompt before it is sent."""
 

@@ -87,6 +87,8 @@ def replayed(path: Path, traffic: Traffic) -> Traffic:
     tape = read_tape(path)
     if unknown := [name for name in tape.facts.tools if name not in traffic.tools]:
         raise SettingsError(f"CHARGEHAND_TAPE_REPLAY: {path} has tools that this worker does not: {', '.join(unknown)}")
+    if tape.facts.uses_tools:
+        return replace(traffic, models=Models(ReplayedModel(tape), tape.facts.models))
     tools = {name: ReplayedTool(tool.spec, tape) for name, tool in traffic.tools.items()}
     model = CountingReplayedModel(tape) if tape.facts.counts_input else ReplayedModel(tape)
     return Traffic(Models(model, tape.facts.models), tools, tape.facts.absent)
