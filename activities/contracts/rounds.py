@@ -12,6 +12,12 @@ PASSAGE_GAP: Final = "\n[…]\n"
 """Stands between passages of one source that do not follow each other."""
 
 
+MOST_PICTURES: Final = 4
+"""Pictures that one call of a tool shows."""
+PICTURE_TOKENS: Final = 4_000
+"""More than any model that is known to see charges for one."""
+
+
 class ToolCall(Contract):
     """A tool that the model wants used."""
 
@@ -34,6 +40,8 @@ class ToolResult(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made; the model is told their names, the user gets them with the report."""
+    pictures: tuple[str, ...] = left_out(())
+    """Pages of documents that are shown to a model that sees."""
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
     is_unknown: bool = left_out(False)

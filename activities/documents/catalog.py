@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from chargehand.contracts import Contract
+from chargehand.contracts import Contract, left_out
 
 
 class Column(Contract):
@@ -38,7 +38,7 @@ class DocumentEntry(Contract):
     name: str
     """Relative path, unique in the session."""
     kind: str
-    """pdf, docx, xlsx, ods, csv, md, html, txt."""
+    """pdf, docx, xlsx, ods, csv, md, html, picture, txt."""
     bytes: int = 0
     units: int = 0
     """Pages of a PDF, lines of a text, rows of a table."""
@@ -46,6 +46,8 @@ class DocumentEntry(Contract):
     """Titles in reading order, 40 at most."""
     opening: str = ""
     """Its first words, 200 characters at most."""
+    pictures: tuple[int, ...] = left_out(())
+    """Pages that are pictures, which only a model that sees can read."""
     problem: str = ""
     """Why it could not be read, in words for the user; empty if it could."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import threading
@@ -33,6 +34,11 @@ _LEAST_FREE_BYTES: Final = 1 << 20
 """Processor time for one table."""
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
+
+
+def picture_file(document: str, page: int) -> str:
+    """Name the file of a page that is a picture."""
+    return f"picture-{hashlib.sha256(f'{page}:{document}'.encode()).hexdigest()}"
 
 
 class LibraryBuild:
@@ -112,6 +118,8 @@ class LibraryBuild:
         if result.unsupported:
             self._skipped.append(f"{job.name}: {result.unsupported}")
             return
+        for picture in result.pictures:
+            Path(picture.path).rename(self._directory / picture_file(job.name, picture.page))
         if result.problem:
             _require_space(self._inputs)
         else:
@@ -134,6 +142,7 @@ class LibraryBuild:
             units=result.units,
             headings=result.headings,
             opening=result.opening,
+            pictures=tuple(picture.page for picture in result.pictures),
             problem=result.problem,
         )
 

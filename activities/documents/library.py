@@ -18,7 +18,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.cleanup import mark_used
 from activities.documents.downloads import Downloads
 from activities.documents.index import IndexReader, open_index
-from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_FILE, LibraryBuild
+from activities.documents.index_build import CATALOG_FILE, INDEX_FILE, TABLES_FILE, LibraryBuild, picture_file
 from activities.documents.locations import DocumentSources, Listing
 from activities.documents.names import Named, UnknownDocumentError, resolve
 from activities.documents.parsed import Part, Unit
@@ -27,7 +27,7 @@ from activities.documents.ranking import Found, search
 from activities.single_flight import SingleFlight
 from chargehand.contracts import Contract, Source
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 """Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
 _MOST_SHEETS: Final = 30
@@ -59,6 +59,7 @@ class OpenLibrary:
         self.catalog = catalog
         self.database: Path | None = directory / TABLES_FILE if catalog.tables else None
         """All tables of the catalog, for DuckDB."""
+        self._directory = directory
         self._index = directory / INDEX_FILE
 
     async def search(self, query: str, limit: int = 6, document: str | None = None) -> Found:
@@ -74,6 +75,24 @@ class OpenLibrary:
         """
         named = self._named(document)
         return await asyncio.to_thread(self._read, named, first or named.first, last)
+
+    async def picture(self, name: str) -> bytes | None:
+        """Read a page that is a picture, as `photo.png#page=1` names it; None if it is gone."""
+        document, _, page = name.rpartition("#page=")
+        path = self._directory / picture_file(document, int(page))
+        try:
+            return await asyncio.to_thread(path.read_bytes)
+        except FileNotFoundError:
+            return None
+
+    def pictures_of(self, reading: Reading) -> tuple[str, ...]:
+        """Name the pages of a reading that are pictures."""
+        entry = next(entry for entry in self.catalog.documents if entry.name == reading.document)
+        return tuple(
+            reference(entry.name, "page", page, page)
+            for page in entry.pictures
+            if reading.first <= page <= reading.last
+        )
 
     async def text_at(self, named: Place) -> str:
         """The whole text of a place, however long. Raises `UnknownDocumentError`."""

@@ -78,6 +78,13 @@ class Sheet(NamedTuple):
     header: bool = True
 
 
+class PictureFile(NamedTuple):
+    """A page that is a picture, written as a PNG or JPEG file."""
+
+    page: int
+    path: str
+
+
 @dataclass
 class Parsed:
     """A document in reading order."""
@@ -88,6 +95,7 @@ class Parsed:
     parts: list[Part] = field(default_factory=list[Part])
     headings: list[str] = field(default_factory=list[str])
     sheets: list[Sheet] = field(default_factory=list[Sheet])
+    pictures: list[PictureFile] = field(default_factory=list[PictureFile])
 
 
 class HeadingPath:
@@ -120,6 +128,7 @@ class Result(NamedTuple):
     opening: str = ""
     """Its first words, 200 characters at most."""
     sheets: tuple[Sheet, ...] = ()
+    pictures: tuple[PictureFile, ...] = ()
     problem: str = ""
     """Why it could not be read, for the user."""
     unsupported: str = ""
@@ -147,6 +156,7 @@ def describe(parsed: Parsed) -> Result:
         headings=tuple(dict.fromkeys(parsed.headings))[:MOST_HEADINGS],
         opening=" ".join(opening[: 10 * OPENING_CHARACTERS].split())[:OPENING_CHARACTERS],
         sheets=tuple(parsed.sheets),
+        pictures=tuple(parsed.pictures),
     )
 
 
@@ -163,5 +173,6 @@ def read_result(path: Path) -> Result:
     with path.open(encoding="utf-8") as file:
         stored = cast("dict[str, Any]", json.loads(file.readline()))
     sheets = tuple(Sheet(*sheet) for sheet in stored["sheets"])
-    stored |= {"headings": tuple(stored["headings"]), "sheets": sheets, "path": path}
+    pictures = tuple(PictureFile(*picture) for picture in stored["pictures"])
+    stored |= {"headings": tuple(stored["headings"]), "sheets": sheets, "pictures": pictures, "path": path}
     return Result(**stored)

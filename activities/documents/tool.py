@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import PASSAGE_GAP
+from activities.contracts.rounds import MOST_PICTURES, PASSAGE_GAP
 from activities.contracts.tool import (
     READING_CHARACTERS,
     READS_DOCUMENTS,
@@ -94,7 +94,7 @@ class ReadDocument:
         description=(
             f"Read one of the user's documents, up to {READING_CHARACTERS:,} characters at once: pages of a PDF (each "
             "under a ref of its own), lines of a text, paragraphs of a DOCX, rows of a sheet. If there is more, `next` "
-            "is the `first` to continue with."
+            "is the `first` to continue with. Pictures and scanned pages are shown."
         ),
         parameters=object_schema(
             document={
@@ -124,11 +124,15 @@ class ReadDocument:
         library = await self._library.open(context.documents)
         try:
             reading = await library.read(document, first or None, last or None)
+            pictures = library.pictures_of(reading)
+            if len(pictures) > MOST_PICTURES:
+                end = int(pictures[MOST_PICTURES - 1].rpartition("=")[2])
+                reading = await library.read(document, reading.first, end)
         except UnknownDocumentError as error:
             return failed(f"`document`: {error}.")
         if not reading.sources:
             return failed(_nothing(reading, last))
-        return _answer(reading)
+        return _answer(reading).model_copy(update={"pictures": pictures[:MOST_PICTURES]})
 
 
 def _nothing(reading: Reading, last: int) -> str:

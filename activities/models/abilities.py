@@ -20,6 +20,9 @@ class Abilities:
 
 _CLOUD: Final = re.compile(r"^(?:\w+\.)*(?:anthropic|openai)\.")
 """Before the name of a model at Bedrock."""
+_SEEING: Final = re.compile(
+    r"claude-(?!instant|2).*|(chat)?gpt-(4\.1|4-turbo|4o(?!-mini)|[5-9]).*|o[1-4](?!-mini|-preview).*|gemini-.*"
+)
 _BY_NAME: Final = tuple(
     (re.compile(pattern), Abilities(takes_effort, takes_temperature, most))
     for pattern, takes_effort, takes_temperature, most in (
@@ -43,5 +46,14 @@ _BY_NAME: Final = tuple(
 
 
 def abilities_of(model: str) -> Abilities:
-    name = _CLOUD.sub("", model.rpartition("/")[2]).replace("@", "-")
+    name = _bare(model)
     return next((found for pattern, found in _BY_NAME if pattern.fullmatch(name)), Abilities())
+
+
+def can_see(model: str) -> bool:
+    """Whether a model takes pictures, and charges no more for one than `PICTURE_TOKENS`."""
+    return bool(_SEEING.fullmatch(_bare(model)))
+
+
+def _bare(model: str) -> str:
+    return _CLOUD.sub("", model.rpartition("/")[2]).replace("@", "-")

@@ -18,7 +18,7 @@ from activities.models.protocol import Content, ModelCall
 from activities.models.provider_jobs import run_job
 from activities.models.replies import LONGEST_ARGUMENTS, own_items, read_content, shaped, token_count, within
 from activities.models.schemas import strict
-from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.protocol import Message, Picture
 
 if TYPE_CHECKING:
     import anthropic
@@ -160,7 +160,7 @@ def _blocks(message: Message) -> list[Block]:
                 {
                     "type": "tool_result",
                     "tool_use_id": result.call_id,
-                    "content": result.text,
+                    "content": [*_text(result.text), *map(_picture, result.shown)] if result.shown else result.text,
                     **({} if result.ok else {"is_error": True}),
                 }
                 for result in message.results
@@ -175,6 +175,11 @@ def _blocks(message: Message) -> list[Block]:
         case "user":
             shared = [{**block, "cache_control": _CACHED} for block in _text(message.text[: message.shared])]
             return [*shared, *_text(message.text[message.shared :])] or _text("(nothing)")
+
+
+def _picture(picture: Picture) -> Block:
+    source = {"type": "base64", "media_type": picture.media_type, "data": picture.base64}
+    return {"type": "image", "source": source}
 
 
 def _text(text: str) -> list[Block]:

@@ -127,7 +127,7 @@ def _entries(message: Message) -> list[Entry]:
                     "content": result.text if result.ok else f"The tool failed.\n{result.text}",
                 }
                 for result in message.results
-            ]
+            ] + _pictures(message)
         case "assistant" if len(message.provider_items) == 1 and within(message.provider_items[0], "role"):
             return [dict(cast("Mapping[str, Any]", message.provider_items[0]))]
         case "assistant":
@@ -142,6 +142,15 @@ def _entries(message: Message) -> list[Entry]:
             return [{"role": "assistant", "content": message.text, **({"tool_calls": calls} if calls else {})}]
         case "user":
             return [{"role": "user", "content": message.text}]
+
+
+def _pictures(message: Message) -> list[Entry]:
+    """Write the pictures of tools' results, which the wire takes from the user alone."""
+    parts = [
+        {"type": "image_url", "image_url": {"url": each.data_url}} for one in message.results for each in one.shown
+    ]
+    lead = {"type": "text", "text": "The pictures of these results:"}
+    return [{"role": "user", "content": [lead, *parts]}] if parts else []
 
 
 def _is_corrected(task: Task) -> bool:

@@ -18,7 +18,7 @@ from activities.models.protocol import Content, ModelCall
 from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
 from activities.models.replies import arguments_text, own_items, parse, read_content, shaped, token_count, within
 from activities.models.schemas import strict
-from activities.turn_kinds.protocol import Message
+from activities.turn_kinds.protocol import Message, ToolText
 
 if TYPE_CHECKING:
     import openai
@@ -145,6 +145,13 @@ def request_body(call: ModelCall) -> "ResponseCreateParamsStreaming":
     return cast("ResponseCreateParamsStreaming", body)
 
 
+def _output(result: ToolText) -> str | list[Item]:
+    if not result.shown:
+        return result.text if result.ok else f"The tool failed.\n{result.text}"
+    pictures: list[Item] = [{"type": "input_image", "image_url": each.data_url} for each in result.shown]
+    return [{"type": "input_text", "text": result.text}, *pictures]
+
+
 def _items(message: Message) -> list[Item]:
     match message.role:
         case "tools":
@@ -152,7 +159,7 @@ def _items(message: Message) -> list[Item]:
                 {
                     "type": "function_call_output",
                     "call_id": result.call_id,
-                    "output": result.text if result.ok else f"The tool failed.\n{result.text}",
+                    "output": _output(result),
                 }
                 for result in message.results
             ]

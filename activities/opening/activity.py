@@ -23,6 +23,7 @@ from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
+from activities.models.abilities import abilities_of, can_see
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.queues import ToolQueues
 from activities.tools.note import NOTE
@@ -121,7 +122,7 @@ class SessionActivities:
             turns_queue=self.turns_queue,
             tool_queues=self.tool_queues,
             recall_for=self.recall_for,
-            unread=await self.unread(request.documents),
+            unread=await self.unread(request.documents, [card.name for card in pinned.models.values()]),
             output_caps=_caps_in(terms.profile, self.output_caps),
             earlier=earlier,
             is_listed=await self._is_listed(request),
@@ -142,11 +143,13 @@ class SessionActivities:
         profile = settle_terms(asked.request, pinned.crew).profile
         return AddedAgents(crew=self._card(extended, asked.request, profile))
 
-    async def unread(self, documents: tuple[str, ...]) -> tuple[str, ...]:
+    async def unread(self, documents: tuple[str, ...], models: Sequence[str] = ()) -> tuple[str, ...]:
         """Name each document that cannot be read, and why; refuse a request if that is all of them."""
         if self.library is None or not documents:
             return ()
         catalog = (await self.library.open(documents)).catalog
+        if not any(can_see(model) for model in models):
+            catalog = _without_pictures(catalog)
         read = self._read_documents(catalog)
         unread = _unread_documents(catalog, read)
         if not read:
@@ -278,6 +281,17 @@ def settle_terms(request: SessionRequest, crew: Crew) -> SessionTerms:
         approval=crew.approval if request.approval == "none" and request.delegation is None else request.approval,
         review=crew.review if request.review == "auto" else request.review,
     )
+
+
+def _without_pictures(catalog: Catalog) -> Catalog:
+    """Note what a model that does not see cannot read."""
+    seen = [
+        entry.model_copy(update={"problem": "It is a picture, and no model of this worker sees: use text."})
+        if entry.pictures and len(entry.pictures) >= entry.units
+        else entry
+        for entry in catalog.documents
+    ]
+    return catalog.model_copy(update={"documents": tuple(seen)})
 
 
 def _unread_documents(catalog: Catalog, read: Collection[str]) -> list[str]:

@@ -15,6 +15,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import PICTURE_TOKENS
 from activities.contracts.setting import Setting
 from activities.contracts.tool import Tool
 from activities.crews.versions import CrewVersions
@@ -22,7 +23,7 @@ from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.metrics import REFUSALS, count_in_activity
-from activities.models.abilities import abilities_of
+from activities.models.abilities import abilities_of, can_see
 from activities.models.failures import ProviderError
 from activities.models.protocol import LONGEST_TEXT, CachesPrompts, CountsInput, ModelCall, ModelReply, ProviderJob
 from activities.models.registry import Models
@@ -38,6 +39,7 @@ from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, open_journal
 from activities.turn.live_text import live_report
+from activities.turn.pictures import hide_pictures, show_pictures
 from activities.turn.retry_policy import (
     Freshness,
     Pause,
@@ -158,6 +160,9 @@ class TurnActivities:
         noting = (NOTE,) if offered and setting.keeps_notes else ()
         info = activity.info()
         model = request.model_name or pinned.models[request.tier].name
+        messages = task.messages(self._known_catalog(catalog, agent, request), request.today)
+        if request.documents:
+            messages = await show_pictures(messages, await self.library.open(request.documents), model)
         return ModelCall(
             model=model,
             task=task,
@@ -168,7 +173,7 @@ class TurnActivities:
             ),
             catalog=catalog,
             system=task.system_text(crew, request.agent, setting),
-            messages=task.messages(self._known_catalog(catalog, agent, request), request.today),
+            messages=tuple(messages),
             tools=(*(setting.fit_tool(pinned.specs[tool]) for tool in offered), *noting),
             answer_type=task.answer_type_for(agent),
             subtask_fields=crew.subtask_fields,
@@ -296,8 +301,11 @@ def _own_temperature(crew: Crew, task: Task, model: str) -> float | None:
 
 def _for_another_model(call: ModelCall, name: str) -> ModelCall:
     """Address a call to another model, without what only the first one can read."""
-    messages = tuple(message.model_copy(update={"provider_items": ()}) for message in call.messages)
-    return call.model_copy(update={"model": name, "messages": messages})
+    messages = [message.model_copy(update={"provider_items": ()}) for message in call.messages]
+    if not can_see(name):
+        texts = [tuple(map(hide_pictures, message.results)) for message in messages]
+        messages = [each.model_copy(update={"results": own}) for each, own in zip(messages, texts, strict=True)]
+    return call.model_copy(update={"model": name, "messages": tuple(messages)})
 
 
 def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
@@ -361,7 +369,8 @@ def _message_bytes(messages: Sequence[Message]) -> int:
     texts += [result.text for message in messages for result in message.results]
     texts += [part.model_dump_json() for message in messages for part in message.calls]
     items = sum(len(to_json(message.provider_items, inf_nan_mode="null")) for message in messages)
-    return sum(len(text.encode()) for text in texts) + items
+    pictures = sum(len(result.pictures) for message in messages for result in message.results)
+    return sum(len(text.encode()) for text in texts) + items + pictures * PICTURE_TOKENS
 
 
 def interpret(

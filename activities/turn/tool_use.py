@@ -69,6 +69,7 @@ class ToolActivities:
             output=answer.output,
             sources=answer.sources,
             artifacts=answer.artifacts,
+            pictures=answer.pictures,
             is_unknown=is_unknown,
         )
 

@@ -37,10 +37,25 @@ _SUBTASK_FIELDS: Final[Mapping[SubtaskField, str]] = {
 }
 
 
+class Picture(Contract):
+    """A picture as every provider takes it."""
+
+    media_type: str
+    base64: str
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.media_type};base64,{self.base64}"
+
+
 class ToolText(Contract):
     call_id: str
     text: str
     ok: bool = True
+    pictures: tuple[str, ...] = ()
+    """Pages of documents that the model is to see."""
+    shown: tuple[Picture, ...] = ()
+    """These pages, once the turn has read them."""
 
 
 class Message(Contract):

@@ -15,7 +15,7 @@ from chargehand.contracts import Contract, Contradiction, Escalation, Failure, F
 CATALOG_BYTES: Final = 9_000
 """The most that a prompt says about the session's documents."""
 
-_UNITS: Final = {"pdf": "pages", "xlsx": "rows", "ods": "rows", "csv": "rows"}
+_UNITS: Final = {"pdf": "pages", "picture": "page", "xlsx": "rows", "ods": "rows", "csv": "rows"}
 
 
 def request_section(goal: str, *, context_only: bool = False, criteria: Sequence[str] = ()) -> str:

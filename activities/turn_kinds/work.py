@@ -302,7 +302,12 @@ def _round_messages(past: Round, shown: ShownText) -> list[Message]:
         ]
     calls = {call.id: call for call in past.calls}
     results = [
-        ToolText(call_id=result.call_id, text=shown.render(result, calls.get(result.call_id)), ok=result.ok)
+        ToolText(
+            call_id=result.call_id,
+            text=shown.render(result, calls.get(result.call_id)),
+            ok=result.ok,
+            pictures=result.pictures,
+        )
         for result in past.results
     ]
     if results and past.turns_left:

@@ -30,7 +30,7 @@ from chargehand.contracts import SessionRequest
 from chargehand.converter import data_converter
 from chargehand.upload import store_documents
 from chargehand.wire import ErrorType
-from tests.activities.documents.made_documents import HANDBOOK, SALES, contract, pdf, prices, textless_pdf
+from tests.activities.documents.made_documents import HANDBOOK, SALES, blank_pdf, contract, pdf, prices, textless_pdf
 from tests.environment import Backends
 from tests.scripted_model import Script, ScriptedModel, ScriptedTool, found, subtask
 from worker.composition import compose, encryption
@@ -52,7 +52,7 @@ VARIANTS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "spaces": lambda _: b" \n\n ",
     "cut": lambda whole: whole[: len(whole) // 2],
     "noise": lambda whole: random.Random(len(whole)).randbytes(5_000),
-    "pdf": lambda _: textless_pdf(),
+    "pdf": lambda _: blank_pdf(),
     "locked": lambda _: textless_pdf("secret"),
     "zip": lambda _: b"PK\x03\x04" + b"x" * 500,
     "laughs": lambda _: b'<!DOCTYPE x [<!ENTITY a "ha">]><x>&a;</x>',

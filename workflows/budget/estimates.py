@@ -9,7 +9,7 @@ from pydantic_core import to_json
 
 from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard, OutputCaps
-from activities.contracts.rounds import Round
+from activities.contracts.rounds import PICTURE_TOKENS, Round
 from activities.contracts.session import SessionFacts
 from activities.turn.contracts import Counted
 from activities.turn_kinds.protocol import REQUEST_TOKENS
@@ -160,6 +160,8 @@ def _task_bytes(task: Task) -> int:
     if isinstance(task, WorkTask):
         told = (task.told, *(past.told for past in task.rounds))
         marks += len(task.rounds) * _ROUND_BYTES + sum(map(len, told)) * _TOLD_BYTES
+        pictures = sum(len(result.pictures) for past in task.rounds for result in past.results)
+        marks += pictures * PICTURE_TOKENS
     return len(text.encode()) + marks
 
 

@@ -4,13 +4,19 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
+from activities.documents.formats.picture import MOST_EDGE, MOST_PIXELS, write_picture
+from activities.documents.parsed import Block, HeadingPath, Parsed, Part, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
+
+if TYPE_CHECKING:
+    import pypdfium2
 
 MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000
+_MOST_PICTURES: Final = 50
+_IS_PICTURE: Final = "This page is a picture."
 _LINE_END_HYPHEN: Final = "\ufffe"
 _NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
 _CONTENTS_LINE: Final = re.compile(r"(?<!\.)(?<!\. )(?:\. ?){5,}+\s*+\d+$")
@@ -36,6 +42,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             raise UnreadableError("It is protected by a password: save a copy without one.") from error
         raise UnreadableError("It is not a readable PDF: the file is broken or incomplete.") from error
     pages: list[list[Line]] = []
+    pictures: list[PictureFile] = []
     length = 0
     for number in allowance.over(range(min(len(document), MOST_PAGES))):
         try:
@@ -45,13 +52,35 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             )
         except pypdfium2.PdfiumError:
             lines = []
+        if not lines and len(pictures) < _MOST_PICTURES:
+            drawn = _pictured(document, source, number + 1)
+            pictures += drawn
+            lines = [Line(_IS_PICTURE, 0)] * len(drawn)
         length += sum(len(line.text) for line in lines)
         if length > MOST_CHARACTERS:
             break
         pages.append(lines)
-    if length < min(200, 10 * max(1, len(pages))):
-        raise UnreadableError("It has no text, only images (a scan?): run text recognition over it first.")
-    return pages_to_parsed(pages)
+    if length < min(200, 10 * max(1, len(pages))) and not pictures:
+        raise UnreadableError("It has no text, and no page that could be shown as a picture.")
+    parsed = pages_to_parsed(pages)
+    parsed.pictures = pictures
+    return parsed
+
+
+def _pictured(document: "pypdfium2.PdfDocument", source: Source, number: int) -> list[PictureFile]:
+    """Draw a page that has no text, unless it is empty, or has a picture that is too large to draw."""
+    import pypdfium2
+
+    try:
+        page = cast("Any", document[number - 1])  # pypdfium2 has no types for these
+        sizes = [each.get_px_size() for each in page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])]
+        if any(width * height > MOST_PIXELS for width, height in sizes):
+            return []
+        image = page.render(scale=MOST_EDGE / max(*page.get_size(), 1)).to_pil()
+    except pypdfium2.PdfiumError:
+        return []
+    is_empty = all(darkest == lightest for darkest, lightest in image.convert("RGB").getextrema())
+    return [] if is_empty else [write_picture(image, source.tables, number)]
 
 
 def _lines(text: str, size_at: Callable[[int], float]) -> list[Line]:

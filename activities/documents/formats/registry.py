@@ -34,6 +34,7 @@ FORMATS: Final = (
     Format("csv", (".csv", ".tsv", ".tab"), "csv_file", 200 << 20, has_tables=True),
     Format("md", (".md", ".markdown", ".mdx"), "plain_text", 20 << 20),
     Format("html", (".html", ".htm", ".xhtml"), "html_text", 20 << 20),
+    Format("picture", (".png", ".jpg", ".jpeg", ".webp"), "picture", 20 << 20),
     _TEXT,
 )
 _UNSUPPORTED: Final = {
@@ -43,6 +44,11 @@ _UNSUPPORTED: Final = {
     ".odp": "a presentation: save it as PDF",
     ".odt": "an OpenDocument text: save it as DOCX or PDF",
     ".rtf": "rich text: save it as DOCX or PDF",
+    ".gif": "a picture of a kind that models do not see: save it as PNG",
+    ".tif": "a picture of a kind that models do not see: save it as PNG",
+    ".tiff": "a picture of a kind that models do not see: save it as PNG",
+    ".heic": "a picture of a kind that models do not see: save it as JPEG",
+    ".bmp": "a picture of a kind that models do not see: save it as PNG",
     ".epub": "an e-book: save it as HTML or PDF",
 }
 

@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, get_args
 from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from chargehand.contracts import Artifact, Capability, Contract, Source
+from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
 from chargehand.converter import describe_problems, join_problems
 from chargehand.tool_signature import (
     Depends,
@@ -81,6 +81,8 @@ class ToolAnswer(Contract):
     """What was read, with its words in `quote`."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made."""
+    pictures: tuple[str, ...] = left_out(())
+    """Pages of the session's documents that a model which sees is shown: `photo.png#page=1`."""
 
 
 def failed(error: str) -> ToolAnswer:

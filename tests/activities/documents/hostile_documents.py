@@ -138,6 +138,16 @@ def pixel_pdf(side: int = 60_000) -> bytes:
     )
 
 
+def pixel_png(side: int = 60_000) -> bytes:
+    """A picture with 3.6 billion pixels, in a few bytes."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(1 << 20), 9))
+
+
 def circular_pdf() -> bytes:
     """A tree of pages that is its own branch."""
     return pdf_of(b"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 1000000000 /Parent 3 0 R >>")

@@ -114,6 +114,15 @@ def textless_pdf(password: str | None = None) -> bytes:
     return file.getvalue()
 
 
+def blank_pdf() -> bytes:
+    """A page with nothing on it."""
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
 def contract() -> bytes:
     """A DOCX with a title, a section, a paragraph and a table."""
     document = docx.Document()

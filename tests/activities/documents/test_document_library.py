@@ -8,6 +8,7 @@ import pytest
 from made_documents import (
     HANDBOOK,
     SALES,
+    blank_pdf,
     building_begun,
     contract,
     folder,
@@ -89,7 +90,7 @@ async def test_the_catalog_describes_each_document(tmp_path: Path) -> None:
 
 _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
     "a__pdf": (b"%PDF-1.7 nonsense", "not a readable PDF"),
-    "b__pdf": (textless_pdf(), "no text, only images"),
+    "b__pdf": (blank_pdf(), "no text, and no page"),
     "c__pdf": (textless_pdf("secret"), "protected by a password"),
     "a__docx": (b"PK\x03\x04 nonsense", "not a readable DOCX"),
     "a__xlsx": (b"nonsense", "not a readable workbook"),
@@ -99,7 +100,9 @@ _UNREADABLE: dict[str, tuple[bytes | str, str]] = {
     "a__csv": ("\n\n", "empty"),
     "b__csv": ("a,b\n" + "x" * 2_000_000, "a line of more than a million characters"),
     "a__pptx": (b"PK", "a presentation: save it as PDF"),
-    "a__png": (b"\x89PNG\0", "not a text"),
+    "a__png": (b"\x89PNG\0", "not a readable picture"),
+    "a__jpg": (b"GIF89a", "not a readable picture"),
+    "a__gif": (b"GIF89a", "save it as PNG"),
 }
 
 

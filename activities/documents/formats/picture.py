@@ -1,0 +1,46 @@
+"""Read pictures: each is written anew, so that a model gets its pixels and nothing else of the file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from activities.documents.parsed import Block, Parsed, Part, PictureFile, Source, UnreadableError
+from activities.processes.limits import Allowance
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MOST_EDGE: Final = 1_568
+"""Pixels of the longer edge; providers make larger ones smaller, and charge by pixels."""
+MOST_PIXELS: Final = 40_000_000
+_FORMATS: Final = ("PNG", "JPEG", "WEBP")
+_MOST_LOSSLESS_BYTES: Final = 1 << 20
+
+
+def parse(source: Source, _: Allowance) -> Parsed:
+    from PIL import Image, ImageOps
+
+    Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # twice as many are refused before they are read
+    try:
+        with Image.open(source.path, formats=_FORMATS) as image:
+            width, height = image.size
+            picture = write_picture(ImageOps.exif_transpose(image), source.tables, 1)
+    except Image.DecompressionBombError as error:
+        raise UnreadableError(f"It has more than {MOST_PIXELS // 10**6} million pixels: save it smaller.") from error
+    except (Image.UnidentifiedImageError, OSError, SyntaxError) as error:
+        raise UnreadableError("It is not a readable picture: the file is broken or of another format.") from error
+    said = f"A picture of {width} × {height} pixels."
+    return Parsed("page", 1, [Block(said, 1, 1)], [Part(1, 1, said)], pictures=[picture])
+
+
+def write_picture(image: "Image.Image", stem: Path, page: int) -> PictureFile:
+    """Write a picture without its metadata, at most `MOST_EDGE` pixels long: drawings as PNG, large files as JPEG."""
+    from PIL import Image
+
+    image.thumbnail((MOST_EDGE, MOST_EDGE))
+    plain = Image.new("RGB", image.size, "white")
+    plain.paste(image.convert("RGBA"), mask=image.convert("RGBA").getchannel("A"))
+    path = Path(f"{stem}.picture-{page}")
+    plain.save(path, "PNG")
+    if path.stat().st_size > _MOST_LOSSLESS_BYTES:
+        plain.save(path, "JPEG", quality=88)
+    return PictureFile(page, str(path))

@@ -1,0 +1,119 @@
+"""Pictures and scanned pages: written anew, named by the tool, and shown to a model that sees."""
+
+import base64
+import io
+from pathlib import Path
+
+import pytest
+from made_documents import folder, library, pdf, textless_pdf
+from PIL import Image
+
+from activities.contracts.rounds import MOST_PICTURES, PICTURE_TOKENS, ToolCall
+from activities.contracts.tool import ToolContext
+from activities.documents.formats.picture import MOST_EDGE
+from activities.documents.library import OpenLibrary
+from activities.documents.tool import ReadDocument
+from activities.turn.activity import prompt_bytes
+from activities.turn.pictures import show_pictures
+from activities.turn_kinds.protocol import Message, ToolText
+from chargehand.tools import ToolAnswer
+from tests.activities.models.calls import MODELS, WIRES, Wire, a_call, requests_of
+
+SEEING = MODELS | {"chat": "gpt-5.4"}
+PLACE = "Anna's house"
+
+
+def picture(kind: str = "JPEG", size: tuple[int, int] = (3_000, 1_000), *, turned: bool = False) -> bytes:
+    """A picture, red above and blue below, whose file says where and by whom it was made."""
+    image = Image.new("RGB", size, "blue")
+    image.paste("red", (0, 0, size[0], size[1] // 2))
+    exif = Image.Exif()
+    exif[0x010E] = PLACE
+    if turned:
+        exif[0x0112] = 3  # upside down
+    file = io.BytesIO()
+    image.save(file, kind, exif=exif)
+    return file.getvalue()
+
+
+def scan(pages: int) -> bytes:
+    """A PDF whose pages are pictures."""
+    images = [Image.new("RGB", (600, 800), (10 * number, 0, 99)) for number in range(1, pages + 1)]
+    for image in images:
+        image.paste("white", (0, 0, 300, 400))
+    file = io.BytesIO()
+    images[0].save(file, "PDF", save_all=True, append_images=images[1:])
+    return file.getvalue()
+
+
+async def _opened(tmp_path: Path, **files: bytes) -> tuple[OpenLibrary, str]:
+    uri = folder(tmp_path / "docs", **files)
+    return await library(tmp_path, tmp_path / "docs").open((uri,)), uri
+
+
+async def _read(tmp_path: Path, uri: str, document: str, first: int = 0) -> ToolAnswer:
+    tool = ReadDocument(library(tmp_path, tmp_path / "docs"))
+    context = ToolContext(session="s", agent="reader", idempotency_key="k", documents=(uri,))
+    return await tool.use({"document": document, "first": first, "last": 0}, context)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+async def test_a_picture_is_written_anew(tmp_path: Path, kind: str) -> None:
+    """A model gets its pixels the right way up, in the size that is charged for, and nothing else."""
+    opened, uri = await _opened(tmp_path, **{f"a__{kind.lower()}": picture(kind, turned=True)})
+    [entry] = opened.catalog.documents
+
+    answer = await _read(tmp_path, uri, entry.name)
+    content = await opened.picture(answer.pictures[0])
+
+    assert answer.pictures == (f"{entry.name}#page=1",)
+    assert [source.quote for source in answer.sources] == ["A picture of 3000 × 1000 pixels."]
+    assert content is not None
+    assert PLACE.encode() not in content
+    with Image.open(io.BytesIO(content)) as image:
+        assert image.size == (MOST_EDGE, round(MOST_EDGE / 3))
+        top = image.convert("RGB").getpixel((100, 20))
+    assert isinstance(top, tuple)
+    assert (top[0] < 50, top[2] > 200) == (True, True)
+
+
+async def test_scanned_pages_are_shown_a_few_at_a_time(tmp_path: Path) -> None:
+    """Reading goes on where pictures end, page by page, and no page is left out."""
+    opened, uri = await _opened(
+        tmp_path, scan__pdf=scan(2 * MOST_PICTURES + 1), text__pdf=pdf(), plan__pdf=textless_pdf()
+    )
+    shown: list[str] = []
+    first: int | None = 1
+    while first is not None:
+        answer = await _read(tmp_path, uri, "scan.pdf", first)
+        assert len(answer.pictures) <= MOST_PICTURES
+        shown += answer.pictures
+        following = answer.output.get("next")
+        first = following if isinstance(following, int) else None
+
+    assert shown == [f"scan.pdf#page={page}" for page in range(1, 2 * MOST_PICTURES + 2)]
+    assert len({await opened.picture(name) for name in shown}) == len(shown)
+    pictured = {entry.name: entry.pictures for entry in opened.catalog.documents}
+    assert (pictured["text.pdf"], pictured["plan.pdf"]) == ((), (1,))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_model_that_sees_is_shown_the_picture(tmp_path: Path, wire: Wire) -> None:
+    """On each wire the request has the file's bytes; another model is told that there is a picture."""
+    opened, _ = await _opened(tmp_path, a__png=picture("PNG"))
+    name = "a.png#page=1"
+    content = await opened.picture(name)
+    assert content is not None
+    asked = Message(role="assistant", calls=(ToolCall(id="t1", tool="read_document", arguments={"document": "a.png"}),))
+    told = Message(role="tools", results=(ToolText(call_id="t1", text="It is here.", pictures=(name,)),))
+    conversation = (Message(role="user", text="What is it?"), asked, told)
+
+    for model, sees in ((SEEING[wire], True), ("house-model", False)):
+        messages = await show_pictures(conversation, opened, model)
+        call = a_call(wire, messages=messages).model_copy(update={"model": model})
+        [request] = await requests_of(wire, call)
+
+        assert (base64.b64encode(content).decode() in str(request.body)) is sees
+        assert ("cannot see" in str(request.body)) is not sees
+        bare = a_call(wire, messages=(*conversation[:2], told.model_copy(update={"results": ()})))
+        assert (prompt_bytes(call) - prompt_bytes(bare) > PICTURE_TOKENS) is sees
