@@ -23,7 +23,7 @@ from activities.crews.versions import CrewVersions, PinnedCrew
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import schema_problems
-from activities.models.abilities import abilities_of, can_see
+from activities.models.abilities import can_see
 from activities.opening.earlier_sessions import read_earlier_work
 from activities.queues import ToolQueues
 from activities.tools.note import NOTE
