@@ -108,50 +108,44 @@ def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
 def test_each_mistake_names_file_and_field(tmp_path: Path) -> None:
     """A crew with a mistake is refused with its file, the field and what is wrong there."""
     cases = [
-        ("name = ", "is not TOML: Invalid value (at end of document)"),  # no TOML
-        (CREW.replace('"small"', '"Small"'), "name: String should match pattern"),  # name
-        (CREW.replace('description = "Answers small questions."', ""), "description: is required"),  # missing
+        ("name = ", "is not TOML: Invalid value (at end of document)"),
+        (CREW.replace('"small"', '"Small"'), "name: String should match pattern"),
+        (CREW.replace('description = "Answers small questions."', ""), "description: is required"),
         (
             CREW.replace("guidance", "guidence"),
             "guidance: is required; guidence: is not a known field; did you mean 'guidance'?",
-        ),  # misspelt
+        ),
         (
             CREW.replace("prompt", "promt"),
             "agents.0.prompt: is required; agents.0.promt: is not a known field; did you mean 'prompt'?",
-        ),  # misspelt in an agent
-        (CREW.replace(AGENT, ""), "agents: is required"),  # no agents
+        ),
+        (CREW.replace(AGENT, ""), "agents: is required"),
         (
             CREW.replace("Read it, and say what it says.", "Read."),
             "agents.0.prompt: String should have at least 10 characters",
-        ),  # no real prompt
-        (CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'"),  # unknown tier
+        ),
+        (CREW + 'tier = "huge"', "agents.0.tier: Input should be 'small', 'medium' or 'large'"),
         (
             CREW.replace('"read_document"', '"read_mind"'),
             "agents.reader.tools: there is no tool 'read_mind'; there are code_history, draw_chart, query_data, ",
-        ),  # unknown tool
-        (
-            CREW + 'fallback = "pirate"',
-            "agents.reader.fallback: 'pirate' is not another agent of this crew",
-        ),  # unknown fallback
-        (
-            CREW + 'fallback = "reader"',
-            "agents.reader.fallback: 'reader' is not another agent of this crew",
-        ),  # falls back on itself
+        ),
+        (CREW + 'fallback = "pirate"', "agents.reader.fallback: 'pirate' is not another agent of this crew"),
+        (CREW + 'fallback = "reader"', "agents.reader.fallback: 'reader' is not another agent of this crew"),
         (
             CREW.replace('"reader"', '"supervisor"'),
             "agents.supervisor: the name 'supervisor' stands for nested sessions; choose another",
-        ),  # reserved name
-        (CREW + AGENT, "agents: the name 'reader' occurs 2 times"),  # twins
+        ),
+        (CREW + AGENT, "agents: the name 'reader' occurs 2 times"),
         (
             CREW.replace('capabilities = ["reads_private"]\n', ""),
             "agents.reader.capabilities: its tools let it do 'reads_private'; declare that, or take the tool away",
-        ),  # undeclared capability
+        ),
         (
             CREW.replace('tools = ["read_document"]', 'tools = ["read_document", "read_page"]').replace(
                 '["reads_private"]', '["reads_private", "reads_untrusted", "reaches_out"]'
             ),
             "agents.reader.tools: together they read what strangers write",
-        ),  # could carry documents away
+        ),
     ]
     for text, told in cases:
         assert _refusal(tmp_path, text).startswith(told)
@@ -236,9 +230,9 @@ def test_an_agent_with_many_tools_is_warned_of(tmp_path: Path) -> None:
     ]
 
 
-def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path) -> None:
-    """Routes name agents that there are, and limits are limits."""
-    cases = [
+def test_each_mistake_of_a_setting_is_named(tmp_path: Path) -> None:
+    """Routes name agents that there are, limits are limits, and a backup is another agent or a tier."""
+    of_crew = [
         ('routing = { fallback = "pirate" }', "routing.fallback: there is no agent 'pirate' in this crew"),
         ('routing = { otherwise = "model" }', 'routing.fallback: is required with otherwise = "model"; name the agent'),
         (
@@ -249,18 +243,17 @@ def test_each_mistake_of_a_crews_own_fields_is_named(tmp_path: Path) -> None:
         ("limits = { max_turns = 0 }", "limits.max_turns: Input should be greater than or equal to 1"),
         ("confidence_threshold = 101", "confidence_threshold: Input should be less than or equal to 100"),
     ]
-    for text, told in cases:
-        assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
-
-
-def test_a_backup_is_another_agent_or_a_tier(tmp_path: Path) -> None:
-    """What is used while a queue is slow has to be named, and to be something else."""
-    cases = [
-        ("{ after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),
-        ('{ after = 1, agent = "reader" }', "agents.reader.slow.agent: 'reader' is not another agent of this crew"),
+    of_agent = [
+        ("slow = { after = 1 }", "agents.0.slow: name either a backup agent or a backup tier"),
+        (
+            'slow = { after = 1, agent = "reader" }',
+            "agents.reader.slow.agent: 'reader' is not another agent of this crew",
+        ),
     ]
-    for slow, told in cases:
-        assert _refusal(tmp_path, f"{CREW}slow = {slow}\n").startswith(told)
+    for text, told in of_crew:
+        assert _refusal(tmp_path, CREW.replace("guidance", f"{text}\nguidance", 1)).startswith(told)
+    for text, told in of_agent:
+        assert _refusal(tmp_path, f"{CREW}{text}\n").startswith(told)
 
 
 def test_a_nested_crew_that_may_do_more_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
