@@ -13,12 +13,13 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Limits, RerouteSubtask, SessionRequest, Status, UserMessage
 from chargehand.errors import ChargehandError, UpdateRefused
 from chargehand.session import Session
+from tests.crew_files import READS_DOCUMENTS
 from tests.environment import SessionEnvironment
 from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, refined, request_tool, request_tools, subtask, use
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_tool_approval import DESK, pending
+from tests.workflows.test_tool_approval import complaints_desk, pending
 from workflows import continue_as_new
 
 GOAL = SessionRequest(goal="What do the documents say?", review="never", limits=Limits(max_turns=40))
@@ -185,12 +186,11 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
         await asyncio.Event().wait()
         raise AssertionError
 
-    crew = DESK.format(clerk='capabilities = ["reads_private"]', crew="")
-    (tmp_path / "desk.toml").write_text(crew.replace('"fraud_check"]', '"search_documents"]'))
+    crews = complaints_desk(tmp_path, READS_DOCUMENTS, tools=("refund", "search_documents"))
     other = Held(answer("Known."))
     script = Script().plan(subtask("T1", agent="clerk"), subtask("T2", agent="clerk"))
     script = script.work("T1", both, both, answer("Done.")).work("T2", other)
-    async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
+    async with environment(script, own_crews=(crews,), acting=("refund", "fraud_check", "letter")) as opened:
         usual = opened.tools["search_documents"].use
         for name in ("search_documents", "refund"):
             monkeypatch.setattr(opened.tools[name], "use", hang)
@@ -222,9 +222,9 @@ async def test_an_interruption_ends_running_tools_and_the_agent_goes_on(
 
 async def test_a_call_that_waits_for_approval_is_not_interrupted(environment: OpenEnvironment, tmp_path: Path) -> None:
     """Whoever approves it afterwards has it made, and nothing is in doubt."""
-    (tmp_path / "desk.toml").write_text(DESK.format(clerk='approve = ["refund"]', crew=""))
+    crews = complaints_desk(tmp_path, 'approve = ["refund"]')
     script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", amount=10), answer("Done."))
-    async with environment(script, own_crews=(tmp_path,), acting=("refund", "fraud_check", "letter")) as opened:
+    async with environment(script, own_crews=(crews,), acting=("refund", "fraud_check", "letter")) as opened:
         session = await opened.chargehand.start(GOAL.model_copy(update={"crew": "desk"}))
         [call] = await pending(session, 1)
         await session.interrupt(subtask="T1")

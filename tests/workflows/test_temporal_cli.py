@@ -17,7 +17,7 @@ from tests.conftest import temporal_program
 from tests.scripted_model import Held, Script, Turn, answer, request_tool, say, subtask
 from tests.waiting import until, until_state
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_tool_approval import DESK, pending
+from tests.workflows.test_tool_approval import complaints_desk, pending
 
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "temporal-cli.md"
 _BLOCK: Final = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,9 +36,7 @@ async def test_updates_can_be_sent_by_the_temporal_cli(
     environment: OpenEnvironment, client: Client, tmp_path: Path
 ) -> None:
     """Each command of the page does what the page says."""
-    held, crews = Held(answer("Rotterdam.")), tmp_path / "crews"
-    crews.mkdir()
-    (crews / "desk.toml").write_text(DESK.format(clerk='approve = ["refund"]', crew=""), encoding="utf-8")
+    held, crews = Held(answer("Rotterdam.")), complaints_desk(tmp_path, 'approve = ["refund"]')
 
     def ask_first(call: ModelCall) -> Turn:
         asked = len([each for each in opened.model.of_kind("work") if each.agent == call.agent])

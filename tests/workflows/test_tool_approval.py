@@ -1,7 +1,8 @@
 """Tool calls that a policy or a person must allow."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from chargehand.errors import UpdateRefused
 from chargehand.session import Session
 from chargehand.visibility import describe
 from chargehand.wire import WorkflowType
+from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
@@ -34,27 +36,6 @@ GOAL = SessionRequest(
     limits=Limits(max_turns=60, max_parallel=10),
     answer_within=timedelta(minutes=3),
 )
-DESK = """
-name = "desk"
-description = "Settles complaints of customers."
-guidance = "Give each complaint to a clerk, and nothing else."
-{crew}
-
-[[agents]]
-name = "clerk"
-description = "Settles one complaint of a customer."
-prompt = "Settle the complaint that you are given."
-tools = ["refund", "fraud_check"]
-{clerk}
-
-[[agents]]
-name = "helper"
-description = "Helps out where a clerk has failed."
-prompt = "Settle the complaint that you are given."
-tools = ["search_documents", "letter"]
-capabilities = ["reads_private"]
-fallback = "clerk"
-"""
 
 Desk = Callable[..., AbstractAsyncContextManager[SessionEnvironment]]
 
@@ -64,12 +45,18 @@ def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
     """Open a worker with the crew `desk`, whose clerk has these settings."""
 
     def opened(script: Script, clerk: str, crew: str = "") -> AbstractAsyncContextManager[SessionEnvironment]:
-        folder = tmp_path / "crews"
-        folder.mkdir(exist_ok=True)
-        (folder / "desk.toml").write_text(DESK.format(clerk=clerk, crew=crew))
-        return environment(script, own_crews=(folder,), acting=("refund", "fraud_check", "letter"))
+        return environment(
+            script, own_crews=(complaints_desk(tmp_path, clerk, crew),), acting=("refund", "fraud_check", "letter")
+        )
 
     return opened
+
+
+def complaints_desk(folder: Path, clerk: str, crew: str = "", tools: Sequence[str] = ("refund", "fraud_check")) -> Path:
+    """Write the crew `desk`: a clerk with these tools and settings, and a helper whom the clerk backs."""
+    own = f"tools = {json.dumps(tools)}\n{clerk}"
+    helper = f'tools = ["search_documents", "letter"]\n{READS_DOCUMENTS}\nfallback = "clerk"'
+    return crew_folder(folder, "desk", crew, clerk=own, helper=helper)
 
 
 def refunding(*turns: Turn) -> Script:
