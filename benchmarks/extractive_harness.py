@@ -16,7 +16,6 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
 from activities.documents.tool import ReadDocument, SearchDocuments
-from activities.models.extractive.model import MODEL_NAME, ExtractiveModel
 from activities.models.protocol import ModelCall, ModelReply
 from activities.tools.data.query import QueryData
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask
@@ -24,6 +23,7 @@ from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
+from chargehand_plugins.extractive.model import MODEL_NAME, ExtractiveModel
 from workflows.rules.evidence import ground, sources_read
 from workflows.rules.inputs import Numbering, with_outcomes
 from workflows.rules.report_content import numbered_sources, quotations_of

@@ -21,13 +21,15 @@ from activities.models.prices import price_card, price_list_at, similar_models
 from activities.models.protocol import CountsInput, Model
 from activities.models.streaming import SLOW_TO_BEGIN, Patience
 from chargehand.contracts import Tier
-from chargehand.plugins import Extension, installed
+from chargehand.plugins import SHIPPED, Extension, installed
 
 DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
     "anthropic": {Tier.SMALL: "claude-haiku-5-5", Tier.MEDIUM: "claude-sonnet-5-5", Tier.LARGE: "claude-opus-5-5"},
     "openai": {Tier.SMALL: "gpt-6-luna", Tier.MEDIUM: "gpt-6.1-sol", Tier.LARGE: "gpt-6-astra"},
 }
 """The models of each provider, unless the settings name others."""
+_OFFLINE: Final = "extractive"
+"""What is used if no language model is set."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
 
@@ -120,13 +122,17 @@ def _openai_compatible(settings: ModelSettings, closing: AsyncExitStack) -> Mode
     return _models(adapter, prices, {}, settings, closing, most=settings.answer_tokens)
 
 
-def _extractive(settings: ModelSettings, _: AsyncExitStack) -> Models:
-    from activities.models.extractive.model import MODEL_NAME, ExtractiveModel
-
+def _offline(settings: ModelSettings, closing: AsyncExitStack) -> Models:
+    found = next((each for each in installed().model_providers if each.name == _OFFLINE), None)
+    if found is None:
+        raise SettingsError(
+            "No language model is set, and the plug-in of the offline model is not installed: set ANTHROPIC_API_KEY, "
+            f"OPENAI_API_KEY or OPENAI_BASE_URL, or install {SHIPPED}."
+        )
     free = (PriceStep(input_usd_per_million=Decimal(0), output_usd_per_million=Decimal(0)),)
-    names = {tier: settings.models.get(tier, MODEL_NAME) for tier in Tier}
-    cards = {tier: ModelCard(provider=MODEL_NAME, name=name, prices=free) for tier, name in names.items()}
-    return Models(ExtractiveModel(), cards)
+    names = {tier: settings.models.get(tier, _OFFLINE) for tier in Tier}
+    cards = {tier: ModelCard(provider=_OFFLINE, name=name, prices=free) for tier, name in names.items()}
+    return Models(found.load_function()(settings, closing), cards)
 
 
 MODELS: Final = Backend(
@@ -136,7 +142,7 @@ MODELS: Final = Backend(
         Row("anthropic", _anthropic, needs="ANTHROPIC_API_KEY"),
         Row("openai_compatible", _openai_compatible, needs="OPENAI_BASE_URL"),
         Row("openai", _openai, needs="OPENAI_API_KEY"),
-        Row("extractive", _extractive),
+        Row(_OFFLINE, _offline),
     ),
     default="no language model is used",
 )

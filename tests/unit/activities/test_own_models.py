@@ -170,3 +170,11 @@ async def test_a_named_model_is_priced_so_that_its_fallback_fits_too(tmp_path: P
 
     assert models.card(Tier.MEDIUM, "house-s").name == "house-s"
     assert max(step.output_usd_per_million for step in models.named["house-s"].prices) == PRICES["house-l"][1]
+
+
+def test_without_a_model_the_remedies_are_named(install: Callable[..., None]) -> None:
+    """No key, and the plug-in of the offline model is not there: the message names both ways out."""
+    install()
+
+    with pytest.raises(SettingsError, match=r"ANTHROPIC_API_KEY.*install chargehand-plugins"):
+        build_models(Settings(), "extractive", AsyncExitStack())

@@ -10,7 +10,6 @@ from pydantic import JsonValue
 
 from activities.backends import SettingsError
 from activities.contracts.rounds import Round, ToolCall
-from activities.models.extractive.model import ExtractiveModel
 from activities.models.failures import ProviderError
 from activities.models.protocol import CountsInput, ModelCall, ModelReply
 from activities.turn_kinds.plan import PlanAnswer
@@ -19,6 +18,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand_cli.main import execute
 from chargehand_cli.run_options import BadRequest
 from chargehand_plugins.empty_fields import with_empty_fields
+from chargehand_plugins.extractive.model import ExtractiveModel
 from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, identify
 from chargehand_plugins.tape.format import MOST_LINE_BYTES
 from chargehand_plugins.tape.player import CountingReplayedModel, NotOnTape, Tape, read_tape

@@ -9,16 +9,16 @@ from pydantic import BaseModel
 from activities.contracts.rounds import ToolCall
 from activities.documents.catalog import Catalog
 from activities.documents.words import language_of
-from activities.models.extractive.decisions import decide
-from activities.models.extractive.evidence import SEARCHES, answer_from, find_evidence
-from activities.models.extractive.figures import declined, sql_of, state
-from activities.models.extractive.grammar import read_figure
-from activities.models.extractive.planner import QUOTE, plan, point, read_instruction
 from activities.models.protocol import ModelCall, ModelReply
 from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Usage
+from chargehand_plugins.extractive.decisions import decide
+from chargehand_plugins.extractive.evidence import SEARCHES, answer_from, find_evidence
+from chargehand_plugins.extractive.figures import declined, sql_of, state
+from chargehand_plugins.extractive.grammar import read_figure
+from chargehand_plugins.extractive.planner import QUOTE, plan, point, read_instruction
 
 MODEL_NAME: Final = "extractive"
 _UNHEARD: Final = "A message was not taken into account: no language model was used that could read it."
@@ -31,6 +31,10 @@ class ExtractiveModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Answer one call without keeping the event loop from other work."""
         return await asyncio.to_thread(reply, call)
+
+
+def open_model(*_: object) -> ExtractiveModel:
+    return ExtractiveModel()
 
 
 def reply(call: ModelCall) -> ModelReply:

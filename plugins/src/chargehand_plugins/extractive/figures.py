@@ -7,11 +7,11 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from activities.contracts.rounds import ToolResult
-from activities.models.extractive.grammar import Figure
-from activities.models.extractive.lexicon import is_currency, sentence, totals
-from activities.models.extractive.tokens import number
-from activities.models.extractive.vocabulary import title_of
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
+from chargehand_plugins.extractive.grammar import Figure
+from chargehand_plugins.extractive.lexicon import is_currency, sentence, totals
+from chargehand_plugins.extractive.tokens import number
+from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5

@@ -12,13 +12,13 @@ from pydantic import JsonValue
 from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
 from activities.documents.words import content_words, function_words, language_of, stem, words
-from activities.models.extractive.figures import declined
-from activities.models.extractive.grammar import read_figure, why_unread
-from activities.models.extractive.lexicon import is_grammar, sentence
-from activities.models.extractive.tokens import one_line
-from activities.models.extractive.vocabulary import title_of
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
+from chargehand_plugins.extractive.figures import declined
+from chargehand_plugins.extractive.grammar import read_figure, why_unread
+from chargehand_plugins.extractive.lexicon import is_grammar, sentence
+from chargehand_plugins.extractive.tokens import one_line
+from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 30
 _QUOTED_CONFIDENCE: Final = 60

@@ -8,8 +8,6 @@ import pytest
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.catalog import Catalog
-from activities.models.extractive.decisions import decide
-from activities.models.extractive.planner import plan
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer, CritiqueTask
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
@@ -22,6 +20,8 @@ from benchmarks.extractive import ask_all, is_right, is_wrong
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import read_questions
 from chargehand.contracts import Failure, Success
+from chargehand_plugins.extractive.decisions import decide
+from chargehand_plugins.extractive.planner import plan
 from tests.scripted_model import ALLOWANCE
 
 EXAMPLE = Path("examples/question.txt").read_text(encoding="utf-8")

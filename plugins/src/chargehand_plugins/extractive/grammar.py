@@ -6,11 +6,11 @@ from typing import Final, NamedTuple, TypeVar
 
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import language_of
-from activities.models.extractive import lexicon
-from activities.models.extractive.lexicon import BOUNDS, COMPARISONS, RANKS
-from activities.models.extractive.periods import Calendar, quoted, time_unit
-from activities.models.extractive.tokens import Token, number, read_tokens
-from activities.models.extractive.vocabulary import Part, Vocabulary, title_of
+from chargehand_plugins.extractive import lexicon
+from chargehand_plugins.extractive.lexicon import BOUNDS, COMPARISONS, RANKS
+from chargehand_plugins.extractive.periods import Calendar, quoted, time_unit
+from chargehand_plugins.extractive.tokens import Token, number, read_tokens
+from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
 
 _T = TypeVar("_T")
 _MOST_TOKENS: Final = 40

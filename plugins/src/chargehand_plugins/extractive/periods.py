@@ -9,8 +9,8 @@ from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
 from activities.documents.words import LANGUAGES, words
-from activities.models.extractive.lexicon import empty_words, languages, totals
-from activities.models.extractive.tokens import Token, stems
+from chargehand_plugins.extractive.lexicon import empty_words, languages, totals
+from chargehand_plugins.extractive.tokens import Token, stems
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th|er)?")

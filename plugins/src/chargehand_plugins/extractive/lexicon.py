@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from activities.models.extractive.tokens import Token
+from chargehand_plugins.extractive.tokens import Token
 
 OPENERS: Final = frozenset({"count", "amount", "what", "which", "when", "list"})
 RANKS: Final = {"max": "DESC", "most": "DESC", "dearest": "DESC", "min": "ASC", "least": "ASC", "cheapest": "ASC"}

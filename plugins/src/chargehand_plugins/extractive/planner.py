@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from activities.contracts.drafts import SubtaskDraft
 from activities.documents.catalog import Catalog
 from activities.documents.words import words
-from activities.models.extractive.evidence import SEARCHES
-from activities.models.extractive.grammar import Figure, read_figure
-from activities.models.extractive.tokens import one_line
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
+from chargehand_plugins.extractive.evidence import SEARCHES
+from chargehand_plugins.extractive.grammar import Figure, read_figure
+from chargehand_plugins.extractive.tokens import one_line
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
 from activities.documents.words import function_words
-from activities.models.extractive import lexicon
-from activities.models.extractive.lexicon import empty_words, is_cost, unit_forms
-from activities.models.extractive.periods import Calendar, Period, calendar_of, is_series_of, read_period, time_unit
-from activities.models.extractive.tokens import Token, read_number, read_tokens, stems
+from chargehand_plugins.extractive import lexicon
+from chargehand_plugins.extractive.lexicon import empty_words, is_cost, unit_forms
+from chargehand_plugins.extractive.periods import Calendar, Period, calendar_of, is_series_of, read_period, time_unit
+from chargehand_plugins.extractive.tokens import Token, read_number, read_tokens, stems
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _IDENTIFIERS: Final = frozenset(

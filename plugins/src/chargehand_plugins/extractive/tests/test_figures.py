@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.words import language_of
-from activities.models.extractive.grammar import read_figure
-from activities.models.extractive.periods import Calendar, calendar_of, read_period
-from activities.models.extractive.tokens import read_tokens
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import Question, read_questions
+from chargehand_plugins.extractive.grammar import read_figure
+from chargehand_plugins.extractive.periods import Calendar, calendar_of, read_period
+from chargehand_plugins.extractive.tokens import read_tokens
 from tests.parameters import first_fast
 
 MONTHS = calendar.month_name[1:]

@@ -8,8 +8,6 @@ from pydantic import BaseModel
 
 from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
-from activities.models.extractive.lexicon import sentence
-from activities.models.extractive.planner import read_instruction
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
 from activities.turn_kinds.critique_report import CritiqueAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer
@@ -24,6 +22,8 @@ from activities.turn_kinds.review_outcomes import ReviewAnswer
 from activities.turn_kinds.route_request import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
+from chargehand_plugins.extractive.lexicon import sentence
+from chargehand_plugins.extractive.planner import read_instruction
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 
