@@ -203,9 +203,12 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Pa
 async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
     """Both have every word of the question: the later date is first, and what is replaced is last."""
     notes = {
-        "note-2022-05-01.md": "# Note\n\nLe tarif du ponton est de 12 euros par nuit, pour tous les bateaux de passage.",
-        "note-2024-03-09.md": "# Note\n\nÀ partir du printemps, le tarif du ponton est de 15 euros par nuit, eau comprise.",
-        "tarif-2025.md": "# Tarif\n\nTexte remplacé par une note. Par nuit, le tarif du ponton était de 14 euros en été.",
+        "note-2022-05-01.md": "# Note\n\n"
+        "Le tarif du ponton est de 12 euros par nuit, pour tous les bateaux de passage.",
+        "note-2024-03-09.md": "# Note\n\n"
+        "À partir du printemps, le tarif du ponton est de 15 euros par nuit, eau comprise.",
+        "tarif-2025.md": "# Tarif\n\n"
+        "Texte remplacé par une note. Par nuit, le tarif du ponton était de 14 euros en été.",
     }
     (tmp_path / "notes").mkdir()
     for name, text in notes.items():
