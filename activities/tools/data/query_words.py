@@ -41,9 +41,11 @@ def query_words(connection: Any, sql: str) -> tuple[list[str], str]:
     node: Tree = parsed["statements"][0]["node"] if not parsed["error"] else {}
     if node.get("type") != "SELECT_NODE" or node["cte_map"]:
         return [], ""
-    names = {each["alias"]: each for each in node.get("select_list", ()) if each.get("alias")}
+    selected = node.get("select_list", ())
+    names = {str(position): each for position, each in enumerate(selected, start=1)}
+    names |= {each["alias"]: each for each in selected if each.get("alias")}
     groups = [_words(names.get(_words(each), each)) for each in node.get("group_expressions", ())]
-    words = _computed(node.get("select_list", ())) + (f" by {', '.join(groups)}" if groups else "")
+    words = _computed(selected) + (f" by {', '.join(groups)}" if groups else "")
     condition = _words(node["where_clause"]) if "where_clause" in node else ""
     text = ", ".join(part for part in (words, condition) if part)
     return list(dict.fromkeys(_tables(node.get("from_table", {})))), text if len(text) <= _LONGEST else ""
