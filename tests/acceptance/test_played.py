@@ -190,6 +190,7 @@ async def test_what_can_be_paid_is_done(stage: Stage) -> None:
     assert played.report.usage.cost_usd <= PROFILES["quick"].budget_usd
 
 
+@pytest.mark.slow
 async def test_a_question_without_an_answer_is_named_as_a_gap(stage: Stage) -> None:
     """What no page says is looked for, not made up, and named."""
     played = await stage.play(NO_ANSWER)

@@ -79,35 +79,6 @@ async def test_a_rejected_plan_is_wasted(run: RunSession) -> None:
     assert result.subtasks[0].wasted.cost_usd == 0
 
 
-async def test_an_attempt_that_failed_before_a_better_one_is_wasted(run: RunSession) -> None:
-    """The record and the report name what the failed attempt cost; the attempt that is used is not in it."""
-    script = Script().plan(subtask("T1")).refine(refined(BETTER)).work(BETTER, answer("Found."))
-    script = script.work("T1", use("search_documents"), answer("", status="no_answer"))
-    result, _ = await run(script, GOAL)
-
-    [record] = result.subtasks
-    assert (record.state, record.attempts) == ("success", 2)
-    assert (record.wasted.turns, record.wasted.cost_usd) == (2, 2 * COST)
-    assert (record.usage.turns, record.usage.cost_usd) == (3, 3 * COST)
-    assert (result.wasted.turns, result.wasted.cost_usd) == (2, 2 * COST)
-    assert _uses(result)["max_attempts"] == (2, 3)
-
-
-async def test_a_subtask_that_is_given_up_is_wasted_whole(run: RunSession) -> None:
-    """A subtask is given up after three failed attempts: all of it is waste, and its sibling is not affected."""
-    script = Script().plan(subtask("T1"), subtask("T2", agent="analyst")).refine(refined(BETTER))
-    script = script.work("", answer("", status="no_answer")).work("T2", answer("Known."))
-    result, _ = await run(script, GOAL)
-
-    lost, kept = result.subtasks
-    assert (lost.state, lost.attempts) == ("failure", 3)
-    assert lost.wasted == lost.usage
-    assert lost.wasted.turns == 3
-    assert (kept.state, kept.attempts, kept.wasted.turns) == ("success", 1, 0)
-    assert result.wasted.turns == 3
-    assert result.answer == "All of it."
-
-
 async def test_a_lost_attempt_is_wasted_at_its_whole_grant(environment: OpenEnvironment) -> None:
     """A child that is terminated by hand is charged its whole grant, which is waste; its sibling goes on."""
     held = Held(answer("Never."))

@@ -25,6 +25,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins import testing
 from tests.environment import PRICES, TOOLS, Backends, open_environment, scripted_cards
 from tests.scripted_model import (
+    COST,
     Held,
     Script,
     ScriptedModel,
@@ -137,8 +138,8 @@ BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 
 async def test_row_18_retries(run: RunSession) -> None:
-    """A provider errs: it is asked again after 1, 2 and 4 seconds. A subtask whose 3 attempts fail is given up, and
-    the session goes on to a report of the rest that names it."""
+    """A provider errs: it is asked again after 1, 2 and 4 seconds. A subtask whose 3 attempts fail is given up, all of
+    it is waste, and the session goes on to a report of the rest that names it."""
     busy = ProviderError("busy", ProviderFault(provider="scripted"), ErrorType.RATE_LIMITED)
     fails = [busy]
 
@@ -151,6 +152,9 @@ async def test_row_18_retries(run: RunSession) -> None:
     assert Limits().max_attempts == 3
     ended = [(record.state, record.attempts, record.reason) for record in result.subtasks]
     assert ended == [("failure", 3, "no_answer"), ("success", 1, "")]
+    lost, kept = result.subtasks
+    assert lost.wasted == lost.usage
+    assert (lost.wasted.turns, kept.wasted.turns, result.wasted.turns) == (3, 0, 3)
     assert not fails
     waits = [round(pause_after(count) / timedelta(seconds=1)) for count in (1, 2, 3)]
     assert waits == [1, 2, 4]
@@ -160,17 +164,21 @@ async def test_row_18_retries(run: RunSession) -> None:
 
 async def test_row_19_retry_with_refinement(run: RunSession) -> None:
     """After the first failure the supervisor rewrites the instruction in view of the error, and the new one is carried
-    out."""
+    out; only the first attempt is waste."""
     script = Script().plan(subtask("T1")).refine(refined(BETTER))
-    script = script.work("", answer("", status="no_answer")).work(BETTER, answer("Found."))
+    script = script.work("T1", use("search_documents"), answer("", status="no_answer")).work(BETTER, answer("Found."))
     result, opened = await run(script, ROOMY)
 
     [asked] = opened.model.tasks(RefineTask)
     assert asked.problem == "because of no_answer"
     assert asked.instruction == "Find out everything about topic T1 in the documents."
     assert result.answer == "Found."
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
+    [record] = result.subtasks
+    assert (record.state, record.attempts, record.usage.turns) == ("success", 2, 3)
+    assert record.wasted == result.wasted
+    assert (result.wasted.turns, result.wasted.cost_usd) == (2, 2 * COST)
     assert result.usage.turns == len(opened.model.calls)
+    assert next(use.used for use in result.limits if use.limit == "max_attempts") == 2
 
 
 async def test_row_21_tool_loop(run: RunSession) -> None:
