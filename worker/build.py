@@ -41,6 +41,8 @@ async def check_builds(client: Client, settings: Settings) -> None:
     Raises:
         SettingsError: by Worker Versioning the queue belongs to a deployment, and this worker has none.
     """
+    if "sessions" not in settings.roles:
+        return
     queue = settings.task_queue
     described = await describe_queue(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
     current = described.versioning_info.current_deployment_version

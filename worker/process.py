@@ -21,7 +21,7 @@ from chargehand.converter import data_converter
 from chargehand.payloads.settings import storage_from
 from chargehand.plugins import Hook, installed
 from chargehand.search_attributes import missing_attributes
-from worker.build import check_builds
+from worker.build import check_builds, own_build
 from worker.composition import activity_slots, compose, encryption, queues_in_use
 from worker.health import health_file
 from worker.logs import SDK_LOGGING
@@ -164,4 +164,5 @@ async def _connected(
 
 
 def announce_polling(settings: Settings) -> None:
-    _logger.info("worker polls", extra={"task_queue": settings.task_queue})
+    build = settings.build_id or own_build()
+    _logger.info("worker polls", extra={"task_queue": settings.task_queue, "build": build})

@@ -18,7 +18,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from chaos.harness import Worker
 from chargehand import Session
@@ -239,7 +241,7 @@ async def test_a_limit_is_reached(
 
 @pytest.mark.nightly
 async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
-    """A worker that joins another build says both; with Worker Versioning, one that would get nothing is refused."""
+    """A worker that joins another build says both."""
     async with _scene(server, tmp_path) as scene:
         await scene.worker(sys.executable, "-c", _OLDER)
         await scene.worker()
@@ -248,6 +250,33 @@ async def test_builds_are_mixed(server: Client, tmp_path: Path) -> None:
         assert "this worker is build" in record["message"]
         assert "end the others after an update" in record["message"]
         await until(lambda: scene.alerts("ChargehandMixedBuilds"), 60)  # the server is asked every half minute
+
+
+async def test_a_worker_is_of_no_deployment(server: Client, tmp_path: Path) -> None:
+    """On a queue that belongs to a deployment it would get nothing: it refuses to start, and names both builds."""
+    async with _scene(server, tmp_path) as scene:
+        await scene.worker(CHARGEHAND_DEPLOYMENT=scene.queue)
+        [polling] = scene.records("worker polls")
+        current = SetWorkerDeploymentCurrentVersionRequest(
+            namespace=server.namespace, deployment_name=scene.queue, build_id=polling["build"]
+        )
+
+        async def is_current() -> bool:
+            with suppress(RPCError):  # until the server knows the deployment
+                await server.workflow_service.set_worker_deployment_current_version(current)
+                return True
+            return False
+
+        await until(is_current, 60)
+        session = await scene.run()
+        refused = await scene.worker(polls=False)
+
+        assert await asyncio.wait_for(refused.running.wait(), 60) == 2
+        assert [each["session"] for each in scene.records("session ended")] == [session]
+        [record] = scene.records("belongs to build")
+        assert f"'{scene.queue}.{polling['build']}'" in record["message"]
+        assert f"is build '{polling['build']}' of no deployment" in record["message"]
+        assert f"Set CHARGEHAND_DEPLOYMENT={scene.queue}" in record["message"]
 
 
 @pytest.mark.nightly

@@ -25,6 +25,7 @@ SETTINGS: Final = frozenset({SETTING, *COMMAND_SETTINGS, *(f"{PREFIX}{name}" for
 
 _OF_WORKER_PLUGINS: Final = {
     "CALLER_KEY": "caller_key",
+    "CALLER_KEY_ACCEPTED": "caller_key",
     "CODE_PACKAGES": "bubblewrap",
     "SEARXNG_URL": "search_services",
     "TAPE_RECORD": "tape",

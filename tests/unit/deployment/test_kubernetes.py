@@ -134,6 +134,40 @@ def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> Non
         assert target is None or (target.get("kind", "Deployment"), target["name"]) in there
 
 
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
+    """Each Deployment has a disruption budget and rolls; its replicas are set in one place: there, or by a scaler."""
+    manifests = render(overlay)
+    scaled = {each["spec"]["scaleTargetRef"]["name"] for each in manifests if "scaleTargetRef" in each.get("spec", {})}
+    budgets = [each["spec"]["selector"]["matchLabels"] for each in manifests if each["kind"] == "PodDisruptionBudget"]
+
+    for each in (each for each in manifests if each["kind"] == "Deployment"):
+        spec = each["spec"]
+        assert ("replicas" in spec) is not (each["metadata"]["name"] in scaled)
+        assert spec.get("replicas", 2) >= 2
+        assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+        assert any(budget.items() <= spec["template"]["metadata"]["labels"].items() for budget in budgets)
+
+
+def test_networks_let_through_what_pods_need() -> None:
+    """Spans go to a collector; with `cloud-identity`, pods get their credentials, and sandboxes never do."""
+    policies = {
+        each["metadata"]["name"]: each["spec"] for each in render("production") if each["kind"] == "NetworkPolicy"
+    }
+    ports = {
+        name: {port["port"] for rule in spec["egress"] for port in rule["ports"]} for name, spec in policies.items()
+    }
+    [component] = [
+        each["values"]
+        for each in policies["chargehand-cloud-identity"]["podSelector"]["matchExpressions"]
+        if each["key"].endswith("component")
+    ]
+
+    assert {4317, 4318} <= ports["chargehand-worker"]
+    assert {80, 988} == ports["chargehand-cloud-identity"]
+    assert component == ["worker", "console"]
+
+
 def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their pods get none of the workers' secrets and settings, and the two have queues and roles that fit."""
     manifests = render("separate")
@@ -174,7 +208,7 @@ def selectors(manifests: list[Manifest]) -> Iterator[dict[str, str]]:
         match each["kind"]:
             case "Deployment" | "PodDisruptionBudget":
                 yield spec["selector"]["matchLabels"]
-            case "NetworkPolicy":
+            case "NetworkPolicy" if "matchLabels" in spec["podSelector"]:
                 yield spec["podSelector"]["matchLabels"]
             case "Service":
                 yield spec["selector"]

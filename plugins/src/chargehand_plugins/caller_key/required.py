@@ -26,28 +26,32 @@ class CallerKeySettings(BaseSettings):
     caller_key: SecretStr | None = Field(default=None, min_length=SHORTEST)
     """The key with which callers sign what changes a session; without a signature it is refused. 32 characters or
     more, such as those of `openssl rand -base64 32`."""
+    caller_key_accepted: SecretStr | None = Field(default=None, min_length=SHORTEST)
+    """A second key whose signatures workers accept too, while callers change from one key to the other."""
 
 
 def interceptors(settings: Settings, _: Client) -> list[Interceptor]:
-    key = settings_of(settings, CallerKeySettings).caller_key
-    return [RequireCallerKey(CallerKey(key.get_secret_value()))] if key else []
+    own = settings_of(settings, CallerKeySettings)
+    keys = [CallerKey(key.get_secret_value()) for key in (own.caller_key, own.caller_key_accepted) if key]
+    return [RequireCallerKey(*keys)] if keys else []
 
 
 class RequireCallerKey(Interceptor):
-    """Lets only updates through that are signed with a key."""
+    """Lets only updates through that are signed with one of the keys."""
 
-    def __init__(self, key: CallerKey) -> None:
-        self._key = key
+    def __init__(self, *keys: CallerKey) -> None:
+        self._keys = keys
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        key = self._key
+        keys = self._keys
 
         class RequireSignature(WorkflowInboundInterceptor):
             def handle_update_validator(self, input: HandleUpdateInput) -> None:  # noqa: A002  # as above
-                if not key.has_signed(input.headers, workflow.info().workflow_id, input.update, input.id, input.args):
+                signed = (workflow.info().workflow_id, input.update, input.id, input.args)
+                if not any(key.has_signed(input.headers, *signed) for key in keys):
                     raise ApplicationError(
                         f"{SETTING} is missing or is not the one of the workers: set it, and use the client, the "
                         f"command or the console, which sign what they send.",

@@ -23,6 +23,7 @@ from tests.workflows.conftest import OpenEnvironment
 from worker import program
 
 KEY = "a key of the operator's, 32 or more"
+OTHER = "the key that takes its place, 32 or more"
 
 
 class Forge(Interceptor):
@@ -56,8 +57,9 @@ def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
 async def test_only_signed_updates_change_a_session(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unsigned, signed with another key, for another session, or with other arguments: all refused, and named."""
-    monkeypatch.setenv(SETTING, KEY)
+    """Unsigned, signed with another key, for another session, or with other arguments: all refused, and named. Of two, either."""
+    monkeypatch.setenv(SETTING, OTHER)
+    monkeypatch.setenv(f"{SETTING}_ACCEPTED", KEY)
     async with environment(Script().plan(*topics(1)).work("", answer("Known."))) as opened:
         chargehand = opened.chargehand
         session = await chargehand.start(SessionRequest(goal="What is there to know?", approval="plan"))
@@ -82,6 +84,8 @@ async def test_only_signed_updates_change_a_session(
         before = [(await each.status()).state for each in (session, other)]
         signing = Chargehand(with_interceptors(chargehand.client, sign), chargehand.task_queue)
         await signing.session(session.id).approve()
+        sign_by_other = with_interceptors(chargehand.client, SignUpdates(CallerKey(OTHER)))
+        await Chargehand(sign_by_other, chargehand.task_queue).session(other.id).approve()
         report = await session.result()
 
     assert all(SETTING in refusal for refusal in refusals), refusals
