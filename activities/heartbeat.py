@@ -29,12 +29,18 @@ BEAT_SECONDS: Final = 0.8
 
 With a heartbeat timeout that is longer than usual, heartbeats are as much rarer.
 """
-_BEATS: Final = 6.25
-"""Heartbeats within the heartbeat timeout."""
+_BEATS, _LEAST_BEATS = 6.25, 3.0
+"""Heartbeats within the heartbeat timeout, and the fewest, where many activities run."""
+_BEATS_A_SECOND: Final = 100.0
+"""Of all activities of a process, as far as the fewest of each allow it: each is a write of the server's."""
 LIVE_SECONDS: Final = 0.25
 """How often a heartbeat may tell something new, such as text that is being written."""
 _RPC_TIMEOUT: Final = timedelta(seconds=2)
 _logger = logging.getLogger("chargehand.heartbeats")
+
+
+running: Final[set["Pulse"]] = set()
+"""Of the activities of this process."""
 
 
 class Pulse:
@@ -43,8 +49,7 @@ class Pulse:
         task_token = activity.info().task_token
         self._handle = activity.client().get_async_activity_handle(task_token=task_token)
         recorded, timeout = activity.info().heartbeat_details, activity.info().heartbeat_timeout
-        self.seconds = max(BEAT_SECONDS, timeout.total_seconds() / _BEATS if timeout else 0.0)
-        """Between two heartbeats."""
+        self._timeout = timeout.total_seconds() if timeout else BEAT_SECONDS * _BEATS
         self.details: Callable[[], Sequence[object]] = lambda: recorded
         """What each heartbeat repeats, since the server keeps only the last."""
         self._first = max(0.0, self.seconds - waited)
@@ -56,6 +61,12 @@ class Pulse:
         """Whether the SDK has sent a heartbeat."""
         self.is_over = False
         """Whether the server no longer waits for this attempt."""
+
+    @property
+    def seconds(self) -> float:
+        """Between two heartbeats."""
+        usual = max(BEAT_SECONDS, self._timeout / _BEATS)
+        return max(usual, min(self._timeout / _LEAST_BEATS, len(running) / _BEATS_A_SECOND))
 
     def now(self) -> datetime:
         """Return the time by the server's clock, which is the same for all workers."""

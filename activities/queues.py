@@ -14,6 +14,8 @@ ROLES: Final[frozenset[Role]] = frozenset(get_args(Role))
 
 SANDBOXED: Final = frozenset({"run_code"})
 """Tools that run what a model has written."""
+COMPUTING: Final = SANDBOXED | {"query_data", "draw_chart"}
+"""Tools whose calls take a processor, where other calls wait for a service."""
 
 
 class ToolQueues(Contract):

@@ -22,7 +22,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin
+from activities.heartbeat import BEAT_SECONDS, HEARTBEAT_TIMEOUT, LIVE_SECONDS, Pulse, begin, running
 from worker.slots import PacedSlots
 
 _ITERATIONS: Final = 10
@@ -39,7 +39,6 @@ class _Pacemaker(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="heartbeats", daemon=True)
-        self.pulses: set[Pulse] = set()
 
     def run(self) -> None:
         asyncio.run(self._watch())
@@ -47,7 +46,7 @@ class _Pacemaker(threading.Thread):
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(BEAT_SECONDS / 2)
-            late = [pulse for pulse in tuple(self.pulses) if pulse.is_late and not pulse.is_over]
+            late = [pulse for pulse in tuple(running) if pulse.is_late and not pulse.is_over]
             await asyncio.gather(*(pulse.send_beside() for pulse in late))
 
 
@@ -56,12 +55,11 @@ _pacemakers: Final[list[_Pacemaker]] = []
 """One per process, from the first activity on."""
 
 
-def _pacemaker() -> _Pacemaker:
+def _start_pacemaker() -> None:
     with _starting:
         if not _pacemakers:
             _pacemakers.append(_Pacemaker())
             _pacemakers[0].start()
-    return _pacemakers[0]
 
 
 class Heartbeats(Interceptor):
@@ -83,21 +81,22 @@ class _BeatingActivities(ActivityInboundInterceptor):
         if activity.info().is_local:
             return await super().execute_activity(input)
         waited = self._slots.begin(activity.info().started_time)
-        pulse, pulses = begin(waited), _pacemaker().pulses
-        pulses.add(pulse)
+        _start_pacemaker()
+        pulse = begin(waited)
+        running.add(pulse)
         sending = asyncio.create_task(pulse.send())
         try:
             return await super().execute_activity(input)
         finally:
             sending.cancel()
-            _forget_later(pulses, pulse, _ITERATIONS)
+            _forget_later(pulse, _ITERATIONS)
 
 
-def _forget_later(pulses: set[Pulse], pulse: Pulse, iterations: int) -> None:
+def _forget_later(pulse: Pulse, iterations: int) -> None:
     if iterations:
-        asyncio.get_running_loop().call_soon(_forget_later, pulses, pulse, iterations - 1)
+        asyncio.get_running_loop().call_soon(_forget_later, pulse, iterations - 1)
     else:
-        pulses.remove(pulse)
+        running.remove(pulse)
 
 
 class SetHeartbeatTimeout(Interceptor):

@@ -67,7 +67,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     object of `models`, `tools` and `sandboxes`."""
     roles: frozenset[Role] = ROLES
     """What this worker does: a JSON list of `sessions`, `models`, `tools` and `sandboxes`; all by default."""
-    max_activities: int = Field(default=100, ge=1, le=1_000)
+    max_activities: int = Field(default=500, ge=1, le=1_000)
     """Model turns and tool calls at the same time in each worker process."""
     heartbeat_timeout: int = Field(default=_HEARTBEAT_SECONDS, ge=_HEARTBEAT_SECONDS, le=_MOST_HEARTBEAT_SECONDS)
     """Seconds without a heartbeat after which an activity's worker is considered lost. Heartbeats go 6 times as often,

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final
 
@@ -87,6 +87,10 @@ class TurnActivities:
     _breakers: Breakers = field(default_factory=Breakers, init=False)
     _prefixes: SharedPrefixes = field(default_factory=SharedPrefixes, init=False)
 
+    @cached_property
+    def _uses(self) -> ToolActivities:
+        return ToolActivities(self.crews, self.tools, self.acting, self.library)
+
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
         """Make one LLM call and interpret the reply."""
@@ -127,10 +131,9 @@ class TurnActivities:
             if chosen or unwritten:
                 # At once: until it is recorded, a worker that is lost loses what was paid. Otherwise the result itself
                 # is the record.
-                tools = ToolActivities(self.crews, self.tools, self.acting, self.library)
                 _, used = await asyncio.gather(
                     record.record(record.entry),
-                    use_at_once(tools, request, result, chosen, record.patience_seconds),
+                    use_at_once(self._uses, request, result, chosen, record.patience_seconds),
                 )
             lost = {"discarded": await charging or result.discarded}
             return result.model_copy(update={"conversation": await _stored(storing), "used": used, **lost})

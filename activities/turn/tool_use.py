@@ -8,7 +8,8 @@ fails or takes long is used by an activity of its own, with its retries.
 import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -23,6 +24,7 @@ from activities.documents.library import DocumentLibrary
 from activities.json_schema import value_problems
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stalls import tool_stall_limit
+from activities.queues import COMPUTING
 from activities.tools.note import NOTE
 from activities.tools.pages.leak_check import carries, hides, repeats
 from activities.tools.recall import RecallContext
@@ -36,6 +38,8 @@ from chargehand.wire import ActivityType
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
 _QUICK_SECONDS: Final = 5.0
 """For quick tools."""
+_MOST_COMPUTING: Final = 50
+"""Calls at the same time of tools that compute."""
 _QUICK_BYTES: Final = 256 * 1024
 """Of their results together: a turn whose result is too large would be lost with its reply."""
 UNKNOWN_OUTCOME: Final = (
@@ -53,6 +57,7 @@ class ToolActivities:
     library: DocumentLibrary | None = None
     silence: timedelta = timedelta(seconds=90)
     """How long a tool may make no progress; each of them limits its whole time by itself, too."""
+    _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_COMPUTING), init=False)
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
@@ -97,7 +102,8 @@ class ToolActivities:
 
         async def use() -> ToolAnswer:
             limit = tool.spec.time_limit_seconds
-            async with tool_stall_limit(max(self.silence.total_seconds(), limit or 0.0)):
+            place = self._computing if request.call.tool in COMPUTING else nullcontext()
+            async with place, tool_stall_limit(max(self.silence.total_seconds(), limit or 0.0)):
                 time = asyncio.timeout(limit)
                 try:
                     async with time:

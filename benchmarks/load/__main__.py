@@ -47,7 +47,7 @@ LOADS: Final[Mapping[str, Load]] = {
         "sessions",
     ),
     "queued": Load(queued, "L2: 0 refused, lost or done twice; worker ≤ 1 GB", 500, 10_000, "sessions"),
-    "waiting": Load(waiting, "L3: worker ≤ 600 MB, event loop at most 50 ms late (p99)", 300, 1_000, "sessions"),
+    "waiting": Load(waiting, "L3: worker ≤ 600 MB, event loop at most 50 ms late (p99)", 300, 500, "sessions"),
     "faults": Load(
         faults_at_once, "L4: 0 lost, 0 stuck, no extra call that a fault does not explain", 90, 3_600, "seconds"
     ),

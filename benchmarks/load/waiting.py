@@ -21,8 +21,6 @@ _MOST_MB_QUEUED: Final = 1_000
 _MOST_MB_WAITING: Final = 600
 _MOST_LAG_SECONDS: Final = 0.05
 _WATCH_SECONDS: Final = 15.0
-_SLOTS: Final = 1_000
-"""The most that a worker may be given."""
 _BUCKET: Final = re.compile(EVENT_LOOP_LAG.name + r'\w*_bucket\{[^}]*le="([^"]+)"[^}]*\} (\d+)')
 
 
@@ -47,7 +45,7 @@ async def waiting(size: int, random: Random, folder: Path) -> Result:  # noqa: A
 
     async with open_harness(folder, slow) as harness:
         metrics = _free_address()
-        worker = await harness.worker(CHARGEHAND_MAX_ACTIVITIES=str(_SLOTS), CHARGEHAND_METRICS_ADDRESS=metrics)
+        worker = await harness.worker(CHARGEHAND_METRICS_ADDRESS=metrics)
         pid = worker.running.pid
         idle = levels.resident_mb(pid)
         running = asyncio.create_task(harness.sessions(size, at_once=size, seconds=1_200))
