@@ -50,7 +50,7 @@ async def test_what_may_have_been_charged_is_booked_before_more_is_paid(
                 await harness.take(a_turn())  # or the breaker opens
 
     assert {(failure.type, failure.non_retryable) for failure in failures} == {(ErrorType.OUTCOME_UNKNOWN, True)}
-    assert [tuple(failure.details) for failure in failures] == [
+    assert [tuple(failure.details)[:2] for failure in failures] == [
         (earlier + 1, pytest.approx(wait, rel=0.1)) for _, earlier, wait in calls
     ]
     assert len(server.requests) == 2 * len(calls) - 1
@@ -65,7 +65,10 @@ async def test_only_what_may_have_been_billed_counts(client: Client, tmp_path: P
         gaps = [later.arrived_at - earlier.arrived_at for earlier, later in pairwise(server.requests)]
         result = await harness.take(a_turn())
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
+    assert (failure.type, tuple(failure.details)[:2]) == (
+        ErrorType.OUTCOME_UNKNOWN,
+        (1, pytest.approx(1 / HURRY, rel=0.1)),
+    )
     assert [gap >= 0.9 * 2 ** min(number, 2) / HURRY for number, gap in enumerate(gaps)] == [True] * 4
     assert isinstance(result.answer, WorkAnswer)
     assert (result.answer.content, len(server.requests)) == ("At eight.", 7)
@@ -145,4 +148,7 @@ async def test_a_provider_that_hangs_is_handed_back(
         failure = await harness.fail(a_turn())
         await server.until(lambda: server.exchanges[0].hung_up)
 
-    assert (failure.type, tuple(failure.details)) == (ErrorType.OUTCOME_UNKNOWN, (1, pytest.approx(1 / HURRY, rel=0.1)))
+    assert (failure.type, tuple(failure.details)[:2]) == (
+        ErrorType.OUTCOME_UNKNOWN,
+        (1, pytest.approx(1 / HURRY, rel=0.1)),
+    )

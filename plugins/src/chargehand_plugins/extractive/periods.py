@@ -21,6 +21,11 @@ _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _NOT_DIGITS: Final = re.compile(r"\D+")
 _ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d")
 _MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
+_MONTHS: Final = re.compile(
+    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez|mrz|fev|avr|jui|aou|ene|abr|ago|dic|set|gen|mag|giu|"
+    "lug|ott|maa|mrt|mei|out|maj"
+)
+"""How they begin in the languages that are told apart, without accents."""
 _ORDINALS: Final = (
     "1(st|er)?|first|erste.?|premier|primer",
     "2(nd|e)?|second|zweite.?|deuxieme|segundo",
@@ -135,13 +140,21 @@ def _is_meant(tokens: Sequence[Token], at: int) -> bool:
 @lru_cache(maxsize=10_000)
 def parse_month(text: str) -> Moment | None:
     """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`."""
-    if not _MONTH_VALUE.fullmatch(text):
+    if not _MONTH_VALUE.fullmatch(text) or not (text[0].isdigit() or _may_be_month(words(text)[0])):
         return None
+    if text[0].isdigit():
+        year, month = map(int, text.split("-"))
+        return Moment(year, month) if month in range(1, 13) else None
     from dateparser import parse
 
     found = parse(text, languages=list(LANGUAGES), settings={"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]})
-    year = _YEAR.search(text)
-    return Moment(int(year[0]) if year else None, found.month) if found else None
+    said = _YEAR.search(text)
+    return Moment(int(said[0]) if said else None, found.month) if found else None
+
+
+def _may_be_month(word: str) -> bool:
+    """Whether it is worth half a second to load what reads months."""
+    return bool(_MONTHS.match(word)) and len(word) <= len("septiembre")
 
 
 class Calendar(NamedTuple):

@@ -3,6 +3,7 @@
 import calendar
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from itertools import combinations
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activities.documents.catalog import Catalog, Column, Table
-from activities.documents.words import language_of
+from activities.documents.words import LANGUAGES, language_of, stem
 from benchmarks.extractive_harness import Harness
 from benchmarks.extractive_questions import Question, read_questions
 from chargehand_plugins.extractive.grammar import read_figure
-from chargehand_plugins.extractive.periods import Calendar, calendar_of, read_period
+from chargehand_plugins.extractive.periods import Calendar, Moment, calendar_of, parse_month, read_period
 from chargehand_plugins.extractive.tokens import read_tokens
 from tests.parameters import first_fast
 
@@ -145,3 +146,15 @@ def test_states_and_prices_are_never_added_up() -> None:
         spoken = title.replace("_", " ")
         assert read_figure(f"What was the total {spoken} in 2024?", given_catalog) is None
         assert read_figure(f"Wie hoch war {spoken} insgesamt im März 2024?", given_catalog) is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_months_and_stems_are_those_of_the_libraries(language: str) -> None:
+    """Each name of a month is read in each language, and each word has the stem of the whole package."""
+    names = import_module(f"dateparser.data.date_translation_data.{language}").info
+    for number, month in enumerate(calendar.month_name[1:], start=1):
+        said = [name for name in names[month.lower()] if re.fullmatch(r"[^\W\d_]{3,}\.?", name)]
+        assert {name: parse_month(name) for name in said} == {name: Moment(None, number) for name in said}
+    whole = import_module("snowballstemmer").stemmer(LANGUAGES[language])
+    tried = ("running", "maisons", "libros", "giorni", "boeken", "hundarna", "häuser", "casas")
+    assert [stem(word, language) for word in tried] == whole.stemWords(tried)
