@@ -107,7 +107,7 @@ def _kept_details(error: BaseException) -> str:
 
 def _exit_code(error: ChargehandError) -> Exit:
     match error:
-        case NotReachable():
+        case NotReachable() if not isinstance(error, UnusableSettings):
             return Exit.UNREACHABLE
         case SessionFailed(error_type=ErrorType.INVALID_INPUT | ErrorType.LIMIT_TOO_SMALL):
             return Exit.BAD_INPUT

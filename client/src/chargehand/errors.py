@@ -4,7 +4,7 @@ ChargehandError
 ├── MissingExtra, UnusableSettings, InvalidInput, AccessDenied, ServerRefused, SessionNotFound, OutputInvalid,
 │   SearchAttributesMissing, UploadRefused, DownloadRefused, BucketError
 ├── NotReachable
-│   └── NoWorker
+│   └── NoNamespace (an UnusableSettings too), NoWorker
 ├── UpdateRefused
 │   └── AlreadyEnded
 ├── SessionEnded
@@ -29,6 +29,7 @@ __all__ = [
     "DownloadRefused",
     "InvalidInput",
     "MissingExtra",
+    "NoNamespace",
     "NoWorker",
     "NotReachable",
     "OutputInvalid",
@@ -70,6 +71,10 @@ class AccessDenied(ChargehandError):  # noqa: N818  # as above
 
 class NotReachable(ChargehandError):  # noqa: N818  # as above
     """The Temporal server or a worker does not answer."""
+
+
+class NoNamespace(UnusableSettings, NotReachable):
+    """The server has no such namespace: the setting is wrong, or the server has just been started."""
 
 
 class NoWorker(NotReachable):

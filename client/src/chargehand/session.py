@@ -14,6 +14,7 @@ from pydantic import ConfigDict, JsonValue
 from temporalio.client import Client, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from chargehand.contracts import (
     ConversationRequest,
@@ -30,6 +31,7 @@ from chargehand.contracts import (
 from chargehand.converter import contract
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
+from chargehand.history.runs import refusal
 from chargehand.history.status import read_status, with_running
 from chargehand.history.tree import read_trace
 from chargehand.interface import Supervisor, Verification, start_options, valid_id
@@ -43,6 +45,7 @@ from chargehand.wire import WorkflowType
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", SessionRequest, ConversationRequest)
 
+_OPENING_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 15.0
 """How long a worker may take to answer until the client looks for one."""
 _LONGEST_VERIFICATION: Final = timedelta(minutes=15)
@@ -82,6 +85,20 @@ class Execution(CommonMessages):
     async def reject_call(self, call: PendingCall, reason: str = "") -> Status:
         """Refuse a tool call of `status().calls`; its agent reads the reason, up to 2,000 characters, and continues."""
         return await self.decide_call(call=call.id, hash=call.hash, decision="reject", reason=reason)
+
+    async def opened(self) -> None:
+        """Wait a moment until a worker has taken the session up, so that what is wrong with its request is told now.
+
+        Without a worker, or with one that has to read many documents first, it returns without an answer.
+
+        Raises:
+            InvalidInput: a worker refuses the request: a crew that there is not, a limit that is too small, …
+        """
+        with suppress(TimeoutError, RPCError):
+            async with asyncio.timeout(_OPENING_SECONDS):
+                error = await refusal(self._client, self.id)
+            if error is not None:
+                raise InvalidInput(error)
 
     async def cancel(self) -> None:
         """Ask it to stop without a report, or an answer to what waits; one that has ended stays as it is."""

@@ -106,6 +106,7 @@ class _Execution(MessagesWithoutAwait):
 
     approve_call = _waiting(session.Execution.approve_call)
     reject_call = _waiting(session.Execution.reject_call)
+    opened = _waiting(session.Execution.opened)
     cancel = _waiting(session.Execution.cancel)
     follow = _iterating(session.Execution.follow)
 

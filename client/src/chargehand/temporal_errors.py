@@ -21,13 +21,13 @@ from chargehand.errors import (
     AlreadyEnded,
     ChargehandError,
     InvalidInput,
+    NoNamespace,
     NotReachable,
     ServerRefused,
     SessionCancelled,
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
-    UnusableSettings,
     UpdateRefused,
 )
 from chargehand.wire import ErrorType
@@ -67,7 +67,7 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
     """Translate the error that a call of the server ended by."""
     if error.status is RPCStatusCode.NOT_FOUND:
         if error.message.startswith("Namespace "):
-            return UnusableSettings(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
+            return NoNamespace(f"{error.message.rstrip('.')} on this server: set TEMPORAL_NAMESPACE or a profile.")
         return AlreadyEnded(session_id) if "already completed" in error.message else SessionNotFound(session_id)
     if error.status in _UNANSWERED:
         return NotReachable(_NO_ANSWER)

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import GrpcCompression
 
-from chargehand import AccessDenied, Chargehand, ChargehandError, NotReachable, UnusableSettings
+from chargehand import AccessDenied, Chargehand, ChargehandError, NoNamespace, NotReachable, UnusableSettings
 from chargehand.connect import grpc_compression
 
 
@@ -33,7 +33,7 @@ async def _refused(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Chargeha
         ({"TEMPORAL_TLS_SERVER_CA_CERT_PATH": "/no.pem"}, UnusableSettings, "/no.pem, which a TEMPORAL_TLS_"),
         ({"TEMPORAL_TLS_CLIENT_CERT_DATA": "x", "TEMPORAL_TLS_CLIENT_KEY_DATA": "x"}, UnusableSettings, "is not PEM"),
         ({"TEMPORAL_API_KEY": "key"}, UnusableSettings, "speaks no TLS, and this client does"),
-        ({"TEMPORAL_NAMESPACE": "nowhere"}, UnusableSettings, "Namespace nowhere is not found"),
+        ({"TEMPORAL_NAMESPACE": "nowhere"}, NoNamespace, "Namespace nowhere is not found"),
         ({"TEMPORAL_ADDRESS": "localhost:99999"}, UnusableSettings, "write HOST:PORT"),
         ({"TEMPORAL_ADDRESS": "http://localhost:7233"}, UnusableSettings, "write HOST:PORT"),
         ({"TEMPORAL_ADDRESS": "localhost:1"}, NotReachable, "No Temporal server answers at localhost:1"),

@@ -26,6 +26,7 @@ from chargehand.errors import (
     AccessDenied,
     AlreadyEnded,
     ChargehandError,
+    NoNamespace,
     NotReachable,
     ServerRefused,
     SessionCancelled,
@@ -33,7 +34,6 @@ from chargehand.errors import (
     SessionFailed,
     SessionNotFound,
     SessionTerminated,
-    UnusableSettings,
     UpdateRefused,
 )
 from chargehand.temporal_errors import translated
@@ -127,7 +127,7 @@ def test_other_not_founds_are_told_apart() -> None:
     no_namespace = _told(RPCError("Namespace nope is not found.", RPCStatusCode.NOT_FOUND, b""))
     ended = _told(RPCError("workflow execution already completed", RPCStatusCode.NOT_FOUND, b""))
 
-    assert (type(no_namespace), type(ended)) == (UnusableSettings, AlreadyEnded)
+    assert (type(no_namespace), type(ended)) == (NoNamespace, AlreadyEnded)
     assert "TEMPORAL_NAMESPACE" in str(no_namespace)
 
 

@@ -99,6 +99,7 @@ async def run_session(
 async def start(connection: Connection, options: RequestOptions) -> None:
     """Start a session and print its ID, without waiting for its report."""
     session = await _start(connection, options)
+    await session.opened()
     put(session.id)
     connection.farewell = (
         "The embedded server shut down with this command. The session resumes the next time it runs:\n"

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +18,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand.visibility import describe
+from chargehand.wire import ErrorType
 
 _LONG_POLL: Final = timedelta(seconds=40)
 """The server answers after 20 seconds if nothing happens."""
@@ -25,8 +27,11 @@ _BATCH_SECONDS: Final = 0.1
 _QUIET_SECONDS: Final = 1.0
 """After an answer that came at once with nothing, as those about paused workflows do."""
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_REFUSALS: Final = frozenset({ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL})
 _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
 """Answers that another attempt would not change."""
+_STARTING: Final = "Namespace "
+"""How a server begins to say that it has none, as one does that has just been started."""
 
 
 async def growing_history(client: Client, workflow_id: str, run_id: str) -> AsyncGenerator[HistoryEvent]:
@@ -37,7 +42,7 @@ async def growing_history(client: Client, workflow_id: str, run_id: str) -> Asyn
         try:
             answer = await _poll(client, workflow_id, run_id, page)
         except RPCError as error:
-            if error.status in _FINAL:
+            if error.status in _FINAL and not error.message.startswith(_STARTING):
                 raise
             # Whatever is wrong with this page: from the beginning, without what was seen.
             page, failures = b"", failures + 1
@@ -63,6 +68,18 @@ async def _poll(client: Client, workflow_id: str, run_id: str, page: bytes) -> G
         next_page_token=page,
     )
     return await client.workflow_service.get_workflow_execution_history(request, timeout=_LONG_POLL)
+
+
+async def refusal(client: Client, workflow_id: str) -> str | None:
+    """Wait until a session has opened; return why it could not, if its request is to blame."""
+    async with aclosing(growing_history(client, workflow_id, "")) as events:
+        async for event in events:
+            failure = event.workflow_execution_failed_event_attributes.failure
+            if failure.application_failure_info.type in _REFUSALS:
+                return failure.message
+            if event.HasField("activity_task_scheduled_event_attributes"):
+                break
+    return None
 
 
 async def histories(client: Client, workflow_id: str, run_id: str | None = None) -> list[WorkflowHistory]:

@@ -78,6 +78,7 @@ async def start(call: Call) -> Response:
     session = await call.backend.connect().start(request, session_id=session_id)
     if key is not None:
         await _refuse_other_request(session, request)
+    await session.opened()
     location = f"{PREFIX}/sessions/{quote(session.id, safe='')}/status"
     return answer(Started(session=session.id), HTTPStatus.CREATED, {"Location": location})
 

@@ -182,6 +182,7 @@ async def start(request: Request, form: FormData) -> Response:
         documents = await store_uploads(files_of(form, "documents"), backend)
         asked = backend.owned(validate(SessionRequest, fields | {"documents": documents}, "request"))
         session = await backend.connect().start(asked, session_id=_session_id(text_of(form, "key"), asked))
+        await session.opened()
     except (ChargehandError, Problem) as error:
         problem = error if isinstance(error, Problem) else problem_of(error)
         return await _ask(request, typed, problem.detail, problem.status)

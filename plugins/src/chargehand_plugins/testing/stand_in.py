@@ -143,6 +143,8 @@ class StandInSession(Session):
             raise run.script.result
         return run.script.result
 
+    async def opened(self) -> None: ...
+
     async def cancel(self) -> None:
         """Cancel the session: its result is `SessionCancelled` from now on."""
         self._run().was_cancelled = True

@@ -12,8 +12,9 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from chargehand import Conversation
-from chargehand.contracts import Report
-from chargehand.errors import SessionNotFound
+from chargehand.contracts import Report, SessionRequest
+from chargehand.converter import contract
+from chargehand.errors import InvalidInput, SessionNotFound
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.streams import message
@@ -131,6 +132,27 @@ async def test_invalid_requests_name_the_field(console: OpenConsole, body: bytes
     assert answered.headers["content-type"] == "application/problem+json"
     assert answered.json()["detail"].startswith("The request is invalid: ")
     assert words in answered.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"crew": "no-such-crew"}, "crew: there is no crew 'no-such-crew'; there are "),
+        ({"tiers": {"agents": {"no-such-agent": "small"}}}, "no-such-agent"),
+        ({"limits": {"max_turns": 1}}, "max_turns"),
+    ],
+)
+async def test_what_a_worker_refuses_is_told_by_the_start(
+    console: OpenConsole, fields: dict[str, object], words: str
+) -> None:
+    """The console's form says it too, with what was typed still in it, and so does a client that asks."""
+    body = {"goal": "What is known?", **fields}
+    answered = await console.api.post("/api/v1/sessions", json=body)
+    session = await console.environment.chargehand.start(contract(SessionRequest, **body))
+    with pytest.raises(InvalidInput, match=words.partition(";")[0]):
+        await session.opened()
+
+    assert (answered.status_code, words in answered.json()["detail"]) == (422, True)
 
 
 async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
