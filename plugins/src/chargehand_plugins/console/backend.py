@@ -10,6 +10,7 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
+from chargehand_plugins.console.crews import CrewChoice
 
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
 """What forms and requests say that name none."""
@@ -29,6 +30,8 @@ class Backend:
     no_artifacts: str = "It is unknown where the workers keep files."
     """Why it is unknown, and the remedy."""
     encryption: Encryption | None = None
+    crews: tuple[CrewChoice, ...] = ()
+    """Crews that forms offer."""
     tenant: str | None = None
     """The only tenant whose sessions are started, listed and found; None for all."""
     session_url: Callable[[str], str | None] = lambda _: None

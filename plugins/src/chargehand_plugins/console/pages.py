@@ -21,6 +21,7 @@ from chargehand.contracts import TypedByPeople
 from chargehand.download import read_artifact
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
+from chargehand.upload import MOST_FILE_BYTES
 from chargehand_cli.attachments import Attachments, attach
 from chargehand_cli.rendering.markdown import safe_html
 from chargehand_cli.rendering.page import report_body, report_page, report_style
@@ -40,7 +41,7 @@ from chargehand_plugins.console.session_rows import (
     spend_rows,
 )
 from chargehand_plugins.console.templating import render
-from chargehand_plugins.console.uploads import files_of, read_form, store_uploads
+from chargehand_plugins.console.uploads import MOST_FILES, files_of, read_form, store_uploads
 from chargehand_plugins.console.views import Page, view_session
 from chargehand_plugins.console.words import words
 
@@ -74,7 +75,10 @@ def _csrf(request: Request) -> str:
 
 
 def _page(request: Request, template: str, status: HTTPStatus = HTTPStatus.OK, **values: Any) -> HTMLResponse:
-    values = {"csrf": _csrf(request), "here": "", "problem": ""} | values
+    uploads = {"most_files": MOST_FILES, "most_file": MOST_FILE_BYTES}
+    uploads["most_bytes"] = request.app.state.settings.most_body_bytes
+    values = {"csrf": _csrf(request), "here": "", "problem": "", "uploads": uploads} | values
+    values["crews"] = _backend(request).crews
     return HTMLResponse(render(template, **values), status)
 
 

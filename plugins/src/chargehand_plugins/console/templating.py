@@ -9,6 +9,7 @@ from typing import Any, cast
 from jinja2 import Environment
 from markupsafe import Markup
 
+from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.page import templates
 from chargehand_cli.rendering.text import dollars, duration, size
@@ -29,6 +30,7 @@ def _environment() -> Environment:
         "duration": duration,
         "elapsed": _elapsed,
         "fields": form_fields,
+        "limit": _limit,
         "mark": SUBTASK_MARKS.get,
         "moment": _moment,
         "pretty": _pretty,
@@ -39,6 +41,12 @@ def _environment() -> Environment:
     environment = templates("chargehand_plugins.console", filters)
     cast("dict[str, object]", environment.globals)["t"] = catalogue()
     return environment
+
+
+def _limit(name: str) -> str:
+    """Say what a limit means and how high it may be."""
+    described: str = Limits.model_json_schema()["properties"][name]["description"]
+    return " ".join(described.replace("`", "").split())
 
 
 def _dollars(amount: Decimal) -> str:

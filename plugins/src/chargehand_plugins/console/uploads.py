@@ -12,7 +12,8 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 
 from chargehand.download import safe_name, unique_name
-from chargehand.upload import store_documents
+from chargehand.errors import UploadRefused
+from chargehand.upload import MOST_FILE_BYTES, store_documents
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.problems import invalid
 
@@ -48,13 +49,18 @@ async def store_uploads(files: Sequence[UploadFile], backend: Backend) -> tuple[
     if not files:
         return ()
     root = backend.require_artifacts()
+    if large := [each.filename for each in files if (each.size or 0) > MOST_FILE_BYTES]:
+        raise UploadRefused(f"{large[0]}: it is larger than {MOST_FILE_BYTES // 1_000_000} MB")
     with tempfile.TemporaryDirectory(prefix="chargehand-upload-") as temporary:
         folder = Path(temporary) / "documents"
         folder.mkdir()
         taken: set[str] = set()
         paths = [await _write(each, folder / unique_name(safe_name(each.filename or ""), taken)) for each in files]
         sources = paths if len(paths) <= _MOST_SINGLE_FILES else [folder]
-        return await asyncio.to_thread(store_documents, sources, root, encryption=backend.encryption)
+        try:
+            return await asyncio.to_thread(store_documents, sources, root, encryption=backend.encryption)
+        except UploadRefused as error:  # without the place where this server keeps them for a moment
+            raise UploadRefused(str(error).replace(f"{folder}/", "")) from None
 
 
 async def _write(file: UploadFile, path: Path) -> Path:

@@ -117,8 +117,11 @@ def _announcement(console: "RunningConsole", settings: "ConsoleSettings") -> lis
 
 
 def _backend(connection: Connection, tenant: str | None = None) -> "Backend":
+    from chargehand.plugins import installed
     from chargehand_plugins.console.backend import Backend
+    from chargehand_plugins.console.crews import crew_choices
 
+    own = os.environ.get("CHARGEHAND_CREWS")
     location = connection.location
     return Backend(
         connect=lambda: connection.chargehand,
@@ -126,6 +129,7 @@ def _backend(connection: Connection, tenant: str | None = None) -> "Backend":
         no_artifacts=f"Files cannot be shared with the workers of the server set by {location.configured_by}: "
         f"{NAME_SHARED_FILES}",
         encryption=encryption_of(os.environ),
+        crews=crew_choices([*installed().crews, *([Path(own)] if own else [])]),
         tenant=tenant,
         session_url=connection.session_url,
     )

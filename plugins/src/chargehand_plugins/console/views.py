@@ -157,7 +157,7 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
         with translated(session_id):
             work = await TreeReader(client, session_id).read(Draft.of(session_id), None)
     if goes_on:
-        return await _of_running(session, work, web_ui)
+        return await _with_agents(backend, session, await _of_running(session, work, web_ui))
     try:
         return _of_report(await session.result(), work, web_ui)
     except (SessionEnded, InvalidInput) as error:  # the latter of a conversation
@@ -166,6 +166,15 @@ async def view_session(backend: Backend, session_id: str, work: Projection | Non
         view = view_of_status(recorded, web_ui, work)
         remark = f"{error} {recorded.failure.remedy}" if recorded.failure else str(error)
         return replace(view, remark=remark, is_open=False, can_steer=False, can_change=False)
+
+
+async def _with_agents(backend: Backend, session: Session, view: SessionView) -> SessionView:
+    """Offer the agents of the crew to those who edit its plan."""
+    if view.plan is None:
+        return view
+    crew = (await session.request()).crew
+    own = {agent for each in backend.crews if each.name == crew for agent in each.agents}
+    return replace(view, agents=tuple(sorted({*view.agents, *own})))
 
 
 async def _of_running(session: Session, work: Projection, web_ui: str | None) -> SessionView:

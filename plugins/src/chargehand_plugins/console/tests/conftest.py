@@ -9,6 +9,7 @@ from httpx2 import AsyncClient
 from temporalio.client import Client
 
 from chargehand_plugins.console.backend import Backend
+from chargehand_plugins.console.crews import crew_choices
 from chargehand_plugins.console.server import RunningConsole, serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from tests.environment import SessionEnvironment, open_environment
@@ -35,7 +36,9 @@ async def open_console(
 ) -> AsyncGenerator[OpenConsole]:
     """Serve a console on a free port."""
     async with open_environment(client, folder, respond) as environment:
-        backend = Backend(lambda: environment.chargehand, str(folder / "artifacts"), tenant=tenant)
+        backend = Backend(
+            lambda: environment.chargehand, str(folder / "artifacts"), crews=crew_choices([]), tenant=tenant
+        )
         async with (
             serving(backend, ConsoleSettings(TOKEN, DECISION_KEY, port=0, **settings)) as running,  # pyright: ignore[reportArgumentType]  # numbers only
             AsyncClient(

@@ -155,6 +155,16 @@ async def test_what_a_worker_refuses_is_told_by_the_start(
     assert (answered.status_code, words in answered.json()["detail"]) == (422, True)
 
 
+async def test_a_document_that_cannot_be_used_is_named_by_its_own_name(console: OpenConsole) -> None:
+    """The answer says nothing of where this server keeps uploads."""
+    form = {"request": json.dumps({"goal": "What is known?"})}
+    files = [("documents", ("bad.bin", b"\0" * 100, "application/octet-stream"))]
+    answered = await console.api.post("/api/v1/sessions", data=form, files=files)
+
+    assert (answered.status_code, "bad.bin" in answered.text, "/tmp" in answered.text) == (422, True, False)
+    assert "chargehand-upload" not in answered.text
+
+
 async def test_unknown_sessions_are_not_found(console: OpenConsole, client: Client) -> None:
     """Every operation on a session that does not exist says so, and so does one on a workflow that is no session."""
     other = await client.start_workflow("NoSession", id="payroll", task_queue="nobody-polls-this")
