@@ -11,7 +11,7 @@ ENV UV_COMPILE_BYTECODE=1 \
     UV_LINK_MODE=copy \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /app
-COPY uv.lock pyproject.toml README.md ./
+COPY uv.lock pyproject.toml README.md LICENSE ./
 COPY client/pyproject.toml client/README.md client/
 COPY cli/pyproject.toml cli/README.md cli/
 COPY deploy/worker/pyproject.toml deploy/worker/README.md deploy/worker/

@@ -125,10 +125,10 @@ nightly: $(GROUP)dev $(GROUP)agentdojo $(GROUP)browser ## Run the longest tests,
 		tests/simulation tests/unit/workflows/test_ledger.py plugins/src/chargehand_plugins/extractive/tests/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
-sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with hashes
+sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with hashes and licences
 	@mkdir -p build
 	@$(BIN)/uv export --quiet --locked --all-extras --format cyclonedx1.5 --output-file build/sbom.cdx.json
-	@echo build/sbom.cdx.json
+	@$(BIN)/python .ci/sbom.py build/sbom.cdx.json Dockerfile
 
 audit: $(GROUP)dev ## Ask the OSV database for known vulnerabilities of all dependencies; needs the network
 	@$(BIN)/uv audit --locked

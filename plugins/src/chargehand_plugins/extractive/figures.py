@@ -35,7 +35,7 @@ def sql_of(figure: Figure) -> str:
         value = f"100.0 * {amount}{counted} / {amount}"
     is_total = _total_sql(figure)
     where = [condition.sql for condition in figure.conditions if not (counted and condition.is_value)]
-    rows = " AND ".join([*([f"NOT {is_total}"] if is_total else []), *where]) or "true"
+    rows = " AND ".join([*where, *([f"NOT {is_total}"] if is_total else [])]) or "true"
     by = figure.group or figure.currency
     group = f'CAST("{by.name}" AS VARCHAR)' if by else "''"
     table = f'"{figure.table.name}"'
@@ -43,7 +43,7 @@ def sql_of(figure: Figure) -> str:
         f"SELECT {group} AS name, {value} AS value, count(*){counted} AS rows, count({measure}){counted} AS filled,"
         f" {f'(SELECT count(*) FROM {table} WHERE {is_total})' if is_total else 0} AS totals,"
         f" {' OR '.join(_doubts(figure, value, group, rows))} AS doubt FROM {table} WHERE {rows}"
-        f"{' GROUP BY 1' if by else ''} ORDER BY {_ORDERS.get(figure.operation, '1')}"
+        f"{f' GROUP BY {group}' if by else ''} ORDER BY {_ORDERS.get(figure.operation, '1')}"
     )
 
 
