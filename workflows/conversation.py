@@ -47,7 +47,7 @@ class ConversationWorkflow(SessionWorkflow):
         """Open the conversation, answer what is said, and say how it ended."""
         try:
             session = self._session = await self._open_session(request)
-            self._talk = Talk(request.model_copy(update={"state": ""}), session, self._dialogue)
+            self._talk = Talk(request.model_copy(update={"state": ""}), session, self._dialogue, self._place)
             self._talk.touch()
             reason = await converse(self._talk)
             self._is_over = True

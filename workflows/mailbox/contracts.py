@@ -133,6 +133,14 @@ class Admission(Contract):
     """Why not, and what to do; empty if it may."""
 
 
+class Idling(Contract):
+    """A conversation waits for its user, and takes no place among sessions that run, or goes on; it has no reply."""
+
+    kind: Literal["idling"] = "idling"
+    key: Key
+    is_idle: bool
+
+
 class Leaving(Contract):
     """A session has ended, or will not begin; it has no reply."""
 
@@ -152,6 +160,7 @@ Body = (
     | Places
     | AdmissionRequest
     | Admission
+    | Idling
     | Leaving
 )
 Reply = Grant | CallReply | Admission

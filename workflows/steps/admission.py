@@ -12,7 +12,7 @@ from chargehand.contracts import SessionRequest, SessionState
 from chargehand.search_attributes import CREW, STATE, TENANT
 from chargehand.wire import ErrorType
 from workflows import options
-from workflows.mailbox.contracts import Admission, AdmissionRequest, Leaving
+from workflows.mailbox.contracts import Admission, AdmissionRequest, Idling, Leaving
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import ask, notify
 from workflows.state.progress import Progress
@@ -25,6 +25,7 @@ class Place:
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
         self._terms: AdmissionTerms | None = None
+        self._is_idle = False
 
     def take(self, terms: AdmissionTerms | None) -> None:
         """Know the ledger from now on, if there is one."""
@@ -75,6 +76,13 @@ class Place:
         problem = "the tenant's ledger does not answer; try again" if admission is None else admission.refusal
         if problem:
             raise ApplicationError(problem, type=ErrorType.UPDATE_REFUSED, non_retryable=True)
+
+    async def idle(self, *, is_idle: bool) -> None:
+        """Tell the ledger whether the session needs its place; one that goes on has it at once."""
+        if self._terms is not None and is_idle != self._is_idle:
+            self._is_idle = is_idle
+            idling = Idling(key=self._terms.key, is_idle=is_idle)
+            await notify(self._mailbox, self._mailbox.outbox(self._terms.ledger), idling)
 
     async def leave(self, spent: Decimal) -> None:
         """Tell the ledger what the session has spent, once; the rest of its budget is free."""

@@ -23,6 +23,7 @@ from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
 from workflows.state.dialogue import Dialogue
 from workflows.state.session import Session
+from workflows.steps.admission import Place
 from workflows.steps.attempts import Try, attempt_once
 from workflows.steps.steering import steer
 from workflows.steps.visibility import enter, list_state
@@ -42,6 +43,7 @@ class Talk:
     request: ConversationStartRequest
     session: Session
     dialogue: Dialogue
+    place: Place
     jobs: dict[str, "asyncio.Task[None]"] = field(default_factory=dict[str, "asyncio.Task[None]"])
     """Those that are running, by the id of their subtask."""
 
@@ -98,6 +100,7 @@ async def _wait_for_message(talk: Talk) -> EndReason | None:
             enter(session, "awaiting_message")
             list_state(session)
         running = len(talk.jobs)
+        await talk.place.idle(is_idle=not running)
         with suppress(TimeoutError):
             await workflow.wait_condition(
                 lambda before=running: dialogue.has_message or dialogue.is_closing or len(talk.jobs) != before,
@@ -122,6 +125,7 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
     session, dialogue, held = talk.session, talk.dialogue, list[str]()
     heard, said, gaps = [message], list[str](), list[str]()
     talk.touch()
+    await talk.place.idle(is_idle=False)
     enter(session, "executing")
     list_state(session)
     while True:

@@ -32,6 +32,8 @@ class Entry(Contract):
     number: int = left_out(1)
     """Of the request that waits for its admission."""
     token: str = left_out("")
+    is_idle: bool = left_out(False)
+    """Whether it is a conversation that waits for its user: it runs, and takes no place."""
 
     @property
     def sender(self) -> str:

@@ -112,6 +112,11 @@ class TenantLedger:
         self.running[key] = entry.model_copy(update={"usd": max(usd, entry.usd)})
         return ""
 
+    def idle(self, key: str, *, is_idle: bool) -> None:
+        """Free the place of a conversation that waits for its user, or take it again, at once: a person waits."""
+        if entry := self.running.get(key):
+            self.running[key] = entry.model_copy(update={"is_idle": is_idle})
+
     def leave(self, key: str, spent: Decimal) -> None:
         """End a session: what it has spent counts, and the rest of its budget is free."""
         self._remove(key)
@@ -145,7 +150,9 @@ class TenantLedger:
 
     def _has_room(self, now: datetime) -> bool:
         most = self.limits.sessions
-        return (most is None or len(self.running) < most) and self._is_slow_enough(now)
+        return (
+            most is None or sum(not entry.is_idle for entry in self.running.values()) < most
+        ) and self._is_slow_enough(now)
 
     def _is_slow_enough(self, now: datetime) -> bool:
         self.begun = [each for each in self.begun if each > now - _MINUTE]

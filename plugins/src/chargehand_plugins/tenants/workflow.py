@@ -21,7 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand_plugins.tenants.ledger import TenantLedger
     from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
     from workflows import continue_as_new, options
-    from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Leaving
+    from workflows.mailbox.contracts import Admission, AdmissionRequest, Envelope, Idling, Leaving
     from workflows.mailbox.mailbox import Mailbox
     from workflows.mailbox.signals import answer
 
@@ -84,6 +84,8 @@ class TenantWorkflow:
         match envelope.body:
             case AdmissionRequest() as request:
                 self._messages.append(partial(self._ask, request, _entry_of(envelope, request)))
+            case Idling() as idling:
+                self._messages.append(partial(self._ledger.idle, idling.key, is_idle=idling.is_idle))
             case Leaving() as leaving:
                 self._messages.append(partial(self._ledger.leave, leaving.key, leaving.spent_usd))
             case _:

@@ -93,6 +93,23 @@ async def test_sessions_wait_in_order_for_a_place(client: Client, tmp_path: Path
     assert reports[2].timing.ended_at <= reports[1].timing.started_at
 
 
+async def test_a_conversation_that_waits_for_its_user_takes_no_place(client: Client, tmp_path: Path) -> None:
+    """Another session runs meanwhile, and a message is answered although that one has the only place."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(sessions=1)) as opened:
+        talk = await opened.chargehand.converse(crew="research", tenant="acme")
+        first = await asyncio.wait_for(talk.say(text="Hello"), 30)
+        session = await opened.chargehand.start(_asking("1"))
+        await asyncio.wait_for(held.reached.wait(), 30)
+        second = await asyncio.wait_for(talk.say(text="Are you there?"), 30)
+        held.released.set()
+        report = await asyncio.wait_for(session.result(), 30)
+        usage = await _usage(opened)
+
+    assert (first.text, second.text, report.stop_reason) == ("I see.", "I see.", "completed")
+    assert (usage.running, usage.reserved_usd) == ((talk.id,), Decimal(5))
+
+
 async def test_a_terminated_session_gives_back_what_it_did_not_spend(client: Client, tmp_path: Path) -> None:
     """A session that waits for dollars begins once the one that had reserved them was terminated, which nobody has
     told the ledger; what the terminated one had spent stays spent."""
