@@ -14,6 +14,7 @@ from benchmarks.capacity.measured import capacity
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
+from benchmarks.idle import idle
 from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
@@ -35,6 +36,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
     "overhead": ("Around the work, in seconds", lambda _: overhead()),
     "growth": ("Growth with the number of subtasks and of turns", lambda _: growth()),
+    "idle": ("Open conversations that wait for their users; 50 times `--jobs`", lambda chosen: idle(50 * chosen.jobs)),
     "limits": ("Limits: larger grants, limits that bind, and the books themselves", lambda _: limits()),
     "extractive": (
         "Answers without a model: labelled questions over documents of this repository",

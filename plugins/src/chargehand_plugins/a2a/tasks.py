@@ -1,6 +1,7 @@
 """The operations of A2A on sessions: `SendMessage`, `GetTask` and `CancelTask`.
 
-A task is a session, and has its id. Nothing is kept here, so that every console answers for every task.
+A task is a session or a conversation, and has its id. Nothing is kept here, so that every console answers for every
+task.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from pydantic import ValidationError
 from chargehand import (
     Chargehand,
     ChargehandError,
+    Conversation,
+    ConversationMessage,
     QuestionEvent,
     Report,
     Session,
@@ -32,9 +35,11 @@ from chargehand import (
     Status,
 )
 from chargehand.converter import describe_problems, join_problems
+from chargehand.messages import ConversationMessages
 from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
+from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.text import report_markdown
 from chargehand_plugins.a2a.refusals import Refusals
 
@@ -43,15 +48,25 @@ _LONGEST_WAIT: Final = 50
 
 
 class Tasks(Refusals):
-    """Maps tasks onto sessions."""
+    """Maps tasks onto sessions and conversations."""
 
     def __init__(self, connect: Callable[[], Chargehand]) -> None:
         self._connect = connect
 
     async def on_message_send(self, params: a2a.SendMessageRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # the library's own signature
-        """Start a session, or answer the question of one; wait for its end, unless the caller does not want that."""
+        """Start a session, or answer the question of one; wait for its end, unless the caller does not want that.
+
+        A message of a conversation, which the first names by its crew, is waited for until it is answered.
+        """
         message = params.message
         with _translated():
+            crew = message.metadata.fields["conversation"].string_value if message.metadata.fields else ""
+            if crew and not message.task_id:
+                opened = await self._connect().converse(crew=crew, conversation_id=_session_id(message))
+                message.task_id = opened.id
+            if message.task_id and (talk := await self._conversation(message.task_id)):
+                await _say(talk, message)
+                return await self._task(talk.id)
             if message.task_id:
                 session, _ = await self._find(message.task_id)
                 await _answer(session, _text(message))
@@ -68,7 +83,10 @@ class Tasks(Refusals):
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
         with _translated():
             session, _ = await self._find(params.id)
-            await session.cancel()
+            if talk := await self._conversation(params.id):
+                await talk.cancel()
+            else:
+                await session.cancel()
             with suppress(SessionEnded, TimeoutError):
                 async with asyncio.timeout(_LONGEST_WAIT):
                     await session.result()
@@ -80,15 +98,49 @@ class Tasks(Refusals):
             found = await describe_session(self._connect().client, session_id)
         return self._connect().session(session_id), is_open(found)
 
+    async def _conversation(self, name: str) -> Conversation | None:
+        """Find a conversation; None if the id is that of a session."""
+        with translated(name):
+            found = await describe_session(self._connect().client, name)
+        return self._connect().conversation(name) if found.type.name == WorkflowType.CONVERSATION else None
+
     async def _task(self, session_id: str) -> a2a.Task:
         session, goes_on = await self._find(session_id)
+        if talk := await self._conversation(session_id):
+            return await _talk_task(talk, goes_on=goes_on)
         if goes_on:
             return _open_task(await session.status())
         try:
             return _ended_task(await session.result())
         except SessionEnded as error:
-            state = a2a.TASK_STATE_CANCELED if isinstance(error, SessionCancelled) else a2a.TASK_STATE_FAILED
-            return _as_task(session_id, state, str(error))
+            return _as_task(session_id, _state_of(error), str(error))
+
+
+def _state_of(error: SessionEnded) -> a2a.TaskState:
+    return a2a.TASK_STATE_CANCELED if isinstance(error, SessionCancelled) else a2a.TASK_STATE_FAILED
+
+
+async def _talk_task(talk: Conversation, *, goes_on: bool) -> a2a.Task:
+    """Show a conversation: what was replied last, and whether the next message may come."""
+    replies = [line.text for line in (await talk.transcript()).lines if line.kind == "reply"]
+    if goes_on:
+        status = await talk.status()
+        if status.state != "awaiting_message":
+            return _open_task(status)
+        return _as_task(talk.id, a2a.TASK_STATE_INPUT_REQUIRED, replies[-1] if replies else "Say something.")
+    try:
+        ended = f"The conversation ended: {(await talk.result()).reason}."
+        return _as_task(talk.id, a2a.TASK_STATE_COMPLETED, replies[-1] if replies else ended)
+    except SessionEnded as error:
+        return _as_task(talk.id, _state_of(error), str(error))
+
+
+async def _say(talk: Conversation, message: a2a.Message) -> None:
+    """Say something once, however often it is sent, and wait for the reply, though not for long."""
+    said = ConversationMessage(text=_text(message))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_WAIT):
+            await talk.send(ConversationMessages.say, said, id=message.message_id)
 
 
 def _open_task(status: Status) -> a2a.Task:

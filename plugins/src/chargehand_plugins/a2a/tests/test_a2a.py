@@ -19,7 +19,7 @@ from activities.turn_kinds.plan import PlanTask
 from chargehand.contracts import SessionRequest
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
-from tests.scripted_model import Held, Script, answer, subtask
+from tests.scripted_model import Held, Script, answer, say, subtask
 from tests.started_trace import started_trace
 
 ASKED = "Which year?"
@@ -79,6 +79,36 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
     assert report.answer in read.artifacts[0].parts[0].text
     assert cancelled.status.state == a2a.TASK_STATE_CANCELED
     assert [task.goal for task in environment.model.tasks(PlanTask)].count("What is known?") == 1
+
+
+@pytest.mark.slow
+async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
+    """Each reply is the task's status, which requires input until the conversation is cancelled; what is sent again is
+    said once."""
+    script = Script().replies("Hello", say("Hello. What can I do?")).replies("pump", say("Its valve is closed."))
+    async with open_console(client, tmp_path, script) as console:
+
+        async def call(method: str, **parameters: object) -> tuple[str, str, str]:
+            body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+            answered = await console.api.post("/api/a2a", json=body, headers={"A2A-Version": "1.0"}, timeout=60)
+            result = answered.json()["result"]
+            task = result.get("task", result)
+            return task["id"], task["status"]["state"], task["status"]["message"]["parts"][0]["text"]
+
+        def message(text: str, name: str, **fields: object) -> dict[str, object]:
+            return {"messageId": name, "role": "ROLE_USER", "parts": [{"text": text}], **fields}
+
+        opening = message("Hello", "1", metadata={"conversation": "research"})
+        opened, again = [await call("SendMessage", message=opening) for _ in range(2)]
+        pump = message("Why does the pump not run?", "2", taskId=opened[0])
+        told, repeated = [await call("SendMessage", message=pump) for _ in range(2)]
+        read = await call("GetTask", id=opened[0])
+        ended = await call("CancelTask", id=opened[0])
+
+    waiting = "TASK_STATE_INPUT_REQUIRED"
+    assert opened == again == (opened[0], waiting, "Hello. What can I do?")
+    assert told == repeated == read == (opened[0], waiting, "Its valve is closed.")
+    assert ended[1] == "TASK_STATE_CANCELED"
 
 
 PARENT: Final = f"00-{'ab' * 16}-{'cd' * 8}-01"
