@@ -203,6 +203,17 @@ def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_
     assert (report.usage.turns, report.usage.cost_usd) == (4, Decimal("0.022425"))
 
 
+@pytest.mark.nightly
+def test_a_worker_that_cannot_be_used_opens_no_console(state: Path) -> None:
+    """A module that cannot be loaded is bad input, told in one line before any address is."""
+    with process("worker", "--state-dir", state, "--plugin", "no_such_module") as run:
+        out, said = run.communicate(timeout=100)
+
+    assert (run.returncode, out) == (2, "")
+    assert said.startswith("chargehand: The worker cannot start: The plug-in 'no_such_module'")
+    assert "Console" not in said
+
+
 # Commands: what they put out, and how they end.
 
 

@@ -5,6 +5,7 @@ from chargehand.plugins import Hook, Registry
 
 def register(registry: Registry) -> None:
     """Add the setting, the signature of clients, and the check of workers."""
-    registry.settings(f"{__name__}.required:CallerKeySettings", "CHARGEHAND_CALLER_KEY", "CHARGEHAND_CALLER_KEY_ACCEPTED")
+    names = ("CHARGEHAND_CALLER_KEY", "CHARGEHAND_CALLER_KEY_ACCEPTED")
+    registry.settings(f"{__name__}.required:CallerKeySettings", *names)
     registry.interceptors(f"{__name__}.required:interceptors")
     registry.hook(Hook.CONNECTION, f"{__name__}.signature:sign_updates")

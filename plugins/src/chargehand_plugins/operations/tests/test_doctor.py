@@ -1,5 +1,6 @@
 """What `doctor` says of sessions that do not get on, on a real server."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -21,12 +22,15 @@ from chargehand.contracts import SessionRequest
 from chargehand.visibility import OPEN, describe, list_executions
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
 from chargehand_cli.connection import Connection
+from chargehand_cli.embedded.state import WorkerCommand
 from chargehand_cli.location import LocationOptions
+from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.bubblewrap.runner import BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
 from chargehand_plugins.operations.doctor import Findings, examine
 from chargehand_plugins.operations.stuck_sessions import check_sessions
+from chargehand_plugins.operations.worker_program import explain
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
@@ -262,6 +266,23 @@ async def test_queues_that_nobody_polls_are_named(server: Client, queue: str) ->
         f"{nobody} '{queue}-other' for workflows; {waiting}. Start a worker with CHARGEHAND_TASK_QUEUE={queue}-other."
     )
     assert (worst, sorted(lines)) == (Exit.UNREACHABLE, sorted([*of_kinds, other]))
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "words"),
+    [
+        ("sleep 60", TimeoutError, "this machine is slow or busy"),
+        ("echo CHARGEHAND_MODELS: wrong >&2; exit 2", ValueError, "CHARGEHAND_MODELS: wrong"),
+        ("echo gone >&2; exit 1", BadRequest, "ended with code 1, and did not describe its settings: gone"),
+    ],
+    ids=["slow", "wrong", "another program"],
+)
+async def test_slow_is_told_from_wrong(program: str, error: type[Exception], words: str, tmp_path: Path) -> None:
+    """Only a worker program that says so has wrong settings."""
+    worker = WorkerCommand(("sh", "-c", program), tmp_path)
+
+    with pytest.raises(error, match=re.escape(words)):
+        await explain(worker, timeout_seconds=1)
 
 
 @pytest.mark.nightly
