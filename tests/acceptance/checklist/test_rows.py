@@ -333,15 +333,21 @@ async def test_row_33_bounded_context(run: RunSession) -> None:
 
 async def test_row_39_model_tiers(run: RunSession) -> None:
     """3 tiers: the supervisor plans and writes on the middle one, a reader and the summariser work on the small one, a
-    reviewer on the large one, and an unsure answer is tried again one tier up."""
-    unsure = answer("Perhaps.", status="confidence_too_low")
+    reviewer on the large one, and an unsure answer is tried again one tier up; a judge chooses between both."""
+
+    def unsure(call: ModelCall) -> BaseModel:
+        return answer(f"Perhaps {call.model}.", status="confidence_too_low")
+
     script = Script().plan(subtask("T1"), subtask("T2", "reviewer", ["T1"]), subtask("T3"))
     script = script.on("judge", judged("A1")).on("compress", compressed("Short.")).work("T3", unsure)
-    _, opened = await run(script, ROOMY)
+    result, opened = await run(script, ROOMY)
 
     models = {(call.task.kind, call.agent, call.model.removeprefix("scripted-")) for call in opened.model.calls}
     assert {("plan", "supervisor", "medium"), ("synthesis", "supervisor", "medium")} <= models
     assert {("work", "reader", "small"), ("work", "reader", "medium"), ("work", "reviewer", "large")} <= models
+    assert [(each.state, each.attempts) for each in result.subtasks if each.id == "T3"] == [("partial", 2)]
+    [written] = opened.model.tasks(SynthesisTask)
+    assert written.outcomes[-1].outcome.content == "Perhaps scripted-small."
 
 
 ROWS: Final[dict[int, tuple[str, ...]]] = {
