@@ -32,7 +32,7 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 @contextmanager
 def codec_server(state: Path) -> Generator[str]:
     """Run the one command; gives what it tells people to enter in the Web UI."""
-    with process("codec-server", "--port", "0", CHARGEHAND_STATE_DIR=str(state), **ENCRYPTED) as server:
+    with process("codec-server", "--port", "0", here=None, CHARGEHAND_STATE_DIR=str(state), **ENCRYPTED) as server:
         assert server.stderr
         told = next(filter(None, (re.search(r"Web UI: .* (http\S+)$", line) for line in server.stderr)))
         yield told[1]

@@ -33,10 +33,10 @@ def open_shown(folder: Path, **settings: str) -> Generator[Shown]:
     """Keep an embedded server and its worker up, with a session that waits until its plan is approved."""
     state = folder / "state"
     documents = write_documents(folder / "notes")
-    with process("up", "--state-dir", state, **settings) as up:
+    with process("up", "--state-dir", state, here=None, **settings) as up:
         read_until(up, "Embedded Temporal server at")
         begin = ("start", "--state-dir", state, "--docs", documents, "--approve-plan", "--id", "shown", QUESTION)
-        with process(*begin, **settings) as start:
+        with process(*begin, here=None, **settings) as start:
             _, said = start.communicate(timeout=60)
         yield Shown(state, said)
 
