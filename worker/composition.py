@@ -25,7 +25,7 @@ from activities.documents.registry import (
     effect_record,
     require_writable,
 )
-from activities.models.registry import build_models, model_backend, name_models
+from activities.models.registry import Models, build_models, model_backend, name_models
 from activities.opening.activity import Listing, SessionActivities
 from activities.opening.backlogs import BacklogActivities
 from activities.opening.begun import record_session
@@ -95,12 +95,16 @@ def _choose_each(*choosing: Callable[[], Sequence[Choice]]) -> list[Sequence[Cho
 
 
 async def compose(
-    settings: Settings, environment: Mapping[str, str], closing: AsyncExitStack, *wrappers: TrafficWrapper
+    settings: Settings,
+    environment: Mapping[str, str],
+    closing: AsyncExitStack,
+    *wrappers: TrafficWrapper,
+    models: Models | None = None,
 ) -> Sequence[Callable[..., object]]:
     """Build the adapters that the settings choose, and the activities on top of them.
 
     MCP servers get their variables from `environment`. The wrappers come after those of plug-ins: evaluations count
-    what passes, and let others answer.
+    what passes, and let others answer. Tests bring their own models.
     """
     require_writable(settings.state_dir)
     chosen = choose(settings)
@@ -110,7 +114,7 @@ async def compose(
     conversations = Conversations(conversation_store(settings, store, keys))
     _keep_caches_swept(settings, closing)
     parts = await _open_parts(settings, environment, library, store, closing, chosen=chosen)
-    models = build_models(settings, chosen["model"].adapter, closing)
+    models = models or build_models(settings, chosen["model"].adapter, closing)
     traffic = Traffic(models, parts.tools | parts.of_crews, absent_tools(chosen, parts.tools))
     for wrap in (*parts.traffic_wrappers, *wrappers):
         traffic = wrap(traffic)
@@ -120,14 +124,8 @@ async def compose(
     loaded = load_crews(parts.crew_folders, tool_capabilities(shared), traffic.absent, acting_tools(shared))
     models = name_models(traffic.models, loaded.values()) if takes_turns else traffic.models
     tools = {name: tool for name, tool in traffic.tools.items() if has_all_tools or name in SANDBOXED}
-    crews = CrewVersions(
-        loaded,
-        tools,
-        models.cards if takes_turns else None,
-        crew_store(settings, store, keys),
-        models.named,
-        has_all_tools=has_all_tools,
-    )
+    cards, kept = models.cards if takes_turns else None, crew_store(settings, store, keys)
+    crews = CrewVersions(loaded, tools, cards, kept, models.named, has_all_tools=has_all_tools)
     if takes_turns:
         await models.until_connected()
     acting = ActingCalls(effect_record(settings, keys))

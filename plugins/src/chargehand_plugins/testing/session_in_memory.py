@@ -116,10 +116,12 @@ async def run_session(
                     known = ", ".join(sorted(available))
                     raise ValueError(f"answers: there is no tool '{unknown[0]}'; there are {known}")
                 watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
-                return replace(traffic, models=Models(model, cards), tools=watched)
+                return replace(traffic, tools=watched)
 
             try:
-                activities = await compose(_settings(Path(folder), crews), os.environ, closing, wrap)
+                activities = await compose(
+                    _settings(Path(folder), crews), os.environ, closing, wrap, models=Models(model, cards)
+                )
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
             ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities, _Person(approve).decide)
