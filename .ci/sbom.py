@@ -1,4 +1,4 @@
-"""Add to a bill of materials what uv does not write: licences, by the metadata of what is installed, and the container's base."""
+"""Add to a bill of materials what uv leaves out: licences, as installed packages state them, and the image's base."""
 
 import json
 import re

@@ -33,6 +33,11 @@ _NEEDS_MODEL: Final = re.compile(
     r"|soll(?:en|te)? (?:wir|ich)|pourquoi|expli\w+|résum\w+|compar\w+|doit-on|por qué|resum\w+|debemos)\b",
     re.IGNORECASE,
 )
+_LIMITS: Final = re.compile(
+    r"\b(?:not|\w+n['’]t|never|except|without|excluding|nicht|keine?[rnms]?|ohne|außer|pas|sans|sauf|jamais|sin|excepto|salvo)\b",
+    re.IGNORECASE,
+)
+"""Words that turn a question round, and that no search looks for."""
 _OUTDATED: Final = re.compile(
     r"\b(?:superseded|replaced by|obsolete|withdrawn|ersetzt durch|aufgehoben|überholt|remplacée? par|abrogée?|périmée?"
     r"|sustituid[oa] por|derogad[oa]|obsolet[oa])\b",
@@ -73,8 +78,9 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     needs_model = _NEEDS_MODEL.search(question) is not None
     reason = None if needs_model else _reason(question, results, catalog)
     texts = [quote for quote in quotes if not _TABLE.search(quote.ref)]
+    is_plain = not (needs_model or (reason and _LIMITS.search(question)))
     # Rows are no answer where a figure is asked for.
-    whole = [quote for quote in (texts if reason else quotes) if quote.is_whole and not needs_model]
+    whole = [quote for quote in (texts if reason else quotes) if quote.is_whole and is_plain]
     whole.sort(key=lambda quote: quote.date, reverse=True)
     whole.sort(key=lambda quote: (quote.is_outdated, bool(_TABLE.search(quote.ref))))
     if not (whole or texts):
@@ -132,7 +138,9 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
     if unread is None:
         return ("no_word", missing[0]) if missing else None
     columns = ", ".join(title_of(column) for column in unread.table.columns)
-    return "no_column" if unread.word else "no_reading", unread.word, unread.table.document, columns
+    is_function = unread.word.casefold() in function_words(language_of(question))
+    key = "unread" if is_function else "no_column" if unread.word else "no_reading"
+    return key, unread.word, unread.table.document, columns
 
 
 def _list(value: JsonValue) -> list[JsonValue]:

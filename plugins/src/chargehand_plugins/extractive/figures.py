@@ -36,7 +36,7 @@ def sql_of(figure: Figure) -> str:
     is_total = _total_sql(figure)
     where = [condition.sql for condition in figure.conditions if not (counted and condition.is_value)]
     rows = " AND ".join([*where, *([f"NOT {is_total}"] if is_total else [])]) or "true"
-    by = figure.group or figure.currency
+    by = figure.group or (None if figure.operation == "share" else figure.currency)
     group = f'CAST("{by.name}" AS VARCHAR)' if by else "''"
     table = f'"{figure.table.name}"'
     return (
@@ -50,11 +50,11 @@ def sql_of(figure: Figure) -> str:
 def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     """List what makes a row of the result unsure."""
     table = f'"{figure.table.name}"'
-    found = [f"{value} IS NULL", *([f"{group} IS NULL"] if figure.group or figure.currency else [])]
+    found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
     found += ["count(*) > 1"] if figure.is_single else []
     found += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
     found += [f"count(*) > count(DISTINCT {figure.calendar_sql})"] if figure.calendar_sql else []
-    if figure.group and figure.currency:
+    if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
     if figure.operation == "least" and figure.group and figure.conditions:
         # A group without any row that counts has the least of all, and is not among the results.

@@ -288,7 +288,7 @@ class _Reading:
             calendar_sql=calendar.sql
             if calendar and operation in {"mean", "max", "min"} and not vocabulary.key
             else "",
-            currency=vocabulary.currency if is_amount and operation != "share" else None,
+            currency=vocabulary.currency if is_amount else None,
             is_single=not is_added and (is_ranked or operation in {"value", "per"}),
             is_loose=self._is_loose and operation != "count",
             is_known=all(part.column is None or part.values[0] in part.column.examples for part in self._parts),
@@ -312,7 +312,10 @@ class _Reading:
         period = self._period.period
         names = frozenset(word for name in self._vocabulary.names for word in name)
         sql = calendar and calendar.condition(period, names, self._bound)
-        text = " – ".join(period.days or (" ".join(token.text for token in self._period.tokens),))
+        days = period.days if calendar and calendar.unit == "day" else None
+        if days and self._bound:
+            days = days[self._bound in {">", "<="} :][:1]
+        text = " – ".join(dict.fromkeys(days)) if days else " ".join(token.text for token in self._period.tokens)
         if not sql or not calendar:
             return None
         shown = " ".join(filter(None, (title_of(calendar.column), self._bound, text)))

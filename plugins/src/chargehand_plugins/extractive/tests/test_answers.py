@@ -192,27 +192,27 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Pa
         ("verleih", "Wie viele Geräte sind kaputt?", "keine Spalte „kaputt“"),
         ("clinique", "Combien de consultations sont remboursées ?", "pas de colonne « remboursées »"),
         ("bodega", "¿Cuántos barcos navegan?", "Ningún documento contiene la palabra «barcos»"),
+        ("accounts", "How many invoices are not paid?", "without the word “not”"),
+        ("accounts", "What share of the amount is overdue?", "another currency"),
         ("accounts", "Which open invoices are above 9,000 EUR?", "No row of invoices.csv"),
     ]
     for folder, question, said in cases:
         [answer] = (await folders[folder].ask(question)).answers
-        assert (answer.status == "success", answer.findings) == (False, [])
+        assert answer.status != "success"
+        assert [found.claim for found in answer.findings if ".csv" in "".join(found.source_refs)] == []
         assert said in answer.content
 
 
 async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
     """Both have every word of the question: the later date is first, and what is replaced is last."""
     notes = {
-        "note-2022-05-01.md": "# Note\n\n"
-        "Le tarif du ponton est de 12 euros par nuit, pour tous les bateaux de passage.",
-        "note-2024-03-09.md": "# Note\n\n"
-        "À partir du printemps, le tarif du ponton est de 15 euros par nuit, eau comprise.",
-        "tarif-2025.md": "# Tarif\n\n"
-        "Texte remplacé par une note. Par nuit, le tarif du ponton était de 14 euros en été.",
+        "note-2022-05-01.md": "Le tarif du ponton est de 12 euros par nuit, pour tous les bateaux de passage.",
+        "note-2024-03-09.md": "À partir du printemps, le tarif du ponton est de 15 euros par nuit, eau comprise.",
+        "tarif-2025.md": "Texte remplacé par une note. Par nuit, le tarif du ponton était de 14 euros en été.",
     }
     (tmp_path / "notes").mkdir()
     for name, text in notes.items():
-        (tmp_path / "notes" / name).write_text(text, encoding="utf-8")
+        (tmp_path / "notes" / name).write_text(f"# Note\n\n{text}", encoding="utf-8")
     harness = await Harness.open(tmp_path / "notes", tmp_path)
 
     quoted = (await harness.ask("Quel est le tarif du ponton par nuit ?")).passages
