@@ -93,6 +93,7 @@ check: $(GROUP)dev ## Check format, lint, types, import direction and sizes
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 	@$(BIN)/python .ci/house.py
+	@$(BIN)/python .ci/schemas.py
 
 docs: $(GROUP)docs ## Build the documentation site in build/docs; a broken link fails
 	@$(BIN)/typer chargehand_cli.main utils docs --name chargehand --title 'Command line' \
