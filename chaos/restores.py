@@ -40,7 +40,7 @@ class _Case:
 
 async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noqa: ARG001  # nothing is random here
     """Put the database back to a copy made before, in and after the calls of a session, with the worker alive and dead;
-    a session begun after the copy vanishes."""
+    a session begun after the copy vanishes. The books of the one that goes on are repaired while it runs."""
     every = [_Case(moment, is_dead) for moment, is_dead in product(_MOMENTS, (False, True))]
     cases = every[1:3] if scale == "short" else every * {"full": 1, "nightly": 10}[scale]
     began = time.monotonic()
@@ -80,7 +80,9 @@ async def _restore_once(case: _Case, folder: Path, crews: Path, result: Result) 
         vanished = await _run(harness, f"{case.session}-vanished")
         await _put_back(harness, worker, is_dead=case.is_dead)
         harness.fault()
-        again = await _run(harness, case.session)
+        running = asyncio.create_task(_run(harness, case.session))
+        await _reconcile(harness, since, "--repair")
+        again = await running
         told = await _reconcile(harness, since)
         _judge(case, harness, result, [first, vanished, again], told=told, done=Counter(effects(ledger)))
     report = again.report
@@ -136,9 +138,16 @@ async def _put_back(harness: Harness, worker: Worker, *, is_dead: bool) -> None:
         await harness.polled(worker)
 
 
-async def _reconcile(harness: Harness, since: datetime) -> dict[str, dict[str, Any]]:
+async def _reconcile(harness: Harness, since: datetime, *options: str) -> dict[str, dict[str, Any]]:
     process = await asyncio.create_subprocess_exec(
-        *(str(Path(sys.executable).parent / "chargehand"), "reconcile", "--since", since.isoformat(), "--json"),
+        *(
+            str(Path(sys.executable).parent / "chargehand"),
+            "reconcile",
+            "--since",
+            since.isoformat(),
+            "--json",
+            *options,
+        ),
         *("--address", harness.server.address, "--state-dir", harness.settings["CHARGEHAND_STATE_DIR"]),
         stdout=asyncio.subprocess.PIPE,
     )
