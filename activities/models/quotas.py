@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 _KINDS: Final = ("requests", "tokens")
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|h|m|s)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 
 

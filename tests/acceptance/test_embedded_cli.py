@@ -117,7 +117,7 @@ def test_run_answers_keeps_its_files_and_leaves_nothing(state: Path, documents: 
     assert re.match(r"Embedded Temporal server at 127\.0\.0\.1:\d+, Web UI http://127\.0\.0\.1:\d+\n", said)
     assert f"/namespaces/default/workflows/{report.session}" in said
     assert "session finished" in said
-    assert str(folder / "trace.json") in said
+    assert f"Go on: chargehand open {report.session}" in said
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert sum(step.usage.turns for step in trace.steps) == report.usage.turns
     assert {step.state for step in trace.steps} == {"completed"}
@@ -198,7 +198,8 @@ def test_the_first_run_uses_the_projects_tools_and_outlives_a_killed_worker(tmp_
 
     report = Report.model_validate_json((state / "sessions" / "first" / "report.json").read_text("utf-8"))
     assert (approved.code, run.returncode) == (Exit.DONE, Exit.DONE), said
-    assert "played (replayed)" in out
+    assert "Two pieces of A-17 are reserved" in out
+    assert report.brain == "played (replayed)"
     assert len((project / "reservations.csv").read_text("utf-8").splitlines()) == 1
     assert (report.usage.turns, report.usage.cost_usd) == (4, Decimal("0.022425"))
 
@@ -248,7 +249,7 @@ def test_without_a_valid_output_standard_output_stays_empty(
 
     assert (ran.code, ran.out) == (Exit.PARTIAL, "")
     assert "No valid output: To put a report into another shape takes a language model" in ran.said
-    assert "Report page:" in ran.said
+    assert "Go on: chargehand open session-" in ran.said
 
 
 def test_a_session_is_looked_at_from_elsewhere(served: Path, documents: Path, chargehand: Commands) -> None:
