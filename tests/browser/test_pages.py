@@ -158,7 +158,11 @@ async def test_what_is_folded_is_printed(tab: Tab, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     await tab.page.goto(file.as_uri())
 
-    printed = [_words(await tab.page.pdf(format="A4")), _words(pdf(text))]
+    written = pdf(text)
+    printed = [_words(await tab.page.pdf(format="A4")), _words(written)]
+
+    with pypdfium2.PdfDocument(io.BytesIO(written)) as opened:
+        assert opened.is_tagged()
 
     assert [words.count("Foldedonthescreenonly.") for words in printed] == [1, 1]
     assert [words.count("Count.") for words in printed] == [1, 1]

@@ -155,6 +155,15 @@ def test_headings_leave_out_no_level(answer: str) -> None:
     assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []
 
 
+def test_columns_of_numbers_are_aligned() -> None:
+    """Each cell of a column that has nothing but numbers below its head, cited or not; no other."""
+    answer = "| a | b | c |\n|---|---|---|\n| 7 valves | 1,995 [S1] | |\n| 8 | €3.5 | |\n| 9 | −12 % | |"
+    page = Page(report_page(report(answer=answer)))
+
+    cells = [found.get("class") for tag, found in page.elements if tag in ("td", "th")][:12]
+    assert cells == [None, "number", None] * 4
+
+
 def test_tables_and_sections_have_names() -> None:
     """Every header cell says what it heads, and whatever scrolls can be reached by keyboard and has a name."""
     page = Page(report_page(report(answer="| a | b |\n|---|---|\n| 1 | 2 |"), trace()))

@@ -29,7 +29,15 @@ _TAGS: Final = frozenset({
     "em", "strong", "del", "a", "table", "thead", "tbody", "tr", "th", "td",
 })
 # fmt: on
-_ATTRIBUTES: Final = {"a": {"href", "class"}, "ol": {"start", "dir"}, "ul": {"dir"}, "th": {"scope"}}
+_ATTRIBUTES: Final = {
+    "a": {"href", "class"},
+    "ol": {"start", "dir"},
+    "ul": {"dir"},
+    "th": {"scope", "class"},
+    "td": {"class"},
+}
+_CLASSES: Final = {"a": "cite", "td": "number", "th": "number"}
+_NUMBER: Final = re.compile(r"[-−+±~≈<>≤≥$€£¥]{0,3}\s?\d[\d.,'\u2019\u00a0\u202f ]*(?:\s?(?:%|‰|[A-Za-z€£$°µ]{1,4}))?")
 
 
 def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] | None = None) -> Markup:
@@ -41,9 +49,12 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     tokens = parse_markdown(text)
     known = {form for each in sources if each.url for form in (each.url, markdown.normalizeLink(each.url))}
     _nest_headings(tokens)
+    numeric = numeric_columns(tokens)
     for token in tokens:
-        if token.type == "th_open":
-            token.attrs = {"scope": "col"}
+        if token.type in ("th_open", "td_open"):
+            token.attrs = {"scope": "col"} if token.type == "th_open" else {}
+            if next(numeric):
+                token.attrs["class"] = "number"
         elif token.type in ("bullet_list_open", "ordered_list_open"):
             token.attrs["dir"] = "auto"  # its marks stand where its text begins
         elif token.type == "inline" and token.children:
@@ -53,7 +64,7 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     def filtered(tag: str, name: str, value: str) -> str | None:
         if (tag, name) == ("a", "href") and value not in known and not _ANCHOR.fullmatch(value):
             return None
-        return None if name == "class" and value != "cite" else value
+        return None if name == "class" and value != _CLASSES.get(tag) else value
 
     clean = nh3.clean(
         rendered,
@@ -65,6 +76,31 @@ def safe_html(text: str, sources: Collection[Source], files: Mapping[str, int] |
     )
     scrolling = clean.replace("<table>", '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>')
     return Markup(scrolling.replace("</table>", "</table></div>"))  # noqa: S704  # nh3 has cleaned it
+
+
+def numeric_columns(tokens: Iterable[Token]) -> Iterator[bool]:
+    """Say of each cell of each table, in their order, whether its column has nothing but numbers below its head."""
+    rows: list[list[str]] = []
+    cells = ""
+    for token in tokens:
+        match token.type:
+            case "tr_open":
+                rows.append([])
+            case "th_open" | "td_open":
+                cells = token.type
+            case "inline" if cells:
+                text = "".join(each.content for each in token.children or ())
+                rows[-1].append(_CITATION.sub("", text).strip())
+                cells = ""
+            case "table_close":
+                columns = list(zip(*rows, strict=False))
+                are_numeric = [all(_NUMBER.fullmatch(each) for each in column[1:] if each) for column in columns]
+                filled = [any(column[1:]) for column in columns]
+                for row in rows:
+                    yield from (filled[at] and are_numeric[at] for at in range(len(row)))
+                rows = []
+            case _:
+                pass
 
 
 def parse_markdown(text: str) -> list[Token]:

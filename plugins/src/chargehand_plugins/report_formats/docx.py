@@ -4,16 +4,21 @@ import io
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
+from unicodedata import bidirectional
 
 import docx as word
+from docx.enum.text import WD_ALIGN_PARAGRAPH
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.oxml import OxmlElement  # pyright: ignore[reportUnknownVariableType]  # python-docx's own types
+from docx.oxml.ns import qn
 from markdown_it.token import Token
 
 from chargehand import Artifact, Report
 from chargehand_cli.attachments import Attachments
-from chargehand_cli.rendering.escaping import safe_text
+from chargehand_cli.rendering.escaping import is_web_address, safe_text
 from chargehand_cli.rendering.figures import moment
-from chargehand_cli.rendering.markdown import parse_markdown
+from chargehand_cli.rendering.markdown import numeric_columns, parse_markdown
 from chargehand_cli.rendering.text import answer_below_notice, session_facts, size
 
 if TYPE_CHECKING:
@@ -47,9 +52,35 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
         [". ".join(filter(None, (each.about, *each.positions, each.resolution))) for each in report.contradictions],
     )
     _add_sources(document, report)
+    _set_directions(document)
     written = io.BytesIO()
     document.save(written)
     return written.getvalue()
+
+
+def _set_directions(document: "Document") -> None:
+    """Write each paragraph from the side where its first letter begins."""
+    cells = (cell for table in document.tables for row in table.rows for cell in row.cells)
+    for paragraph in [*document.paragraphs, *(each for cell in cells for each in cell.paragraphs)]:
+        letters = (bidirectional(character) for character in paragraph.text)
+        if next((each for each in letters if each in {"L", "R", "AL"}), "L") != "L":
+            cast("Any", paragraph)._p.get_or_add_pPr().append(_element("w:bidi"))  # noqa: SLF001  # python-docx has no name for it
+            for run in paragraph.runs:
+                run.font.rtl = True
+
+
+def _add_link(paragraph: "Paragraph", url: str, text: str) -> None:
+    relation = paragraph.part.relate_to(url, RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
+    link = _element("w:hyperlink")
+    link.set(qn("r:id"), relation)
+    run = paragraph.add_run(text)
+    run.font.underline = True
+    link.append(cast("Any", run)._r)  # noqa: SLF001  # as above
+    cast("Any", paragraph)._p.append(link)  # noqa: SLF001
+
+
+def _element(name: str) -> Any:
+    return cast("Any", OxmlElement)(name)
 
 
 def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures: Mapping[str, str]) -> None:
@@ -79,8 +110,11 @@ def _add_sources(document: "Document", report: Report) -> None:
     for number, source in enumerate(report.sources, start=1):
         paragraph = document.add_paragraph()
         paragraph.add_run(f"S{number}  ").bold = True
-        names = dict.fromkeys(filter(None, (source.ref, source.title, source.url)))
+        names = dict.fromkeys(filter(None, (source.ref, source.title)))
         paragraph.add_run(safe_text(" · ".join(names)))
+        if source.url and is_web_address(source.url):
+            paragraph.add_run(" ")
+            _add_link(paragraph, source.url, safe_text(source.url))
         if source.quote:
             document.add_paragraph(safe_text(source.quote), style="Quote")
 
@@ -147,10 +181,13 @@ class _Markdown:
                 rows.append([])
             elif token.type == "inline":
                 rows[-1].append(token.children or [])
+        numeric = numeric_columns([*tokens, Token("table_close", "table", -1)])
         table = self._document.add_table(len(rows), max(map(len, rows)), style="Table Grid")
         for row, cells in zip(table.rows, rows, strict=True):
             for cell, children in zip(row.cells, cells, strict=False):
                 _add_runs(cell.paragraphs[0], children)
+                if next(numeric):
+                    cell.paragraphs[0].alignment = WD_ALIGN_PARAGRAPH.RIGHT
         for cell in table.rows[0].cells:
             for run in cell.paragraphs[0].runs:
                 run.bold = True

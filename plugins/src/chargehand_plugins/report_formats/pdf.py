@@ -40,7 +40,7 @@ def pdf(page: str, *_: object) -> bytes:
     plain = _VARIABLE.sub(lambda match: colours[match[1]], page)
     plain = _AUTO.sub(lambda match: f'dir="{_direction(_TAG.sub("", match[1]))}"', plain)
     fetcher = urls.URLFetcher(allowed_protocols=["data"])
-    return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf())
+    return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf(pdf_tags=True))
 
 
 def _direction(text: str) -> str:

@@ -2,11 +2,14 @@
 
 import io
 from base64 import b64decode, b64encode
+from typing import Any, cast
 
 from docx import Document
+from docx.enum.text import WD_ALIGN_PARAGRAPH
 
-from chargehand import Artifact
+from chargehand import Artifact, Source
 from chargehand_cli.attachments import Attachments
+from chargehand_cli.rendering.escaping import is_web_address
 from chargehand_plugins.report_formats.docx import docx
 from tests.security.hostile_reports import HOSTILE, hostile_report
 from tests.unit.cli.reports import report
@@ -70,10 +73,25 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
 
 
 def test_hostile_text_is_text_in_a_document() -> None:
-    """Whatever strangers wrote, nothing in the document leads or loads from elsewhere."""
+    """Whatever strangers wrote, nothing in it loads from elsewhere, and only the address of a source leads there."""
     written = docx("", hostile_report("\n\n".join(HOSTILE)), Attachments())
     assert written
 
     read = Document(io.BytesIO(written))
     outside = [each.target_ref for each in read.part.rels.values() if each.is_external]
-    assert outside == []
+    assert outside == [each.url for each in hostile_report("").sources if each.url and is_web_address(each.url)]
+
+
+def test_figures_and_text_stand_on_their_side() -> None:
+    """Numbers of a column to the right, Arabic from the right, a source as a link."""
+    source = Source(ref="https://a.example/b", url="https://a.example/b")
+    answer = "مرحبا بالعالم\n\nHello\n\n| part | 2025 |\n|---|---|\n| 7 valves | 1,200 |\n| pump | −3.5 % |"
+    written = docx("", report(answer=answer, sources=(source,)), Attachments())
+    assert written
+    read = Document(io.BytesIO(written))
+
+    from_the_right = [each.text for each in read.paragraphs if cast("Any", each)._p.xpath("./w:pPr/w:bidi")]
+    aligned = [[cell.paragraphs[0].alignment for cell in row.cells] for row in read.tables[0].rows]
+    assert from_the_right == ["مرحبا بالعالم"]
+    assert aligned == [[None, WD_ALIGN_PARAGRAPH.RIGHT]] * 3
+    assert [each.target_ref for each in read.part.rels.values() if each.is_external] == ["https://a.example/b"]
