@@ -197,6 +197,7 @@ async def test_a_queue_is_unserved(server: Client, tmp_path: Path) -> None:
         assert [each["session"] for each in scene.records("session started")] == [session.id]
         assert await scene.alerts("ChargehandQueueUnserved")
         assert "CHARGEHAND_ROLES, if set, include models" in await scene.told("doctor")
+        assert f"No worker polls task queue '{scene.queue}-models'" in await scene.told("status", session.id)
 
 
 async def test_a_crew_is_bad(server: Client, tmp_path: Path) -> None:

@@ -110,6 +110,15 @@ async def pollers(
     return sorted({each.identity for each in recent})
 
 
+async def unserved_queues(client: Client, workflow_id: str) -> Sequence[str]:
+    """List the task queues on which activities of a workflow wait although no worker polls them."""
+    pending = (await describe(client, workflow_id)).pending_activities
+    queues = sorted(
+        {each.activity_options.task_queue.name for each in pending if not each.HasField("last_started_time")}
+    )
+    return [queue for queue in queues if queue and not await pollers(client, queue, of_activities=True)]
+
+
 def build_of(poller: PollerInfo) -> tuple[str, str]:
     """Return the deployment and the build of a worker that polls; without Worker Versioning, no deployment."""
     options = poller.deployment_options

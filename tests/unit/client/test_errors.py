@@ -36,6 +36,7 @@ from chargehand.errors import (
     SessionTerminated,
     UpdateRefused,
 )
+from chargehand.failure_causes import failure_cause
 from chargehand.temporal_errors import translated
 from chargehand.wire import ErrorType
 
@@ -144,3 +145,13 @@ def test_what_is_not_temporals_passes() -> None:
     """A mistake in the caller's own code is not dressed up as one of the session's."""
     with pytest.raises(KeyError), translated("session-1"):
         raise KeyError("own")
+
+
+def test_every_error_has_a_cause_and_a_remedy() -> None:
+    """In words of its own; a status of the provider says more than the type."""
+    unknown = failure_cause("Unheard")
+
+    told = {each: failure_cause(each) for each in ErrorType}
+
+    assert not [each for each, words in told.items() if words.cause == unknown.cause or not words.remedy]
+    assert failure_cause(ErrorType.PROVIDER_REFUSED, status=404).remedy != told[ErrorType.PROVIDER_REFUSED].remedy

@@ -27,6 +27,7 @@ app = typer.Typer()
 @verb(app)
 async def status(connection: Connection, session: SessionId, *, as_json: AsJson = False) -> None:
     """Show a session's state, plan, turns and cost."""
+    from chargehand.visibility import unserved_queues
     from chargehand_cli.live_session import user_action
     from chargehand_cli.live_tree import now, session_tree
     from chargehand_cli.session_files import read_status
@@ -43,6 +44,10 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
     console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
     if found.failure:
         say(f"Failed: {one_safe_line(found.failure.cause)} {one_safe_line(found.failure.remedy)}")
+    elif found.state not in ("finished", "cancelled") and connection.is_open:
+        for queue in await unserved_queues(connection.chargehand.client, session):
+            name = one_safe_line(queue, 100)
+            say(f"No worker polls task queue '{name}', on which it waits: `chargehand doctor` names the settings.")
     action = user_action(found) if has_worker else f"To resume it: `chargehand watch {session}`"
     if action:
         say(action)

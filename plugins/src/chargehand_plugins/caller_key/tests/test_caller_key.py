@@ -57,7 +57,7 @@ def with_interceptors(client: Client, *interceptors: Interceptor) -> Client:
 async def test_only_signed_updates_change_a_session(
     environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unsigned, signed with another key, for another session or other arguments: refused. Either of two keys will do."""
+    """Unsigned, signed with another key, for another session or other arguments: refused. Either of two keys does."""
     monkeypatch.setenv(SETTING, OTHER)
     monkeypatch.setenv(f"{SETTING}_ACCEPTED", KEY)
     async with environment(Script().plan(*topics(1)).work("", answer("Known."))) as opened:
