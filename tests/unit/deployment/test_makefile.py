@@ -1,5 +1,6 @@
 """The Makefile: what reaches the programs behind its words, and what a machine that is not ready is told."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -200,6 +201,52 @@ def test_an_unfit_python_is_named_with_the_remedy(project: Path, python3: str, r
 
     assert result.returncode != 0
     assert [remedy for remedy in remedies if remedy not in result.stderr] == []
+
+
+def installed(project: Path, uv: str) -> dict[str, str]:
+    """Have the project's environment look whole, with a stand-in for uv; returns the variables to install it with."""
+    (project / ".venv" / "bin" / "activate").write_text(f"{project.resolve()}/.venv", encoding="utf-8")
+    (project / ".venv" / "bin" / "uv").write_text(f"#!/bin/sh\n{uv}\n", encoding="utf-8")
+    (project / ".venv" / "bin" / "uv").chmod(0o755)
+    return {"PATH": os.environ["PATH"], "HOME": str(project)}
+
+
+def test_installations_wait_for_each_other(project: Path) -> None:
+    """While one call holds the lock, another says that it waits, and goes on when the lock is free."""
+    with (project / ".venv.lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with subprocess.Popen(
+            ["sh", "bootstrap.sh"], cwd=project, env=installed(project, ""), stderr=subprocess.PIPE, text=True
+        ) as waiting:
+            assert waiting.stderr is not None
+            first = waiting.stderr.readline()
+            still_waits = waiting.poll() is None
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            rest = waiting.stderr.read()
+
+    assert ("Waiting for another" in first, still_waits) == (True, True)
+    assert ("Updating" in rest, waiting.returncode) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("error: dns error: failed to lookup address", "The package index cannot be reached"),
+        ("OSError: [Errno 28] No space left on device", "The disk is full."),
+        ("error: Hash mismatch for `rich`", "not the one that uv.lock names"),
+        ("error: a build failed", "The cause is above."),
+    ],
+)
+def test_a_failed_installation_names_its_cause(project: Path, said: str, cause: str) -> None:
+    """The network is blamed only for what is its fault."""
+    uv = f"[ \"$1\" = --version ] || {{ echo '{said}' >&2; exit 1; }}"
+    result = subprocess.run(
+        ["sh", "bootstrap.sh"], cwd=project, env=installed(project, uv), capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode != 0
+    assert [text for text in (said, cause) if text not in result.stderr] == []
+    assert ("index" in result.stderr) == ("dns" in said)
 
 
 def fake_programs(project: Path, *, python3: str) -> Path:
