@@ -7,10 +7,11 @@ from datetime import timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from chargehand import Artifact, ChargehandError, Claim, Source, Status, SubtaskRecord
+from chargehand import Artifact, ChargehandError, Claim, Report, Source, Status, SubtaskRecord
 from chargehand.contracts import SessionState
 from chargehand.download import read_artifact
 from chargehand.upload import store_documents
@@ -153,6 +154,19 @@ def test_headings_leave_out_no_level(answer: str) -> None:
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert [pair for pair in pairwise(levels) if pair[1] > pair[0] + 1] == []
+
+
+def test_a_notebook_shows_a_report_and_runs_none_of_it() -> None:
+    """How it ended, the answer and the sources, in two kilobytes; markup of models is text."""
+    shown = _in_a_notebook(report(answer="<script>alert(1)</script> It is so [S1]."))
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; It is so [S1]." in shown
+    assert {tag for tag, _ in Page(shown).elements} == {"p", "strong", "br", "div", "ol", "li"}
+    assert len(_in_a_notebook(report())) < 2_000
+
+
+def _in_a_notebook(of: Report) -> str:
+    return cast("Any", of)._repr_html_()
 
 
 def test_columns_of_numbers_are_aligned() -> None:

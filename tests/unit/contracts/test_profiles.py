@@ -29,6 +29,13 @@ def test_limits_are_the_profiles_where_none_are_given(profile: Profile, limits: 
     assert SessionRequest.model_validate_json(typed.model_dump_json()) == typed
 
 
+def test_limits_are_typed_as_people_write_them() -> None:
+    """Numbers and durations in words, for the type checker too, which reads this file."""
+    typed = Limits(budget_usd=1, deadline="10m", subtask_deadline=90)
+
+    assert typed == Limits.model_validate({"budget_usd": 1, "deadline": "PT10M", "subtask_deadline": "PT90S"})
+
+
 def test_a_profile_hides_no_mistake() -> None:
     """What is not a profile, and limits that are none, are refused by the name of the field."""
     cases: list[dict[str, Any]] = [{"profile": "huge"}, {"profile": ["deep"]}, {"profile": "deep", "limits": 7}]

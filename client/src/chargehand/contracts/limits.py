@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -113,6 +113,23 @@ class Limits(TypedByPeople):
     (at most a day). A nested session, and an attempt with urgency `batch`, has until the session's deadline."""
     on_limit: Literal["finish", "pause"] = "finish"
     """What to do when a limit is reached: write the report from the results so far, or wait for higher limits."""
+
+    if TYPE_CHECKING:  # what the fields are read from is more than what they hold
+
+        def __init__(
+            self,
+            *,
+            max_turns: int = ...,
+            budget_usd: Decimal | float = ...,
+            max_depth: int = ...,
+            max_parallel: int = ...,
+            max_attempts: int = ...,
+            max_rounds: int = ...,
+            max_reviews: int = ...,
+            deadline: timedelta | float | str = ...,
+            subtask_deadline: timedelta | float | str = ...,
+            on_limit: Literal["finish", "pause"] = ...,
+        ) -> None: ...
 
 
 Profile = Literal["quick", "standard", "deep"]

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
+from html import escape
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
@@ -306,6 +307,15 @@ class Report(Contract):
     """Defects that reviewing agents found, the most severe first."""
     artifacts: tuple[Artifact, ...] = ()
     """Files that the agents' tools made, such as charts."""
+
+    def _repr_html_(self) -> str:
+        """Show a notebook how it ended, the answer as text, and the sources."""
+        ending = (
+            f"{self.stop_reason.replace('_', ' ')} · confidence {self.confidence} of 100 · ${self.usage.cost_usd:.4f}"
+        )
+        sources = "".join(f"<li>{escape(each.about or each.ref)}</li>" for each in self.sources)
+        answer = f'<div style="white-space: pre-wrap">{escape(self.answer)}</div>'
+        return f"<p><strong>{escape(self.goal[:200])}</strong><br>{ending}</p>{answer}<ol>{sources}</ol>"
 
 
 SessionState = Literal[
