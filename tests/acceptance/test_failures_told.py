@@ -145,13 +145,17 @@ async def test_a_calm_session_raises_nothing(server: Client, tmp_path: Path) -> 
         assert started["session"] == ended["session"] == session
         assert (ended["end"], ended["dollars"] > 0) == ("completed", True)
         assert not scene.records("attempt failed")
-        for alert in (
-            "ChargehandAllSessionsFail",
-            "ChargehandStuck",
-            "ChargehandQueueUnserved",
-            "ChargehandAttemptsFail",
-        ):
-            assert not await scene.alerts(alert)
+        calm = (
+            "AllSessionsFail",
+            "Stuck",
+            "QueueUnserved",
+            "AttemptsFail",
+            "WorkersLost",
+            "MixedBuilds",
+            "ProviderRefuses",
+        )
+        for alert in calm:
+            assert not await scene.alerts(f"Chargehand{alert}")
 
 
 @pytest.mark.parametrize(
@@ -285,8 +289,11 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path) -> None:
     """A call in which workers die is recorded by those after them."""
     workers: list[Worker] = []
 
+    kills = iter(range(2))
+
     def kill(_: object) -> Any:
-        workers[0].send(signal.SIGKILL)
+        if next(kills, None) is not None:
+            workers[0].send(signal.SIGKILL)
         return error(503).after(60)
 
     async with _scene(server, tmp_path, kill) as scene:
@@ -300,6 +307,7 @@ async def test_a_task_is_poisoned(server: Client, tmp_path: Path) -> None:
         [record, *_] = scene.records("attempt failed")
         assert (record["session"], record["error_type"]) == (session.id, "AttemptLost")
         assert "why workers exit" in record["remedy"]
+        assert await scene.alerts("ChargehandWorkersLost")
 
 
 @pytest.mark.nightly
