@@ -58,6 +58,11 @@ NEXT_TASK: Final = timedelta(milliseconds=1)
 """A timer that ends in the next workflow task."""
 
 
+def execution_timeout() -> timedelta | None:
+    """Return after how long the server ends this workflow; None if it never does, for which Temporal's CLI sends 0."""
+    return workflow.info().execution_timeout or None
+
+
 class ActivityLimits(TypedDict, total=False):
     """The options of an activity that limit its time and its attempts."""
 

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import options
     from workflows.mailbox.contracts import Envelope
     from workflows.mailbox.mailbox import Mailbox
+    from workflows.options import execution_timeout
     from workflows.rules.refusal import Refused
     from workflows.rules.web_ui import details
     from workflows.state.progress import Progress
@@ -45,7 +46,7 @@ class SessionWorkflow:
         """Apply higher limits; a paused session continues."""
         await next_task()
         with refusals():
-            self._open.check_raised(raised, workflow.info().execution_timeout)
+            self._open.check_raised(raised, execution_timeout())
             await self._place.enlarge(raised.budget_usd)
             self._open.raise_limits(raised)
             self._progress.waits.decide(self._progress.waits.limits_id, "raised", raised.by)
@@ -55,7 +56,7 @@ class SessionWorkflow:
     @raise_limits.validator
     def _check_raised(self, raised: RaisedLimits) -> None:
         self._check(lambda session: session.progress.refuse_if_over())
-        self._check(lambda session: session.check_raised(raised, workflow.info().execution_timeout))
+        self._check(lambda session: session.check_raised(raised, execution_timeout()))
 
     @workflow.update(**handles(CommonMessages.book_charges))
     async def book_charges(self, lost: LostCharges) -> Status:

@@ -94,11 +94,11 @@ class Place:
 
 def _give_up_at(facts: SessionFacts) -> datetime:
     """Compute until when a session may wait: the time that the server leaves it then is enough for its own deadline."""
-    info = workflow.info()
-    if info.execution_timeout is None:
+    timeout = options.execution_timeout()
+    if timeout is None:
         return datetime.max.replace(tzinfo=UTC)
     kept = facts.terms.limits.deadline + options.QUEUE_MARGIN
-    return max(info.workflow_start_time + info.execution_timeout - kept, workflow.now() + options.QUEUE_MARGIN)
+    return max(workflow.info().workflow_start_time + timeout - kept, workflow.now() + options.QUEUE_MARGIN)
 
 
 def list_end(state: SessionState) -> None:

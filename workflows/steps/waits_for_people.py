@@ -10,6 +10,7 @@ from temporalio import workflow
 from chargehand.contracts import DecisionRecord, Wait, WaitKind
 from chargehand.plugins import Hook, installed
 from workflows.on_exit import on_exit
+from workflows.options import execution_timeout
 from workflows.rules.answer_time import usual_time
 from workflows.state.session import Session
 
@@ -20,8 +21,9 @@ def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
     """Describe a wait that begins now; it ends so that the server leaves the session the time for its work."""
     now, info, clock = workflow.now(), workflow.info(), session.clock
     left = session.request.answer_within or usual_time(kind, now)
-    if info.execution_timeout is not None:
-        ends_at = min(info.workflow_start_time, clock.started_at) + info.execution_timeout
+    timeout = execution_timeout()
+    if timeout is not None:
+        ends_at = min(info.workflow_start_time, clock.started_at) + timeout
         left = max(min(left, ends_at - max(clock.deadline_at, now)), timedelta(0))
     return Wait(id=id_, kind=kind, asks=" ".join(asks.split())[:_ASKS_CHARACTERS], since=now, until=now + left)
 
