@@ -113,7 +113,9 @@ class TurnActivities:
                 raise
             charging = asyncio.create_task(record_charge(self.acting.record, request, reply))
             note_content(reply)
-            is_brief = is_small(reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls))
+            is_brief = call.data_schema is None and is_small(
+                reply.text, reply.provider_items, *(use.arguments for use in reply.tool_calls)
+            )
             result = _recordable(reply, call) if is_brief else await asyncio.to_thread(_recordable, reply, call)
             if isinstance(call.task, PlanTask) and request.hides_documents and call.catalog.documents:
                 crew = (await self.crews.find(request.crew)).crew

@@ -1,8 +1,11 @@
 """Schemas and data from outside: checking them always ends, and reads nothing else."""
 
+import time
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import JsonValue, ValidationError
 
@@ -42,6 +45,47 @@ def test_no_pattern_backtracks() -> None:
     assert schema_problems(schema, "s") == []
     assert value_problems(schema, "a" * 1_000) == []
     assert value_problems(schema, "a" * 100_000 + "b") == ["value: does not match the pattern '^(a+)+$'"]
+
+
+DIALECTS = [
+    *(f"http://json-schema.org/draft-0{number}/schema#" for number in (3, 4, 6, 7)),
+    *(f"https://json-schema.org/draft/{date}/schema" for date in ("2019-09", "2020-12")),
+]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_dialect_of_an_inner_schema_counts(dialect: str) -> None:
+    """The library would check what names a dialect by that one, without bounds, and with patterns that backtrack."""
+    inner: dict[str, Any] = {"$schema": dialect, "pattern": "^(a+)+$"}
+    schemas: list[dict[str, Any]] = [
+        {"items": inner},
+        {"$defs": {"a": inner}, "items": {"$ref": "#/$defs/a"}},
+        inner | {"items": {"$ref": "#"}},
+    ]
+    for schema in schemas:
+        began = time.process_time()
+        problems = value_problems(schema, ["a" * 30 + "!"])
+        assert time.process_time() - began < 1
+        assert not any("aaa" in each for each in problems)
+    assert schema_problems({"items": inner}, "s")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.recursive(
+        st.sampled_from(["[01]", "\\w", "a", ".", "[^\\]x]", "\\{"]),
+        lambda inner: (
+            st.builds("(?:{})*1{{{}}}{}".format, inner, st.integers(1, 200), inner)
+            | st.builds("({}){{{}}}x".format, inner, st.integers(1, 100))
+        ),
+    )
+)
+def test_a_pattern_costs_no_more_than_its_steps(pattern: str) -> None:
+    """However large the automaton is, matching a long text takes a moment, or is refused."""
+    assume(not schema_problems({"pattern": pattern}, "s"))
+    began = time.process_time()
+    value_problems({"pattern": pattern}, "01" * 50_000)
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize("keyword", ["patternProperties", "unevaluatedProperties", "$dynamicRef", "$anchor"])
