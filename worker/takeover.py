@@ -7,11 +7,13 @@ of after a heartbeat timeout. The next attempt treats what it finds as after any
 """
 
 import asyncio
+import errno
 import fcntl
 import json
 import logging
 import os
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -21,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from temporalio import activity
 from temporalio.api.common.v1 import WorkflowExecution
@@ -152,7 +154,7 @@ def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
     with ExitStack() as files:
         for path in folder.glob("*"):
             with suppress(OSError):  # another worker is faster
-                file = files.enter_context(path.open("rb"))
+                file = files.enter_context(_open_plain(path))
                 if path.name.startswith(host):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     attempts += _open_attempts(file.read(2 * _LONGEST_FILE).splitlines())
@@ -162,10 +164,19 @@ def _abandoned(folder: Path) -> Generator[Sequence[Attempt]]:
         yield attempts
 
 
+def _open_plain(path: Path) -> BinaryIO:
+    """Open a plain file; another kind could block, or lead elsewhere."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file")
+    return os.fdopen(descriptor, "rb")
+
+
 def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
     running: dict[int, Attempt] = {}
     for line in lines:
-        with suppress(ValueError):  # the last line, if the worker was killed while it wrote it
+        with suppress(ValueError, RecursionError):  # the last line, if the worker was killed while it wrote it
             match json.loads(line):
                 case [int(number)]:
                     running.pop(number, None)

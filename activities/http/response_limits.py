@@ -5,7 +5,7 @@ A body is decoded here, piece by piece, since the clients would decompress a sma
 
 import ssl
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -20,20 +20,27 @@ _NOT_ENCODED: Final = frozenset({"", "identity"})
 _ENCODINGS: Final = frozenset({"gzip", "x-gzip", "deflate"})
 _MISCONFIGURED: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
 Client = TypeVar("Client")
+_Look = Callable[[bytes], None] | None
 
 
 class BodyRefused(Exception):  # noqa: N818  # reads as a statement of fact
     """The body of an answer is not read: it is too long, or compressed in a way that was not offered."""
 
 
-def limit_client(client: Client, most_bytes: int) -> Client:
-    """Bound the bodies that an `AsyncClient` of httpx or httpx2 receives, and have it follow no redirects."""
+def limit_client(
+    client: Client, most_bytes: int, check: Callable[[str], Callable[[bytes], None]] | None = None
+) -> Client:
+    """Bound the bodies that an `AsyncClient` of httpx or httpx2 receives, and have it follow no redirects.
+
+    `check` takes the content type, and returns what is called with each decoded part; it may raise `BodyRefused`.
+    """
 
     async def limit_response(response: Any) -> None:
         encoding = response.headers.pop("content-encoding", "").strip().lower()
         room = most_bytes if response.is_success else MOST_ERROR_BYTES
         stream: Any = response.stream
-        response.stream = _body_type(stream.__class__)(stream, encoding, room, response.is_success)
+        look = check(response.headers.get("content-type", "")) if check else None
+        response.stream = _body_type(stream.__class__)(stream, encoding, room, response.is_success, look)
 
     untyped: Any = client  # the two libraries have no type in common
     untyped.follow_redirects = False
@@ -86,6 +93,12 @@ async def _readable(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         pass
 
 
+async def _looked_at(parts: AsyncIterator[bytes], look: Callable[[bytes], None]) -> AsyncIterator[bytes]:
+    async for part in parts:
+        look(part)
+        yield part
+
+
 @cache
 def _body_type(kind: type[Any]) -> type[Any]:
     base = next(each for each in kind.__mro__ if each.__name__ == "AsyncByteStream")
@@ -93,15 +106,18 @@ def _body_type(kind: type[Any]) -> type[Any]:
 
 
 class _BoundedBody:
-    def __init__(self, stream: Any, encoding: str, room: int, is_success: bool) -> None:  # noqa: FBT001  # made in one place
+    def __init__(self, stream: Any, encoding: str, room: int, is_success: bool, look: _Look) -> None:  # noqa: FBT001  # made in one place
         self._stream = stream
         self._encoding = encoding
         self._room = room
         self._is_success = is_success
+        self._look = look
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         parts = bounded_parts(aiter(self._stream), self._encoding, wire_bytes=self._room, decoded_bytes=self._room)
-        return parts if self._is_success else _readable(parts)
+        if not self._is_success:
+            return _readable(parts)
+        return parts if self._look is None else _looked_at(parts, self._look)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

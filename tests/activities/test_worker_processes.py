@@ -229,3 +229,22 @@ async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path) -> No
         (pending,) = (await below.describe()).raw_description.pending_activities
         assert pending.attempt == 1
     running.close()
+
+
+async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path) -> None:
+    """What is no plain file is not opened, and what no worker has written is not believed."""
+    running, folder = RunningActivities(tmp_path), tmp_path / "running"
+    [own] = folder.iterdir()
+    hostile = [folder / f"{own.name}{number}" for number in range(8)]
+    os.mkfifo(hostile[0])
+    hostile[1].mkdir()
+    hostile[2].symlink_to("/dev/zero")
+    lines = (b"[" * 500_000, b'[1,"w","r","%"]', b"\xff", b'[1,"w","r",{}]', b'[1e999,"w","r","e"]')
+    for path, line in zip(hostile[3:], lines, strict=True):
+        path.write_bytes(line)
+
+    async with asyncio.timeout(5):
+        await take_over(client, tmp_path)
+    running.close()
+
+    assert {*folder.iterdir()} == {*hostile[:3]}

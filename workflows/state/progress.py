@@ -39,6 +39,10 @@ _TITLE_CHARACTERS: Final = 80
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
 
 
+_OVERRUN: Final = "Model providers charged"
+"""How the gap begins that names an overrun."""
+
+
 class Progress:
     """What a session has done so far. It exists before the session is open, so that its status can always be read."""
 
@@ -320,6 +324,11 @@ class Progress:
 
     def add_gaps(self, gaps: Iterable[str]) -> None:
         self.gaps.extend(gaps)
+
+    def state_overrun(self, charged: str) -> None:
+        """Name what was charged beyond the budget, in the place of what was named before."""
+        self.gaps = [each for each in self.gaps if not each.startswith(_OVERRUN)]
+        self.gaps.append(f"{_OVERRUN} {charged}")
 
     def add_route(self, route: Route) -> None:
         self.routes.append(route)

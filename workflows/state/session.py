@@ -315,12 +315,10 @@ class Session:
         A nested session asks its parent instead, before its next turn.
         """
         excess = self.ledger.spent.usd - self.ledger.granted.usd
-        if excess <= 0 or self.clock.is_overcharged:
-            return
-        if self.request.delegation is None and self.request.limits.on_limit == "finish":
+        if excess > 0 and self.request.delegation is None and self.request.limits.on_limit == "finish":
             self.clock.stop_overcharged()
             charged = f"${excess:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
-            self.progress.add_gaps([f"Model providers charged {charged}; nothing more was started."])
+            self.progress.state_overrun(f"{charged}; nothing more was started.")
 
     def close_ledger(self) -> Decimal:
         """Free what was set aside for the report, and return what the session has cost at most.

@@ -156,4 +156,8 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     assert opened.spending.wasted.cost_usd == Decimal("2.5")
     assert opened.spending.wasted.charged_above_reservation_usd == Decimal("0.5")
     assert opened.clock.is_overcharged
-    assert opened.progress.snapshot().booked == ("a" * 40, "b" * 40)
+    opened.book_charges(LostCharges(charges={"c" * 40: Decimal(1)}))
+    assert opened.progress.gaps == [
+        "Model providers charged $1.5000 more than the budget of $2.00; nothing more was started."
+    ]
+    assert opened.progress.snapshot().booked == ("a" * 40, "b" * 40, "c" * 40)

@@ -25,6 +25,7 @@ from chargehand_plugins.opentelemetry.caller_trace import received_trace
 
 API: Final = "/api/"
 _PUBLIC: Final = ("/health", "/decide/", "/login", "/static/", "/favicon.ico", "/.well-known/agent-card.json")
+_SIGN_IN: Final = ("login", "static", "favicon.ico")
 _STARTS: Final = ("/api/v1/sessions", "/api/a2a", "/sessions")
 _TAKE_FILES: Final = ("/api/v1/sessions", "/sessions")
 """To others, strangers' among them, a large form is no use."""
@@ -101,7 +102,8 @@ class Guard:
         path: str = scope["path"]
         self._check_origin(scope["method"], headers, is_api=path.startswith(API))
         client = self._client(scope, headers, path)
-        self._limit(self._requests, client)
+        if client:
+            self._limit(self._requests, client)
         if scope["method"] == "POST" and path.rstrip("/") in _STARTS:
             self._limit(self._starts, client)
 
@@ -118,7 +120,7 @@ class Guard:
             raise Problem(HTTPStatus.FORBIDDEN, "Requests by other web pages are refused.")
 
     def _client(self, scope: Scope, headers: Headers, path: str) -> str:
-        """Return the name of the client.
+        """Return the name of the client; empty for one that signs in, as others could use up the owner's requests.
 
         Raises:
             Problem: it has not shown the token.
@@ -126,7 +128,7 @@ class Guard:
         if path.startswith(API):
             scheme, _, token = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not self._access.is_token(token.strip()):
-                self._limit(self._requests, "strangers")
+                self._limit(self._requests, "wrong tokens")
                 raise Problem(
                     HTTPStatus.UNAUTHORIZED,
                     "The token is missing or wrong: send `Authorization: Bearer TOKEN`.",
@@ -139,7 +141,8 @@ class Guard:
             return digest(cookie)
         if not path.startswith(_PUBLIC):
             raise Problem(HTTPStatus.UNAUTHORIZED, "This browser is not signed in.")
-        return "strangers"
+        first = path.split("/")[1]
+        return "" if first in _SIGN_IN else f"strangers at {first}"
 
     def _limit(self, rates: Rates, client: str) -> None:
         if wait := rates.wait_seconds(client):

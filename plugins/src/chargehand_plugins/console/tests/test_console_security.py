@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,6 +211,23 @@ def test_a_client_that_asks_too_often_is_told_how_long_to_wait() -> None:
     assert waits == [0] * 60 + [1, 1]
     assert [rates.wait_seconds("a") for _ in range(3)] == [0, 0, 1]
     assert rates.wait_seconds("b") == 0
+
+
+async def test_wrong_tokens_keep_nobody_from_signing_in(client: Client, tmp_path: Path) -> None:
+    """However many are sent, the owner's browser signs in, and programs with the token are served."""
+    async with open_console(client, tmp_path, Script(), requests_per_minute=5) as opened:
+        async with AsyncClient(base_url=opened.running.url, trust_env=False) as stranger:
+            wrong, own = {"Authorization": "Bearer wrong"}, {"Origin": opened.running.url}
+            refused = [(await stranger.get("/api/v1/sessions", headers=wrong)).status_code for _ in range(10)]
+            signing = [
+                (await stranger.post("/login", data={"token": "wrong"}, headers=own)).status_code for _ in range(10)
+            ]
+        async with AsyncClient(base_url=opened.running.url, trust_env=False) as owner:
+            entered = await owner.post("/login", data={"token": TOKEN}, headers=own)
+            served = await owner.get("/api/v1/sessions", headers={"Authorization": f"Bearer {TOKEN}"})
+
+    assert (refused[0], refused[-1], {*signing}) == (401, 429, {401})
+    assert (entered.status_code, served.status_code) == (200, 200)
 
 
 def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:

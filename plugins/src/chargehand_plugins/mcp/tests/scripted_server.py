@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-TOOLS = ("echo", "read", "environment", "crash", "change", "flood", "spawn", "hang", "slow", "long", "fail")
+TOOLS = ("echo", "read", "environment", "crash", "change", "flood", "spawn", "hang", "slow", "long", "fail", "swarm")
 descriptions = dict.fromkeys(TOOLS, "Does what its name says.")
 
 
@@ -27,6 +27,8 @@ def answer_to(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             schema = {"type": "object", "properties": {"text": {"type": "string"}}}
             return {"tools": [{"name": n, "description": descriptions[n], "inputSchema": schema} for n in TOOLS]}
         case "tools/call":
+            if params["name"] == "swarm":
+                return {"content": [{"type": "text", "text": ""}] * 130_000}
             text = use(params["name"], params.get("arguments", {}))
             return {"content": [{"type": "text", "text": text}], "isError": params["name"] == "fail"}
         case _:

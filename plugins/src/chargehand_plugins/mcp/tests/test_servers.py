@@ -8,17 +8,22 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext
+from activities.http.response_limits import BodyRefused
 from chargehand.wire import ErrorType
+from chargehand_plugins.mcp.tools.connection import strings_check
 from chargehand_plugins.mcp.tools.registry import examine
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import McpTool, tools_of
@@ -180,14 +185,34 @@ async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve
     assert (tool.spec.description, tool.spec.reserved_bytes) == ("Its server has not described it yet.", 8_000)
 
 
-async def test_an_answer_without_end_ends_the_server(serve: Serve) -> None:
-    """A message larger than the bound is not collected; the server is started again for the next call."""
-    server = serve("echo", "flood")
+@pytest.mark.parametrize("tool", ["flood", "swarm"])
+async def test_an_answer_without_end_ends_the_server(serve: Serve, tool: str) -> None:
+    """A message larger than the bound, or of too many values, is not read; the server is started again."""
+    server = serve("echo", tool)
 
-    lost = await fault(server, "flood")
+    lost = await fault(server, tool)
 
-    assert "it ended the connection, or sent more than 4 MB at once" in lost.message
+    assert "it ended the connection, or sent more than 4 MB or too many values" in lost.message
     assert (await use(server, "echo", text="again")).ok
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+def test_what_is_read_is_validated_within_50_milliseconds(content_type: str) -> None:
+    """As many blocks as are let through, however they are spread over parts, lines and lines of an event."""
+    block, most = b'{"type":"text","text":""}', 0
+    check = strings_check(content_type)
+    with suppress(BodyRefused):
+        while most < 130_000:
+            check(block + b",\ndata: ")
+            most += 1
+    message = b'{"jsonrpc":"2.0","id":1,"result":{"content":[' + b",".join([block] * most) + b"]}}"
+    began = time.process_time()
+    read = types.jsonrpc_message_adapter.validate_json(message, by_name=False)
+    assert isinstance(read, types.JSONRPCResponse)
+    types.CallToolResult.model_validate(read.result, by_name=False)
+
+    assert time.process_time() - began < 0.05
+    assert 1_000 < most < 10_000
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from pathlib import Path
@@ -18,8 +18,9 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
-from activities.http.response_limits import limit_client
+from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stalls import note_progress
+from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -182,11 +183,27 @@ async def _over_http(
     timeout = Timeout(declared.start_seconds, read=declared.call_seconds + declared.start_seconds)
     async with (
         limit_client(
-            AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note_status]}), MOST_MESSAGE_BYTES
+            AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note_status]}),
+            MOST_MESSAGE_BYTES,
+            strings_check,
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
     ):
         yield streams
+
+
+def strings_check(content_type: str) -> Callable[[bytes], None]:
+    """Build the check of a body, part by part: of a stream, each event may have so many strings."""
+    is_stream, quotes = content_type.startswith("text/event-stream"), 0
+
+    def check(part: bytes) -> None:
+        nonlocal quotes
+        for number, piece in enumerate(part.split(b"\n\n") if is_stream else [part]):
+            quotes = quotes_in(piece) + (0 if number else quotes)
+            if quotes > MOST_MESSAGE_BYTES / BYTES_A_QUOTE:
+                raise BodyRefused("it has too many strings")
+
+    return check
 
 
 def _reason(error: BaseException | None) -> str:
@@ -196,7 +213,7 @@ def _reason(error: BaseException | None) -> str:
     if isinstance(error, ServerUnusable):
         return str(error)
     if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
-        return f"it ended the connection, or sent more than {MOST_MESSAGE_BYTES // 1_000_000} MB at once"
+        return f"it ended the connection, or sent more than {MOST_MESSAGE_BYTES // 1_000_000} MB or too many values"
     if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
         return "it did not answer in time"
     reasons = {

@@ -1,4 +1,4 @@
-"""Run an MCP server so that it ends with the worker, however the worker ends: a program, never imported.
+"""Run an MCP server so that it ends with the worker, however the worker ends: a program.
 
 It stands between the two, and copies what they write. When its standard input ends, which it does even if the worker
 is killed, it ends the server and every process below it. A line that is longer than allowed ends the server, too: the
@@ -22,6 +22,8 @@ from typing import Final
 _GRACE_SECONDS: Final = 1.0
 """How long a server may take to end by itself when its input has ended; the SDK waits for two seconds."""
 _PIPE_BYTES: Final = 1 << 16
+BYTES_A_QUOTE: Final = 160
+"""A message of the most bytes may have one of these for each quotation mark: what has more takes long to validate."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -65,14 +67,22 @@ def main(most_bytes: int, command: list[str]) -> int:
     return abs(server.returncode)
 
 
+def quotes_in(text: bytes) -> int:
+    """Count the quotation marks that begin or end a string of JSON: half of them at least."""
+    return text.count(b'"') - text.count(b'\\"')
+
+
 def _copy(source: int, target: int, most_bytes: int) -> None:
-    """Copy until the end, or until a line that is longer than allowed."""
-    length = 0
+    """Copy until the end, or until a line that is longer than allowed, or has more strings."""
+    length = quotes = 0
     while chunk := os.read(source, _PIPE_BYTES):
         first, *others = chunk.split(b"\n")
         if max([length + len(first), *map(len, others)]) > most_bytes:
             return
+        if max([quotes + quotes_in(first), *map(quotes_in, others)]) > most_bytes / BYTES_A_QUOTE:
+            return
         length = len(others[-1]) if others else length + len(first)
+        quotes = quotes_in(others[-1]) if others else quotes + quotes_in(first)
         while chunk:
             chunk = chunk[os.write(target, chunk) :]
 
