@@ -18,8 +18,8 @@ _OPEN_SESSION_RETRIES: Final = RetryPolicy(initial_interval=timedelta(millisecon
 
 _LONGEST_TURN: Final = timedelta(days=7)
 """The time of a turn whose workflow has no deadline."""
-MAX_LOST_WORKERS: Final = 10
-"""How often a turn is called again after its worker was lost."""
+MOST_CALLS_OF_A_TURN: Final = 10
+"""Whatever keeps a turn from being answered."""
 # What was not billed is retried until the turn's time is up; the activity ends the retries in all other cases.
 TURN_RETRIES: Final = RetryPolicy(
     # After a lost worker. After an error of the provider, `activities.turn.retry_policy` says how long to wait.

@@ -22,6 +22,7 @@ from activities.contracts.tool import Tool, ToolAnswer
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import value_problems
+from activities.lost_workers import quarantine
 from activities.metrics import REFUSALS, count_in_activity, time_tool
 from activities.processes.stalls import tool_stall_limit
 from activities.queues import COMPUTING
@@ -62,6 +63,14 @@ class ToolActivities:
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:
         """Use one tool once. A mistake of the agent is an answer, not an error."""
+        tool = self.tools.get(request.call.tool)
+        if tool is not None and tool.spec.acts:  # it is applied once, whatever happens to its workers
+            return await self.use(request)
+        async with quarantine(f"a call of {request.call.tool}"):
+            return await self.use(request)
+
+    async def use(self, request: ToolRequest) -> ToolResult:
+        """Use one tool, as a part of another activity."""
         answer = await self._refusal(request) or await self._leak(request)
         if answer is None:
             answer = await self._use(request)
@@ -202,7 +211,7 @@ async def use_at_once(
 
 async def _use_quickly(uses: ToolActivities, request: TurnRequest, position: int, call: ToolCall) -> UsedTool:
     began_at = datetime.now(UTC)
-    used = await uses.use_tool(
+    used = await uses.use(
         ToolRequest(
             session=request.session,
             step=f"{request.step}/{position + 1}.{call.tool}",

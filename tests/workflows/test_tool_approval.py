@@ -299,6 +299,19 @@ async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
     assert opened.tools["refund"].calls == []
 
 
+@pytest.mark.real_server
+async def test_a_call_does_not_outlive_its_subtask(desk: Desk) -> None:
+    """When an operator terminates the subtask, nothing waits for a person any more, and the session ends."""
+    async with desk(refunding(request_tool("refund", amount=7)), 'approve = ["refund"]') as opened:
+        session = await opened.chargehand.start(GOAL)
+        (call,) = await pending(session, 1)
+        await opened.chargehand.client.get_workflow_handle(call.workflow_id).terminate()
+        await pending(session, 0)
+        await asyncio.wait_for(session.result(), 60)
+
+    assert opened.tools["refund"].calls == []
+
+
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_person_decides_about_a_call_of_unknown_outcome(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, decision: str

@@ -12,6 +12,7 @@ from temporalio.common import Priority
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts.model import ModelCard, OutputCaps
+from activities.lost_workers import MOST_LOST_WORKERS, quarantined
 from activities.turn.activity import TurnActivities
 from activities.turn.contracts import TurnRequest, TurnResult
 from activities.turn.retry_policy import BILLED_FAILURES
@@ -146,7 +147,7 @@ class ModelCalls:
             return await self._call_until_answered(turn, until)
 
     async def _call_until_answered(self, turn: "_Turn", until: Callable[[], datetime | None]) -> TurnResult:
-        for repetition in range(options.MAX_LOST_WORKERS):
+        for repetition in range(options.MOST_CALLS_OF_A_TURN):
             raise_if_cancelled()
             reservation = await self._reserve(turn)
             try:
@@ -162,7 +163,7 @@ class ModelCalls:
             return result
         raise TurnLost(
             "provider_unavailable",
-            f"The worker was lost {options.MAX_LOST_WORKERS} times in the middle of this call.",
+            f"The call was not answered in {options.MOST_CALLS_OF_A_TURN} attempts.",
             ErrorType.ATTEMPT_LOST,
         )
 
@@ -208,6 +209,10 @@ class ModelCalls:
                 turn.change(max_input_tokens=int(cause.details[0]))
             case ErrorType.ATTEMPT_LOST:
                 turn.doubt(reservation)
+                if turn.lose_worker() >= MOST_LOST_WORKERS:
+                    what = f"{turn.request.step} of {turn.request.agent}"
+                    workflow.logger.error("a turn is quarantined", extra={"turn": what})
+                    raise TurnLost("quarantined", quarantined(what), ErrorType.QUARANTINED) from error
             case ErrorType.OUTCOME_UNKNOWN:
                 turn.doubt(reservation)
                 await _wait_before_repeating(cause, turn)
@@ -277,6 +282,8 @@ class _Turn:
     """What the call leaves of what is unspent; None for half of it."""
     has_counted: bool = False
     """Whether less than the bound by its bytes was reserved for the prompt."""
+    lost_workers: int = 0
+    """How many were lost in the middle of it."""
     uncounted: int = 1
     """Turns that the next settlement counts: a turn counts once, however often its call is repeated."""
     doubts: list[tuple[Reservation, int]] = field(default_factory=list[tuple[Reservation, int]])
@@ -304,6 +311,11 @@ class _Turn:
             return self.outputs.least
         most = self.outputs.most
         return most if self.set_aside.room is None else min(max(self.set_aside.room, self.outputs.least), most)
+
+    def lose_worker(self) -> int:
+        """Count another worker that was lost in the middle of it."""
+        self.lost_workers += 1
+        return self.lost_workers
 
     def fit(self, unspent: Decimal) -> None:
         """Let the model write as much as can be paid; a repetition is the same call if all that is left pays for it."""

@@ -61,6 +61,7 @@ HOPELESS: Final[tuple[FailureReason, ...]] = (
     "cancelled",
     "deadline",
     "terminated",
+    "quarantined",
     "out_of_turns",
     "out_of_budget",
     "provider_refused",

@@ -133,6 +133,12 @@ class Approvals:
         self._pending.pop(pending.shown.id, None)
         return CallReply(verdict="expired", reason="it was not approved in time")
 
+    def abandon(self, workflow_id: str) -> None:
+        """Close the calls of a workflow that has ended, as one does that an operator terminates."""
+        for pending in self.open_calls:
+            if pending.shown.workflow_id == workflow_id:
+                pending.decide(self.expire(pending))
+
     def check(self, decision: CallDecision) -> Pending:
         """Find the call of a decision."""
         pending = self._pending.get(decision.call)

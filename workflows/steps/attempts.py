@@ -149,6 +149,7 @@ async def attempt_once(
         )
         ended = await _run(session, job, tier)
         read = ended.messages_read
+    session.approvals.abandon(child)
     own_time = timedelta(0)
     if session.agent(subtask.agent):
         own_time = workflow.now() - began_at - ended.waited

@@ -83,6 +83,7 @@ class ErrorType(StrEnum):
     RATE_LIMITED = "RateLimited"
     ATTEMPT_LOST = "AttemptLost"
     WORKER_LOST = "WorkerLost"
+    QUARANTINED = "Quarantined"
     CONVERSATION_MISSING = "ConversationMissing"
     OUTCOME_UNKNOWN = "OutcomeUnknown"
     TOOL_UNAVAILABLE = "ToolUnavailable"

@@ -194,6 +194,7 @@ FailureReason = Literal[
     "skipped",
     "tool_unavailable",
     "terminated",
+    "quarantined",
     "internal",
 ]
 """A fixed vocabulary without user text."""

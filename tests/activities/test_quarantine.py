@@ -1,0 +1,71 @@
+"""What was running when two workers were lost is not given to a third."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.heartbeat import begin
+from activities.lost_workers import quarantine
+from activities.models.protocol import ModelCall, ModelReply
+from activities.turn.retry_policy import attempt_lost
+from chargehand.contracts import SessionRequest
+from chargehand.wire import ErrorType
+from chargehand_plugins.testing.in_memory.activities import _NoServer  # pyright: ignore[reportPrivateUsage]
+from tests.environment import open_environment
+from tests.scripted_model import Script, answer, report, subtask
+
+
+async def attempt(number: int, details: Sequence[object], *, fails: bool = False) -> list[object]:
+    """Make an attempt; returns what it has told the server."""
+    environment, told = ActivityEnvironment(cast("Client", _NoServer())), list[object](details)
+    environment.on_heartbeat = lambda *given: told.__setitem__(slice(None), given)
+    environment.info = replace(environment.info, attempt=number, heartbeat_details=list(details))
+
+    async def body() -> None:
+        begin().has_beaten = True
+        async with quarantine("a call of poison"):
+            if fails:
+                raise ConnectionError
+
+    with suppress(ConnectionError):
+        await environment.run(body)
+    return told
+
+
+@pytest.mark.parametrize("ended", range(4))
+async def test_only_lost_workers_count(ended: int) -> None:
+    """However many attempts have ended by an error before, two workers may be lost, and no third."""
+    told: list[object] = []
+    for number in range(1, ended + 1):
+        told = await attempt(number, told, fails=True)
+
+    for lost in range(2):
+        assert await attempt(ended + lost + 1, told) == told
+    with pytest.raises(ApplicationError, match=r"2 workers were lost while they ran a call of poison") as refused:
+        await attempt(ended + 3, told)
+    assert (refused.value.type, refused.value.non_retryable) == (ErrorType.QUARANTINED, True)
+
+
+async def test_a_session_goes_on_without_a_turn_that_loses_workers(tmp_path: Path) -> None:
+    """The turn is called twice, its subtask ends with a failure that names it, and the others go on."""
+    calls: list[ModelCall] = []
+
+    def lose(call: ModelCall) -> ModelReply:
+        calls.append(call)
+        raise attempt_lost("A worker was lost.")
+
+    script = Script().plan(subtask("T1"), subtask("T2")).work("T1", lose).work("T2", answer("Found."))
+    async with open_environment(None, tmp_path, script.synthesis(report("Done."))) as opened:
+        result = await opened.run(SessionRequest(goal="Find both, please.", review="never"))
+
+    assert len(calls) == 2
+    ends = [(record.state, record.reason) for record in result.subtasks]
+    assert ends == [("failure", "quarantined"), ("success", "")]
+    assert any("2 workers were lost while they ran" in gap for gap in result.gaps)
