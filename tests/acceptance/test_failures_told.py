@@ -171,13 +171,14 @@ async def test_a_provider_fails(server: Client, tmp_path: Path, failing: tuple[i
     """Attempts and the session say which model of which provider answered what; lists and the memo, what to do."""
     status, alert, kind, remedy = failing
     async with _scene(server, tmp_path, lambda _: error(status)) as scene:
-        await scene.worker()
+        await scene.worker(OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
         session = await scene.run(limits={"deadline": 5})
 
         attempt, [ended] = scene.records("attempt failed")[0], scene.records("session ended")
         expected = (kind, status, "openai-compatible", "model-1")
         assert tuple(attempt[name] for name in ("error_type", "http_status", "provider", "model")) == expected
         assert ended["end"] == "failed"
+        assert attempt["trace_id"] == ended["trace_id"] == scene.records("session started")[0]["trace_id"]
         assert await scene.alerts(alert)
         assert await scene.alerts("ChargehandAllSessionsFail")
         for told in (attempt["remedy"], ended["remedy"], await scene.told("list"), await scene.told("status", session)):
