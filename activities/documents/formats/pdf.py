@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from activities.documents.formats.picture import MOST_EDGE, MOST_PIXELS, write_picture
+from activities.documents.formats.picture import MOST_EDGE, MOST_PIXELS, has_pillow, require_pillow, write_picture
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
 
@@ -52,7 +52,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             )
         except pypdfium2.PdfiumError:
             lines = []
-        if not lines and len(pictures) < _MOST_PICTURES:
+        if not lines and len(pictures) < _MOST_PICTURES and has_pillow():
             drawn = _pictured(document, source, number + 1)
             pictures += drawn
             lines = [Line(_IS_PICTURE, 0)] * len(drawn)
@@ -61,6 +61,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             break
         pages.append(lines)
     if length < min(200, 10 * max(1, len(pages))) and not pictures:
+        require_pillow()
         raise UnreadableError("It has no text, and no page that could be shown as a picture.")
     parsed = pages_to_parsed(pages)
     parsed.pictures = pictures

@@ -1,5 +1,6 @@
 """Read pictures: each is written anew, so that a model gets its pixels and nothing else of the file."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,21 @@ _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _MOST_LOSSLESS_BYTES: Final = 1 << 20
 
 
+def has_pillow() -> bool:
+    """Whether the extra is installed."""
+    return find_spec("PIL") is not None
+
+
+def require_pillow() -> None:
+    """Raise `UnreadableError` where it is not."""
+    if not has_pillow():
+        raise UnreadableError(
+            "It is a picture, which a worker reads with the extra `pictures`: install that, or use text."
+        )
+
+
 def parse(source: Source, _: Allowance) -> Parsed:
+    require_pillow()
     from PIL import Image, ImageOps
 
     Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # twice as many are refused before they are read
