@@ -40,6 +40,7 @@ _TYPED_FAILURES: Final = frozenset(
         ErrorType.PROVIDER_REFUSED,
         ErrorType.PROVIDER_UNAVAILABLE,
         ErrorType.ATTEMPT_LOST,
+        ErrorType.QUARANTINED,
         ErrorType.OUTCOME_UNKNOWN,
         "Timeout",
     }
