@@ -40,12 +40,15 @@ class Job:
     goal: str
     subtasks: int
     rounds: int
+    in_turn: bool = False
+    """Whether the turn that asks for a tool uses it, too."""
 
 
 @dataclass
 class Part:
     instruction: str
     rounds: int
+    in_turn: bool = False
 
 
 @dataclass
@@ -97,6 +100,10 @@ class Activities:
             await asyncio.sleep(TOOL.total_seconds())
         return "\n\n".join([QUOTE] * 2)
 
+    @activity.defn(name="hand_written_turn_with_tool")
+    async def turn_with_tool(self, turn: Turn) -> str:
+        return await self.tool(await self.turn(turn))
+
     @activity.defn(name="hand_written_report")
     async def write(self, writing: Writing) -> str:
         return await self._ask("\n".join([writing.goal, *writing.answers]))
@@ -115,6 +122,10 @@ async def _carry_out(part: Part) -> str:
     """Do one subtask: turns, each with a tool, and the turn that answers."""
     read: list[str] = []
     for _ in range(part.rounds):
+        if part.in_turn:
+            turn = Turn(part.instruction, read)
+            read.append(await workflow.execute_activity_method(Activities.turn_with_tool, turn, **_OPTIONS))
+            continue
         query = await _take_turn(part, read)
         read.append(await workflow.execute_activity_method(Activities.tool, query, **_OPTIONS))
     return await _take_turn(part, read)
@@ -126,7 +137,7 @@ async def _take_turn(part: Part, read: list[str]) -> str:
 
 async def _plan(job: Job) -> Sequence[Part]:
     instructions = await workflow.execute_activity_method(Activities.plan, job, **_OPTIONS)
-    return [Part(each, job.rounds) for each in instructions]
+    return [Part(each, job.rounds, job.in_turn) for each in instructions]
 
 
 async def _write(job: Job, answers: list[str]) -> str:

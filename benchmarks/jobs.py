@@ -2,12 +2,14 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 from uuid import uuid4
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from benchmarks.hand_written import HandWritten, HandWrittenWithChildren, Job
@@ -20,6 +22,20 @@ _LONGEST_JOB_SECONDS: Final = 180
 """A job that takes longer hangs; nothing here waits for ever."""
 _SETTLING_SECONDS: Final = 0.05
 """What a job leaves behind, such as the worker's last answers, still belongs to it."""
+
+
+STEPS: Final[Mapping[str, Sequence[EventType.ValueType]]] = {
+    "events": EventType.values(),
+    "workflow tasks": (EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,),
+    "activities": (EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED,),
+    "children": (EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED,),
+    "signals": (EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,),
+    "timers": (EventType.EVENT_TYPE_TIMER_STARTED,),
+    "memo and search attributes": (
+        EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES,
+        EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,7 @@ class Measured:
     """Seconds by process."""
     parent: HistorySize
     children: Sequence[HistorySize]
+    steps: Mapping[str, int]
 
     @property
     def child(self) -> HistorySize:
@@ -66,7 +83,17 @@ async def measure(client: Client, run: Run, shape: Shape, pids: Mapping[str, int
     await asyncio.sleep(_SETTLING_SECONDS)
     cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
     sizes = [await _size(client, child) for child in children]
-    return Measured(wall, cpu, await _size(client, parent), sizes)
+    counted = await steps(client, [parent, *children])
+    return Measured(wall, cpu, await _size(client, parent), sizes, counted)
+
+
+async def steps(client: Client, workflow_ids: Sequence[str]) -> Counter[str]:
+    """Count what stands in some histories, by kind of step."""
+    counted: Counter[str] = Counter()
+    for workflow_id in workflow_ids:
+        async for event in client.get_workflow_handle(workflow_id).fetch_history_events():
+            counted.update(step for step, kind in STEPS.items() if event.event_type in kind)
+    return counted
 
 
 async def _size(client: Client, workflow_id: str) -> HistorySize:
@@ -92,12 +119,12 @@ def own_runs(chargehand: Chargehand) -> Run:
     return run
 
 
-def hand_written_runs(client: Client, task_queue: str, *, children: bool) -> Run:
+def hand_written_runs(client: Client, task_queue: str, *, children: bool, in_turn: bool = False) -> Run:
     """Run jobs as hand-written workflows, with or without a child for each subtask."""
     workflow = HandWrittenWithChildren.run if children else HandWritten.run
 
     async def run(shape: Shape) -> tuple[str, Sequence[str]]:
-        job = Job(shape.goal, shape.subtasks, shape.rounds)
+        job = Job(shape.goal, shape.subtasks, shape.rounds, in_turn)
         handle = await client.start_workflow(
             workflow, job, id=f"hand-written-{uuid4().hex[:12]}", task_queue=task_queue
         )

@@ -11,9 +11,10 @@ _SPEED: Final = """\
 # Speed, measured
 
 Written by `make bench ARGS="speed --save"`; edit `benchmarks/speed.py`, not this page. The job: a plan, five subtasks
-of turn, tool and turn, a report; 200 ms a turn, 100 ms a tool, so 0.9 s at best. The model is scripted, and reached by
-OpenAI's SDK over loopback. Beside Chargehand stands the same job in workflows written by hand, by turns on the same
-embedded server, with a worker process each.
+of turn, tool and turn, a report, and a turn that checks it; 200 ms a turn, 100 ms a tool, so 1.1 s at best. The model
+is scripted, and reached by OpenAI's SDK over loopback. Beside Chargehand stands the same job in workflows written by
+hand, by turns on the same embedded server, with a worker process each. On a machine that others use as well (`load`),
+compare columns, not runs.
 """
 _CAPACITY: Final = """\
 # Capacity: what to set for so many sessions a day

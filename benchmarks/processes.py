@@ -16,6 +16,8 @@ from benchmarks.scripted import MODEL_NAME, WIDEST
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
 from chargehand_cli.embedded.user import find_temporal
 
+Kind = Literal["own", "own-step", "hand-written"]
+"""The worker that ships, the same with an activity for each tool call, and that of workflows written by hand."""
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
 _READY: Final = b"worker polls"
@@ -69,9 +71,7 @@ def server(folder: Path) -> Generator[ServerProcess]:
 
 
 @contextmanager
-def worker(
-    kind: Literal["own", "hand-written"], address: str, task_queue: str, folder: Path, provider: str, **more: str
-) -> Generator["Worker"]:
+def worker(kind: Kind, address: str, task_queue: str, folder: Path, provider: str, **more: str) -> Generator["Worker"]:
     """Run a worker whose model is the scripted provider; it may not poll yet."""
     settings = {
         "TEMPORAL_ADDRESS": address,

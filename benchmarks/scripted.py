@@ -157,7 +157,7 @@ def input_bytes(request: ScriptedRequest) -> int:
 class ScriptedTool:
     """Finds the same two passages at every call."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, own_step: bool = False) -> None:
         self.capabilities = READS_THE_WEB if name in {"search", "read_page"} else READS_DOCUMENTS
         self.spec = ToolSpec(
             name=name,
@@ -168,6 +168,7 @@ class ScriptedTool:
                 "required": ["query"],
                 "additionalProperties": False,
             },
+            own_step=own_step,
         )
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from temporalio.client import Client
 
 from benchmarks import processes
-from benchmarks.jobs import Run, hand_written_runs, measure, own_runs, until_polled
+from benchmarks.jobs import STEPS, Run, hand_written_runs, measure, own_runs, until_polled
 from benchmarks.processes import Worker
 from benchmarks.scripted import Shape, input_bytes, respond
 from benchmarks.tables import Row, written
@@ -41,16 +41,20 @@ class Side:
     """One way to do the job."""
 
     name: str
-    kind: Literal["own", "hand-written"]
+    kind: processes.Kind
     children: bool = True
+    in_turn: bool = False
+    """Whether a turn by hand uses the tool that it asks for."""
     figures: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list), compare=False)
     """What was measured, by the name of its row."""
 
     async def run(self, address: str, task_queue: str) -> Run:
         """Connect a client; every job that is run through it waits for its result."""
-        if self.kind == "own":
+        if self.kind != "hand-written":
             return own_runs(await Chargehand.connect(address, task_queue=task_queue))
-        return hand_written_runs(await Client.connect(address), task_queue, children=self.children)
+        return hand_written_runs(
+            await Client.connect(address), task_queue, children=self.children, in_turn=self.in_turn
+        )
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,15 @@ _RESUMED: Final = Asked("killed worker: restart to answer, s", at_most=3)
 _PAID_TWICE: Final = Asked("killed worker: model calls paid twice", at_most=0)
 _TOKENS: Final = Asked(f"input tokens a job ({_BYTES_PER_TOKEN} bytes each)")
 _MEMORY: Final = Asked("worker, most resident memory, MB", at_most=160)
+_FURTHER: Final = (6, 16)
+"""Subtasks of the jobs that are compared to see what a further one needs."""
+_FURTHER_STEP: Final = "a further subtask: {}"
+_FURTHER_BYTES: Final = Asked(_FURTHER_STEP.format("history, kB"))
+_FURTHER_CPU: Final = Asked(_FURTHER_STEP.format("worker + server CPU, ms"))
 _ROWS: Final = (
     *(_RATIO, _WALL, _CPU, _SERVER, _BURST, _WIDTH, _HISTORY, _EVENTS),
+    *(Asked(_FURTHER_STEP.format(what)) for what in STEPS),
+    *(_FURTHER_BYTES, _FURTHER_CPU),
     *(_FIRST, _START, _RESUMED, _PAID_TWICE, _TOKENS, _MEMORY),
 )
 
@@ -95,6 +106,8 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
         Side("Chargehand", "own"),
         Side("by hand with children", "hand-written"),
         Side("by hand", "hand-written", children=False),
+        Side("Chargehand, own_step", "own-step"),
+        Side("by hand, tool in the turn", "hand-written", children=False, in_turn=True),
     ]
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name:
         folder = Path(name)
@@ -108,14 +121,16 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
                     await _many_at_once(sides, workers, server.address)
                 wide = processes.wide(folder)
                 async with _workers(sides, server.address, folder, provider, **wide) as workers:
+                    await _further_subtasks(sides, workers, server.address, server.process.pid)
                     await _wide(sides, workers, server.address)
-                await _just_started(sides, server.address, folder, provider)
+                await _just_started(sides[:3], server.address, folder, provider)
             async with ScriptedProvider(respond) as counting:
-                await _killed(sides, server.address, folder, counting)
+                await _killed(sides[:3], server.address, folder, counting)
     notes = [
         f"each: {jobs} jobs one by one, {_BURSTS} bursts, {_WIDE_JOBS} wide jobs, {_STARTS} starts, {_KILLS} kills",
         "all by turns, the kills in a tool call; medians, and the least and the most",
         "by hand: Temporal's and OpenAI's SDK, heartbeats with a timeout of 10 s; one workflow, or a child a subtask",
+        "tools: Chargehand uses them within the turn, by hand in an activity, unless the column says otherwise",
     ]
     return [_row(asked, sides) for asked in _ROWS if asked.what in sides[0].figures], notes
 
@@ -127,9 +142,10 @@ async def _workers(
     """Run one worker of each kind, known to poll a queue named like it."""
     with (
         processes.worker("own", address, "own", folder, provider, **more) as own,
+        processes.worker("own-step", address, "own-step", folder, provider, **more) as own_step,
         processes.worker("hand-written", address, "hand-written", folder, provider) as other,
     ):
-        workers = {"own": own, "hand-written": other}
+        workers = {"own": own, "own-step": own_step, "hand-written": other}
         for side in sides:
             await until_polled(workers[side.kind])
             run = await side.run(address, side.kind)
@@ -158,6 +174,24 @@ async def _one_by_one(
             }
             for asked, figure in took.items():
                 side.figures[asked.what].append(figure)
+
+
+async def _further_subtasks(
+    sides: Sequence[Side], workers: Mapping[str, Worker], address: str, server_pid: int
+) -> None:
+    """Take what one more subtask needs from jobs of few and of many."""
+    client = await Client.connect(address)
+    few, many = _FURTHER
+    for _ in range(_WIDE_JOBS):
+        for side in sides:
+            run = await side.run(address, side.kind)
+            pids = {"worker": workers[side.kind].process.pid, "server": server_pid}
+            less, more = [await measure(client, run, Shape(subtasks=count), pids) for count in _FURTHER]
+            for what in STEPS:
+                side.figures[_FURTHER_STEP.format(what)].append((more.steps[what] - less.steps[what]) / (many - few))
+            grown = more.whole.bytes - less.whole.bytes, sum(more.cpu.values()) - sum(less.cpu.values())
+            for asked, figure in zip((_FURTHER_BYTES, _FURTHER_CPU), grown, strict=True):
+                side.figures[asked.what].append(figure * 1_000 ** (1 if asked is _FURTHER_CPU else -1) / (many - few))
 
 
 async def _many_at_once(sides: Sequence[Side], workers: Mapping[str, Worker], address: str) -> None:
@@ -230,6 +264,9 @@ def _row(asked: Asked, sides: Sequence[Side]) -> Row:
     row: dict[str, str | float | int | None] = {"": asked.what}
     for side in sides:
         seen = side.figures[asked.what]
+        if not seen:
+            row[side.name] = row[f"{side.name}: range"] = None
+            continue
         row[side.name] = statistics.median(seen)
         row[f"{side.name}: range"] = f"{written(min(seen))}–{written(max(seen))}"
     own = statistics.median(sides[0].figures[asked.what])

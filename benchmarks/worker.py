@@ -16,13 +16,13 @@ from benchmarks import hand_written, scripted
 from worker import composition, program
 
 
-def _own() -> int:
+def _own(*, own_step: bool) -> int:
     """Run the worker that ships, by its own settings; only what its tools answer is scripted."""
 
     build = composition.build_tools
 
     def scripted_tools(**made_of: Any) -> dict[str, Tool]:
-        return build(**made_of) | {name: scripted.ScriptedTool(name) for name in scripted.TOOLS}
+        return build(**made_of) | {name: scripted.ScriptedTool(name, own_step=own_step) for name in scripted.TOOLS}
 
     composition.build_tools = scripted_tools
     return program.main([])
@@ -42,7 +42,14 @@ async def _hand_written(task_queue: str) -> None:
             client,
             task_queue=task_queue,
             workflows=hand_written.WORKFLOWS,
-            activities=[activities.plan, activities.turn, activities.tool, activities.write, activities.check],
+            activities=[
+                activities.plan,
+                activities.turn,
+                activities.tool,
+                activities.turn_with_tool,
+                activities.write,
+                activities.check,
+            ],
             workflow_runner=SandboxedWorkflowRunner(restrictions),
             max_concurrent_activities=100,
             max_concurrent_activity_task_polls=20,
@@ -55,9 +62,10 @@ async def _hand_written(task_queue: str) -> None:
 def main() -> int:
     """Poll until SIGTERM; settings are those of a worker, from the environment."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.worker", description=__doc__)
-    parser.add_argument("kind", choices=["own", "hand-written"])
-    if parser.parse_args().kind == "own":
-        return _own()
+    parser.add_argument("kind", choices=["own", "own-step", "hand-written"])
+    kind = parser.parse_args().kind
+    if kind != "hand-written":
+        return _own(own_step=kind == "own-step")
     asyncio.run(_hand_written(os.environ["CHARGEHAND_TASK_QUEUE"]))
     return 0
 
