@@ -39,7 +39,7 @@ from chargehand.wire import ActivityType
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
 _QUICK_SECONDS: Final = 5.0
 """For quick tools."""
-_MOST_COMPUTING: Final = 50
+MOST_COMPUTING: Final = 50
 """Calls at the same time of tools that compute."""
 _QUICK_BYTES: Final = 256 * 1024
 """Of their results together: a turn whose result is too large would be lost with its reply."""
@@ -58,7 +58,7 @@ class ToolActivities:
     library: DocumentLibrary | None = None
     silence: timedelta = timedelta(seconds=90)
     """How long a tool may make no progress; each of them limits its whole time by itself, too."""
-    _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_COMPUTING), init=False)
+    _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_COMPUTING), init=False)
 
     @activity.defn(name=ActivityType.USE_TOOL)
     async def use_tool(self, request: ToolRequest) -> ToolResult:

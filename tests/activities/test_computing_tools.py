@@ -1,0 +1,56 @@
+"""Tools that compute share a limit of their own, since a worker has slots for calls that wait."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+from temporalio.testing import ActivityEnvironment
+
+from activities.contracts.calls import ToolRequest
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.rounds import ToolCall
+from activities.contracts.tool import READS_DOCUMENTS, ToolAnswer, ToolContext, ToolSpec
+from activities.crews.versions import CrewVersions
+from activities.turn.apply_once import ActingCalls
+from activities.turn.tool_use import MOST_COMPUTING, ToolActivities
+from chargehand.record import Record
+
+
+class Slow:
+    """Notes how many of its calls are under way, and ends none before it is told to."""
+
+    capabilities = READS_DOCUMENTS
+
+    def __init__(self, name: str) -> None:
+        self.spec = ToolSpec(name=name, description="Slow.", parameters={"type": "object"})
+        self.begun, self.end = 0, asyncio.Event()
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002
+        self.begun += 1
+        await self.end.wait()
+        return ToolAnswer(output={})
+
+
+@pytest.mark.parametrize(("name", "most"), [("query_data", MOST_COMPUTING), ("lookup", MOST_COMPUTING + 10)])
+async def test_only_so_many_calls_compute_at_once(name: str, most: int) -> None:
+    """More calls of a tool that computes wait, and are made in the end; those of any other tool all begin."""
+    tool = Slow(name)
+    agent = Agent(name="reader", description="Reads documents.", prompt="Read documents.", tools=(name,))
+    crew = Crew(name="readers", description="A crew for this test.", guidance="Let the reader read.", agents=(agent,))
+    uses = ToolActivities(CrewVersions({"readers": crew}, {name: tool}), {name: tool}, ActingCalls(Record(Path())))
+    request = ToolRequest(
+        session="s", step="1", crew="readers", agent="reader", call=ToolCall(id="1", tool=name, arguments={})
+    )
+    calls = [asyncio.create_task(ActivityEnvironment().run(uses.use_tool, request)) for _ in range(MOST_COMPUTING + 10)]
+    async with asyncio.timeout(20):
+        while tool.begun < most:  # noqa: ASYNC110  # the tool is called by others
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        begun = tool.begun
+        tool.end.set()
+        ended = await asyncio.gather(*calls)
+
+    assert (begun, [each.ok for each in ended]) == (most, [True] * len(calls))
