@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -212,7 +213,8 @@ async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, t
     await page.click("button:has-text('Stop it, without a report')")
     await page.wait_for_selector("#standing:text-is('cancelled')")
     await page.wait_for_selector("#live .tree strong:text-is('T1')")
-    assert "1 of 20 turns" in await page.inner_text("#live .facts")
+    # Once no worker answers for it, its limits are not known any more.
+    assert re.search(r"1 (of 20 turns|turn)\b", await page.inner_text("#live .facts"))
     await look(page, "cancelled")
 
 
