@@ -8,14 +8,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from chargehand.contracts import (
-        ConversationEnd,
-        ConversationMessage,
-        Plan,
-        Reply,
-        Status,
-        Transcript,
-    )
+    from chargehand.contracts import ConversationEnd, ConversationMessage, Plan, Reply, Status, Transcript
     from chargehand.converter import invalid_input
     from chargehand.messages import ConversationMessages, handles
     from chargehand.wire import WorkflowType

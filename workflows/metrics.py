@@ -32,12 +32,7 @@ _LIMITS: Final[Mapping[str, str]] = {
 """Limits of `Limits`, and the tenant's, by the reason that a session or an outcome gives."""
 DEFAULT: Final = "default"
 """The tenant of a request that names none."""
-_REFUSED: Final = {
-    ErrorType.INVALID_INPUT,
-    ErrorType.LIMIT_TOO_SMALL,
-    ErrorType.PLAN_REJECTED,
-    ErrorType.TENANT_LIMIT,
-}
+_REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.PLAN_REJECTED, ErrorType.TENANT_LIMIT}
 """Errors that end a session because of its request, its tenant's limits, or what a person decided."""
 Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
 

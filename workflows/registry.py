@@ -37,11 +37,7 @@ from workflows.subtask import SubtaskWorkflow
 from workflows.supervisor import SupervisorWorkflow
 
 _SIGNALS: Final = frozenset(SignalName)
-WORKFLOWS: Final[Sequence[type]] = (
-    SupervisorWorkflow,
-    ConversationWorkflow,
-    SubtaskWorkflow,
-)
+WORKFLOWS: Final[Sequence[type]] = (SupervisorWorkflow, ConversationWorkflow, SubtaskWorkflow)
 
 # Our own modules and pydantic are loaded once, not anew for every workflow start: that halves the worker's load.
 _SHARED_MODULES: Final = (

@@ -6,16 +6,7 @@ from typing import Final
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from chargehand.contracts import (
-        Answer,
-        Interruption,
-        Plan,
-        PlanDecision,
-        PlanEdit,
-        Report,
-        Status,
-        UserMessage,
-    )
+    from chargehand.contracts import Answer, Interruption, Plan, PlanDecision, PlanEdit, Report, Status, UserMessage
     from chargehand.messages import Messages, handles
     from chargehand.plugins import Hook, installed
     from chargehand.wire import WorkflowType

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from activities.documents.formats.registry import format_of
-from activities.documents.parsed import (
-    NotADocumentError,
-    Result,
-    Source,
-    UnreadableError,
-    describe,
-    write_result,
-)
+from activities.documents.parsed import NotADocumentError, Result, Source, UnreadableError, describe, write_result
 from activities.documents.passages import cut
 from activities.processes import limits
 from activities.processes.limits import Allowance

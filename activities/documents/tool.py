@@ -39,10 +39,7 @@ class SearchDocuments:
         ),
         parameters=object_schema(
             query={"type": "string", "description": "A few telling words that the documents may use."},
-            document={
-                "type": "string",
-                "description": "Name or ref of the one document to search; empty for all.",
-            },
+            document={"type": "string", "description": "Name or ref of the one document to search; empty for all."},
         ),
     )
 

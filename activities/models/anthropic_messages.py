@@ -121,12 +121,7 @@ def request_body(call: ModelCall) -> "MessageCreateParamsStreaming":
 
 def _tools(call: ModelCall) -> list[Block]:
     listed: list[Block] = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": strict(tool.parameters),
-            "strict": True,
-        }
+        {"name": tool.name, "description": tool.description, "input_schema": strict(tool.parameters), "strict": True}
         for tool in call.tools
     ]
     # The provider requires every tool that the conversation mentions to be listed.

@@ -184,10 +184,7 @@ def translating(provider: str, secrets: Sequence[str] = ()) -> Generator[None]:
     # Without its cause, whose message would enter the workflow's history unredacted.
     except ReportedError as error:
         fault = ProviderFault(
-            provider=provider,
-            status=200,
-            code=_identifier(error.code, secrets),
-            possibly_billed=error.possibly_billed,
+            provider=provider, status=200, code=_identifier(error.code, secrets), possibly_billed=error.possibly_billed
         )
         message = f"{provider} could not answer ({fault.code or 'no reason given'}): {redacted(error.text, secrets)}"
         raise ProviderError(message, fault, error.kind, is_final=error.is_final) from None

@@ -101,11 +101,7 @@ def request_body(call: ModelCall) -> "CompletionCreateParamsStreaming":
         body["tools"] = [
             {
                 "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": strict(tool.parameters),
-                },
+                "function": {"name": tool.name, "description": tool.description, "parameters": strict(tool.parameters)},
             }
             for tool in call.tools
         ]
@@ -132,11 +128,7 @@ def _entries(message: Message) -> list[Entry]:
             return [dict(cast("Mapping[str, Any]", message.provider_items[0]))]
         case "assistant":
             calls = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.tool, "arguments": arguments_text(call)},
-                }
+                {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments_text(call)}}
                 for call in message.calls
             ]
             return [{"role": "assistant", "content": message.text, **({"tool_calls": calls} if calls else {})}]

@@ -156,11 +156,7 @@ def _items(message: Message) -> list[Item]:
     match message.role:
         case "tools":
             return [
-                {
-                    "type": "function_call_output",
-                    "call_id": result.call_id,
-                    "output": _output(result),
-                }
+                {"type": "function_call_output", "call_id": result.call_id, "output": _output(result)}
                 for result in message.results
             ]
         case "assistant" if own := own_items(message.provider_items, _ITEM_TYPES):
@@ -168,12 +164,7 @@ def _items(message: Message) -> list[Item]:
         case "assistant":
             said: list[Item] = [{"role": "assistant", "content": message.text}] if message.text.strip() else []
             return said + [
-                {
-                    "type": "function_call",
-                    "call_id": call.id,
-                    "name": call.tool,
-                    "arguments": arguments_text(call),
-                }
+                {"type": "function_call", "call_id": call.id, "name": call.tool, "arguments": arguments_text(call)}
                 for call in message.calls
             ]
         case "user":

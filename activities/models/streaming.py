@@ -105,10 +105,7 @@ async def receive(
 
 
 async def _body(
-    response: Response,
-    fold: Fold,
-    on_line: Callable[[], None],
-    on_event: Callable[[Fold], None],
+    response: Response, fold: Fold, on_line: Callable[[], None], on_event: Callable[[Fold], None]
 ) -> JsonValue:
     async with aclosing(_lines(response, on_line)) as lines:
         if "text/event-stream" not in response.headers.get("content-type", ""):

@@ -18,10 +18,7 @@ from activities.tools.search.protocol import SearchBackend
 from activities.tools.search.tool import Search
 
 TOOL_NAMES: Final = frozenset(
-    (
-        *("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"),
-        "recall",
-    )
+    (*("search", "read_page", "search_documents", "read_document", "query_data", "draw_chart", "run_code"), "recall")
 )
 _TOOLS_OF_PLUGINS: Final = frozenset({"draw_chart"})
 """Tools that shipped crews mention and that come with plug-ins."""

@@ -88,11 +88,7 @@ class ActingCalls:
 
 
 async def apply_once(
-    calls: ActingCalls,
-    tool: Tool,
-    request: ToolRequest,
-    context: ToolContext,
-    use: Callable[[], Awaitable[ToolAnswer]],
+    calls: ActingCalls, tool: Tool, request: ToolRequest, context: ToolContext, use: Callable[[], Awaitable[ToolAnswer]]
 ) -> ToolAnswer | None:
     """Apply a call that acts, unless an earlier attempt did; None if it is unknown whether it was applied."""
     arguments = request.call.arguments

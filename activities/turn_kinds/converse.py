@@ -67,11 +67,7 @@ class ConverseTask(WorkTask):
         return None
 
     def sections(self, catalog: Catalog | None) -> list[str]:
-        return [
-            *self._before(),
-            said_text(self.instruction),
-            *told_section(self.told),
-        ]
+        return [*self._before(), said_text(self.instruction), *told_section(self.told)]
 
     def latest(self) -> WorkTask:
         """Leave only the latest message and the rounds about it, for a model that reads no dialogue."""

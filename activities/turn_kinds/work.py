@@ -194,11 +194,7 @@ class WorkTask(TurnTask):
         summary, notes = refs.shorten(self.summary), refs.shorten(note_lines(self.notes))
         titles = {note.source.ref: note.source.title for note in self.notes if note.source}
         legend = refs.legend(f"{summary}\n{notes}", titles)
-        headed = {
-            self.summary_heading: summary,
-            "Your notes so far": notes,
-            "Sources of these": legend,
-        }
+        headed = {self.summary_heading: summary, "Your notes so far": notes, "Sources of these": legend}
         return [f"{heading}:\n{data_block(text)}" for heading, text in headed.items() if text]
 
     def _shape(self) -> list[str]:

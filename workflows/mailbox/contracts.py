@@ -32,15 +32,7 @@ class Grant(Contract):
 
 
 Verdict = Literal[
-    "allowed",
-    "approved",
-    "edited",
-    "denied",
-    "too_early",
-    "rejected",
-    "expired",
-    "applied_before",
-    "unknown_before",
+    "allowed", "approved", "edited", "denied", "too_early", "rejected", "expired", "applied_before", "unknown_before"
 ]
 
 

@@ -44,9 +44,7 @@ class Provenance:
         """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
         rewritten = self.of_attempts(subtask.id) if planned.instruction != subtask.instruction else _NOTHING
         return self.inherited.union(
-            self._instructions.get(subtask.id, _NOTHING),
-            rewritten,
-            *map(self.of_attempts, subtask.depends_on),
+            self._instructions.get(subtask.id, _NOTHING), rewritten, *map(self.of_attempts, subtask.depends_on)
         )
 
     def of_attempts(self, subtask_id: str) -> Reads:

@@ -149,11 +149,7 @@ def _leak_errors(draft: PlanAnswer | Plan, crew: CrewCard, inherited: frozenset[
 
 
 def _limit_errors(
-    draft: PlanAnswer | Plan,
-    crew: CrewCard,
-    turns: int,
-    funds: Funds | None,
-    begun: Collection[str],
+    draft: PlanAnswer | Plan, crew: CrewCard, turns: int, funds: Funds | None, begun: Collection[str]
 ) -> Iterator[str]:
     """Compare what the subtasks that have not begun take, all together, with what is left."""
     new = [subtask for subtask in draft.subtasks if subtask.id not in begun]

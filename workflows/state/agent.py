@@ -9,12 +9,7 @@ from activities.turn.contracts import TurnResult
 from activities.turn_kinds.converse import ReplyAnswer
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import Failure, FailureReason, Outcome, SpendLine, Usage
-from workflows.budget.estimates import (
-    GoingOn,
-    TurnCosts,
-    fixed_bytes,
-    input_bound,
-)
+from workflows.budget.estimates import GoingOn, TurnCosts, fixed_bytes, input_bound
 from workflows.budget.ledger import Amount
 from workflows.budget.spending import Spending
 from workflows.contracts import ConversationState, SpendingState, SubtaskRequest, SubtaskResult, SubtaskState

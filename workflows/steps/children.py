@@ -24,16 +24,7 @@ from activities.contracts.rounds import InputOutcome, Note
 from activities.contracts.session import RunningDuplicate, RunningDuplicateRequest
 from activities.tools.recall import RECALL
 from activities.turn.discarded_runs import RunningDuplicateActivities
-from chargehand.contracts import (
-    Contract,
-    Delegation,
-    Failure,
-    Report,
-    SpendLine,
-    Subtask,
-    Tiers,
-    Usage,
-)
+from chargehand.contracts import Contract, Delegation, Failure, Report, SpendLine, Subtask, Tiers, Usage
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
 from workflows.budget.ledger import Amount

@@ -31,12 +31,7 @@ class CheckedText:
 
 
 async def check_claims(
-    session: Session,
-    draft: Draft,
-    material: Material,
-    gaps_for: Callable[[Draft], Sequence[str]],
-    *,
-    is_judged: bool,
+    session: Session, draft: Draft, material: Material, gaps_for: Callable[[Draft], Sequence[str]], *, is_judged: bool
 ) -> tuple[Draft, CheckedText]:
     """Check what a draft states; what its sources contradict goes back to its writer once.
 

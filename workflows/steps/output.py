@@ -40,12 +40,7 @@ async def fill_output(
 
     def reading(outcomes: tuple[InputOutcome, ...]) -> OutputTask:
         return OutputTask(
-            goal=goal,
-            data_schema=schema,
-            answer=answer,
-            gaps=tuple(gaps),
-            outcomes=outcomes,
-            rejected=tuple(rejected),
+            goal=goal, data_schema=schema, answer=answer, gaps=tuple(gaps), outcomes=outcomes, rejected=tuple(rejected)
         )
 
     while len(rejected) < _ATTEMPTS:

@@ -236,11 +236,7 @@ def _wants_critic(session: Session, draft: SynthesisAnswer) -> bool:
 
 async def _criticise(session: Session, draft: SynthesisAnswer, material: Material) -> list[str]:
     """List what a critic finds wrong with a draft; nothing if no critic can be asked."""
-    task = CritiqueTask(
-        goal=session.request.goal,
-        draft=draft,
-        outcomes=(),
-    )
+    task = CritiqueTask(goal=session.request.goal, draft=draft, outcomes=())
     task = fit_task(task, material.outcomes, material.numbering)
     critique = await try_turn(session, task, CritiqueAnswer, until=session.clock.deadline_at)
     return [] if critique is None or critique.acceptable else list(critique.problems)
@@ -257,11 +253,7 @@ def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
         ("max_attempts", use.attempts, limits.max_attempts),
         ("max_rounds", use.rounds, limits.max_rounds),
         ("max_reviews", session.progress.reviews, limits.max_reviews),
-        (
-            "deadline_seconds",
-            (ended_at - clock.started_at - clock.waited).total_seconds(),
-            clock.time.total_seconds(),
-        ),
+        ("deadline_seconds", (ended_at - clock.started_at - clock.waited).total_seconds(), clock.time.total_seconds()),
         ("subtask_deadline_seconds", use.longest_attempt.total_seconds(), limits.subtask_deadline.total_seconds()),
     )
     return tuple(LimitUse(limit=limit, used=amount, allowed=allowed) for limit, amount, allowed in uses)

@@ -13,13 +13,7 @@ from workflows.rules.inputs import fit_task
 from workflows.rules.report_content import sections_for
 from workflows.state.session import Session
 from workflows.steps.turns import try_turn
-from workflows.steps.writer import (
-    Draft,
-    Material,
-    final_instruction,
-    name_sources,
-    write,
-)
+from workflows.steps.writer import Draft, Material, final_instruction, name_sources, write
 
 _LINE: Final = 200
 """Characters of a title or heading."""

@@ -61,12 +61,7 @@ async def take_turn(
 
 
 async def try_turn(
-    session: Session,
-    task: Task,
-    answer: type[_Answer],
-    *,
-    tier: Tier | None = None,
-    until: datetime | None = None,
+    session: Session, task: Task, answer: type[_Answer], *, tier: Tier | None = None, until: datetime | None = None
 ) -> _Answer | None:
     """Take a turn that the session can do without; None if it cannot be paid, fails, or gives no such answer."""
     try:

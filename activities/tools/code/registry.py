@@ -52,10 +52,7 @@ async def _added(extension: Extension, settings: CodeSettings, closing: AsyncExi
 _CODE: Final = Backend(
     "code",
     "CHARGEHAND_CODE",
-    (
-        Row("e2b", _e2b, needs="E2B_API_KEY"),
-        Row("monty", _monty),
-    ),
+    (Row("e2b", _e2b, needs="E2B_API_KEY"), Row("monty", _monty)),
     default="a subset of Python runs in an embedded sandbox",
 )
 

@@ -124,10 +124,7 @@ _NAMES: Final[dict[tuple[Language, ...], str]] = {
     ("python",): "Python",
     ("python", "javascript"): "Python or JavaScript",
 }
-_SQL_PARAMETER: Final[dict[str, JsonValue]] = {
-    "type": "string",
-    "description": "One SELECT (DuckDB), or empty.",
-}
+_SQL_PARAMETER: Final[dict[str, JsonValue]] = {"type": "string", "description": "One SELECT (DuckDB), or empty."}
 _DOCUMENTS_PARAMETER: Final[dict[str, JsonValue]] = {
     "type": "array",
     "items": {"type": "string"},

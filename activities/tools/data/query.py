@@ -47,9 +47,7 @@ class QueryData:
             "`did_you_mean` names values that differ from yours in case or accents only. It calculates too: SELECT "
             "1250 * 1.19."
         ),
-        parameters=object_schema(
-            sql={"type": "string"},
-        ),
+        parameters=object_schema(sql={"type": "string"}),
     )
 
     def __init__(self, library: DocumentLibrary, timeout_seconds: float = 10.0) -> None:

@@ -60,10 +60,7 @@ class ReadPage:
             **{
                 "url": {"type": "string", "description": "Full address, or a ref such as p1."},
                 "from": {"type": "integer", "description": "0 for the beginning."},
-                "find": {
-                    "type": "string",
-                    "description": "Words to find on the page, or empty; never sent anywhere.",
-                },
+                "find": {"type": "string", "description": "Words to find on the page, or empty; never sent anywhere."},
             }
         ),
         stays_here=("find",),

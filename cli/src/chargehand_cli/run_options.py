@@ -76,8 +76,7 @@ class RequestOptions:
         typer.Option(metavar="TEXT", help="A criterion that the report is graded by; repeat it for several."),
     ] = None
     words: Annotated[
-        int | None,
-        typer.Option(help="About how long the report is to be; from 3,000 words on, by section."),
+        int | None, typer.Option(help="About how long the report is to be; from 3,000 words on, by section.")
     ] = None
     output_schema: Annotated[
         Path | None,
@@ -116,10 +115,7 @@ class RequestOptions:
     ] = False
     answer_within: Annotated[
         str | None,
-        typer.Option(
-            help="How long a question or a call waits for you, or `none`.",
-            show_default="15m, a working day",
-        ),
+        typer.Option(help="How long a question or a call waits for you, or `none`.", show_default="15m, a working day"),
     ] = None
     urgency: Annotated[
         Literal["now", "batch"] | None,

@@ -70,8 +70,7 @@ async def edit(
         list[str] | None, typer.Option(metavar="ID=ID", help="Start a subtask before another if both are ready.")
     ] = None,
     file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help='Read {"edits": […]} from a JSON file, or - for standard input.'),
+        str | None, typer.Option(metavar="FILE", help='Read {"edits": […]} from a JSON file, or - for standard input.')
     ] = None,
 ) -> None:
     """Change what has not begun of a plan: repeat options as you need; all changes are made, or none."""

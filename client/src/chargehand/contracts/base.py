@@ -141,9 +141,7 @@ NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Reads `null` as an empty list, which is how the Temporal CLI prints one."""
 
 Dollars = Annotated[
-    Decimal,
-    Field(ge=0, le=1_000_000, allow_inf_nan=False),
-    PlainSerializer(float, return_type=float, when_used="json"),
+    Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
 ]
 """US dollars, 0 to one million, whole nanodollars; a JSON number on the wire."""
 

@@ -9,13 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import (
-    Documents,
-    SessionRequest,
-    TrustedDocuments,
-    WebhookAddress,
-    split_references,
-)
+from chargehand.contracts.request import Documents, SessionRequest, TrustedDocuments, WebhookAddress, split_references
 
 __all__ = [
     "ConversationEnd",

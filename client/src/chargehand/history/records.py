@@ -11,16 +11,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from chargehand.contracts import (
-    Contract,
-    LiveText,
-    Source,
-    SpendLine,
-    StopReason,
-    SubtaskRecord,
-    SubtaskState,
-    Usage,
-)
+from chargehand.contracts import Contract, LiveText, Source, SpendLine, StopReason, SubtaskRecord, SubtaskState, Usage
 
 _Value = TypeVar("_Value")
 

@@ -10,10 +10,7 @@ from typing import Final
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import ContinueAsNewInitiator
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.api.workflowservice.v1 import (
-    GetWorkflowExecutionHistoryRequest,
-    GetWorkflowExecutionHistoryResponse,
-)
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryRequest, GetWorkflowExecutionHistoryResponse
 from temporalio.client import Client, WorkflowHistory
 from temporalio.service import RPCError, RPCStatusCode
 

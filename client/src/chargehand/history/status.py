@@ -52,10 +52,7 @@ async def _running(client: Client, workflow_id: str) -> Mapping[str, tuple[Draft
     """List the children that run, each with its first run."""
     described = await describe(client, workflow_id)
     return {
-        child.workflow_id: (
-            Draft.below(workflow_id, child.workflow_id, child.workflow_type_name),
-            child.run_id,
-        )
+        child.workflow_id: (Draft.below(workflow_id, child.workflow_id, child.workflow_type_name), child.run_id)
         for child in described.pending_children
         if child.run_id and kind_of(child.workflow_type_name) in {"session", "subtask"}
     }

@@ -12,11 +12,7 @@ from typing import Final
 
 from a2a.server.context import ServerCallContext
 from a2a.types import a2a_pb2 as a2a
-from a2a.utils.errors import (
-    InvalidParamsError,
-    TaskNotFoundError,
-    UnsupportedOperationError,
-)
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 from pydantic import ValidationError
 
 from chargehand import (

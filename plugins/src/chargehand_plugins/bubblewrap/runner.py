@@ -146,12 +146,7 @@ class _Run:
     """One piece of code from the start of its process to the end of it."""
 
     def __init__(
-        self,
-        program: str,
-        filter_program: bytes,
-        packages: Path | None,
-        limits: BubblewrapLimits,
-        node: Path | None,
+        self, program: str, filter_program: bytes, packages: Path | None, limits: BubblewrapLimits, node: Path | None
     ) -> None:
         self._node = node
         self._program = program

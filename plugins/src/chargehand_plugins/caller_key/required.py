@@ -8,12 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from temporalio import workflow
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import (
-    HandleUpdateInput,
-    Interceptor,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
+from temporalio.worker import HandleUpdateInput, Interceptor, WorkflowInboundInterceptor, WorkflowInterceptorClassInput
 
 from chargehand.wire import ErrorType
 from chargehand_plugins.caller_key.signature import SETTING, SHORTEST, CallerKey

@@ -110,7 +110,4 @@ def _backend(request: Request) -> Backend:
     return request.app.state.backend
 
 
-ROUTES: Final = (
-    Route("/decide/{link}", _show),
-    Route("/decide/{link}/{action}", _act, methods=["POST"]),
-)
+ROUTES: Final = (Route("/decide/{link}", _show), Route("/decide/{link}/{action}", _act, methods=["POST"]))

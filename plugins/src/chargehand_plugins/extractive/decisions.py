@@ -87,10 +87,7 @@ def synthesise(task: SynthesisTask) -> SynthesisAnswer:
     confidence = min((given.outcome.confidence for given in answered), default=0)
     answer = "\n\n".join([*parts, f"*{sentence('no_model', language)}*"])
     return SynthesisAnswer(
-        answer=answer,
-        gaps=gaps,
-        contradictions=[],
-        confidence=min(confidence, 30) if lost else confidence,
+        answer=answer, gaps=gaps, contradictions=[], confidence=min(confidence, 30) if lost else confidence
     )
 
 

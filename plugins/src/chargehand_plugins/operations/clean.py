@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
-_UNITS: Final[Mapping[str, timedelta]] = {
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-}
+_UNITS: Final[Mapping[str, timedelta]] = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
 
 _MARGIN: Final = timedelta(hours=1)

@@ -32,10 +32,7 @@ def matches(pattern: str, text: str) -> bool:
 def rule_for(routing: Routing, goal: str) -> tuple[RouteRule, str] | None:
     """Find the first rule that a request matches, and the pattern."""
     text = " ".join(goal.split())
-    return next(
-        ((rule, pattern) for rule in routing.rules for pattern in rule.match if matches(pattern, text)),
-        None,
-    )
+    return next(((rule, pattern) for rule in routing.rules for pattern in rule.match if matches(pattern, text)), None)
 
 
 def plan_by_rule(rule: RouteRule, goal: str, strategy: Strategy | None) -> Plan:

@@ -31,10 +31,7 @@ class DdgsSearch:
     reaches_out = True
 
     def __init__(
-        self,
-        engines: str = "auto",
-        addresses: Mapping[str, str] = MappingProxyType({}),
-        timeout: timedelta = _TIMEOUT,
+        self, engines: str = "auto", addresses: Mapping[str, str] = MappingProxyType({}), timeout: timedelta = _TIMEOUT
     ) -> None:
         self._engines = engines
         self._addresses = dict(addresses)

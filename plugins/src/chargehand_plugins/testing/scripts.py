@@ -197,13 +197,7 @@ def issue(
         "file": file,
         "line": line,
     }
-    return {
-        "severity": severity,
-        "message": message,
-        "suggestion": suggestion,
-        "confidence": confidence,
-        **where,
-    }
+    return {"severity": severity, "message": message, "suggestion": suggestion, "confidence": confidence, **where}
 
 
 @dataclass(frozen=True)

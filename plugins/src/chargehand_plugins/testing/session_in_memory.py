@@ -19,15 +19,7 @@ from activities.crews.files import CrewError
 from activities.models.registry import Models
 from activities.tools.own import check_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES
-from chargehand.contracts import (
-    CallDecision,
-    Capability,
-    PendingCall,
-    Report,
-    SessionRequest,
-    Status,
-    Tier,
-)
+from chargehand.contracts import CallDecision, Capability, PendingCall, Report, SessionRequest, Status, Tier
 from chargehand.errors import UnusableSettings
 from chargehand.messages import Messages
 from chargehand.temporal_errors import ending
@@ -155,7 +147,5 @@ async def _open(
 def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:
     """Choose what needs neither a key nor a network, whatever the environment says."""
     return Settings.model_construct(
-        state_dir=folder / "state",
-        crews=None if crews is None else Path(crews),
-        document_roots=(Path.cwd(),),
+        state_dir=folder / "state", crews=None if crews is None else Path(crews), document_roots=(Path.cwd(),)
     )

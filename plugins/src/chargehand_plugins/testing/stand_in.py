@@ -26,13 +26,7 @@ from chargehand.contracts import (
     VerificationReport,
 )
 from chargehand.converter import contract
-from chargehand.errors import (
-    SessionCancelled,
-    SessionEnded,
-    SessionNotFound,
-    SessionTerminated,
-    UpdateRefused,
-)
+from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
 from chargehand.listing import SessionSummary, one_line
 from chargehand.messages import Input, Output, SessionMessage
 from chargehand.payloads.encryption import Encryption

@@ -63,8 +63,7 @@ class SessionTools:
         goal: Annotated[str, Field(description="What to find out or do, complete: agents see nothing else.")],
         *,
         documents: Annotated[
-            tuple[str, ...],
-            Field(description="Files and folders that the agents may read.", max_length=MOST_DOCUMENTS),
+            tuple[str, ...], Field(description="Files and folders that the agents may read.", max_length=MOST_DOCUMENTS)
         ] = (),
         crew: Annotated[str | None, Field(description="Crew that does the work; `research` if left out.")] = None,
         max_turns: Annotated[int | None, Field(description="Model calls in all; 20 if left out.")] = None,
@@ -179,8 +178,7 @@ class SessionTools:
         session: Annotated[str, Field(description="The conversation: an id of your choice opens one.", max_length=170)],
         crew: Annotated[str | None, Field(description="Crew that talks, of a new conversation.")] = None,
         documents: Annotated[
-            tuple[str, ...],
-            Field(description="Files and folders that a new one may read.", max_length=MOST_DOCUMENTS),
+            tuple[str, ...], Field(description="Files and folders that a new one may read.", max_length=MOST_DOCUMENTS)
         ] = (),
     ) -> str:
         """Say something to an agent of a crew, which keeps the whole conversation in mind, and return its reply."""

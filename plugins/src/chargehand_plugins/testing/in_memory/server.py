@@ -302,9 +302,7 @@ class Server:
             limit = asked.schedule_to_close_timeout.ToTimedelta()
             if answer.hangs or answer.after > limit:
                 self._at(
-                    self.now + nanoseconds(limit),
-                    label,
-                    lambda: self.resolve(execution, asked, None, jobs.timed_out()),
+                    self.now + nanoseconds(limit), label, lambda: self.resolve(execution, asked, None, jobs.timed_out())
                 )
                 return
         if answer.hangs:
