@@ -54,8 +54,9 @@ from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
 from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
+from workflows.state.memo import Memo
 from workflows.state.places import Places
-from workflows.state.progress import Memo, Progress
+from workflows.state.progress import Progress
 
 _RESERVED_TO_SPENT: Final = 3
 """How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
