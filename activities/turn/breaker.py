@@ -166,6 +166,9 @@ class Breaker:
             self._close_until((failure.retry_after or self.pause(1)).total_seconds())
         if is_throttled:
             return
+        if failure.retry_after is not None and failure.retry_after.total_seconds() > _LONGEST_WAIT:
+            # It says that it is down, and not for this call alone.
+            self._close_until(failure.retry_after.total_seconds())
         self._ends.append(True)
         latest = list(self._ends)[-_LEAST_FAILURES:]
         has_failed = len(latest) == _LEAST_FAILURES and all(latest)
