@@ -43,6 +43,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
         "The model provider limits the rate.", "Set CHARGEHAND_REQUESTS_PER_SECOND below the provider's limit."
     ),
     ErrorType.ATTEMPT_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
+    ErrorType.QUARANTINED: _Words("Two workers died or froze over this call, so no third one gets it.", _WORKERS),
     ErrorType.WORKER_LOST: _Words("Workers were lost in the middle of a call.", _WORKERS),
     ErrorType.CONVERSATION_MISSING: _Words(
         "A stored conversation cannot be read.", "Check that all workers share CHARGEHAND_ARTIFACTS."
