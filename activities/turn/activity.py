@@ -268,7 +268,9 @@ class TurnActivities:
         card = self.models.card(request.tier, request.model_name).model_copy(update={"name": call.model})
         breaker, fallback = self._breakers.of(card, self.pause), self.models.fallback
         tokens = prompt_bytes(call) // BYTES_PER_TOKEN
-        place = breaker.take_place(tokens) if fallback is not None else await breaker.admit(tokens)
+        place = (
+            breaker.take_place(tokens) if fallback is not None else await breaker.admit(tokens, call.timeout_seconds)
+        )
         if place is not None:
             noting = partial(breaker.note_quotas, place=place, tokens=tokens)
             own = own.model_copy(update={"on_headers": noting})

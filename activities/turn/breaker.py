@@ -84,16 +84,16 @@ class Breaker:
         """Take a place for a call, if one may be made now and none waits for it; `call` gives it back."""
         return None if self._waiting or self.wait(tokens) > 0 else self._begin(tokens)
 
-    async def admit(self, tokens: int = 0) -> int | None:
+    async def admit(self, tokens: int = 0, most_seconds: float = _LONGEST_WAIT) -> int | None:
         """Wait for a place, the first come first; None if that would take too long."""
-        place = self.take_place(tokens)
-        if place is not None or self.left > _LONGEST_WAIT:
+        place, most = self.take_place(tokens), min(most_seconds, _LONGEST_WAIT)
+        if place is not None or self.left > most:
             return place
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, tokens))
         self._let_in()
         try:
-            async with asyncio.timeout(_LONGEST_WAIT):
+            async with asyncio.timeout(most):
                 return await turn
         except TimeoutError:
             return None

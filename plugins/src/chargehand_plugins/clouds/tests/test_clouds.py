@@ -70,6 +70,7 @@ async def test_a_turn_is_taken_counted_and_priced(cloud: str, server_of: Any, mo
         server_of(cloud, server)
         monkeypatch.setattr("anthropic.lib.vertex._client.load_auth", _google)
         models = build_models(settings_of(cloud), cloud, closing)
+        await models.until_connected()
         call = a_call().model_copy(update={"model": NAMES[cloud]})
 
         reply = await models.adapter.complete(call)
@@ -98,6 +99,7 @@ async def test_missing_credentials_are_said_and_not_tried_again(
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/no/such/file")
         monkeypatch.setenv("AWS_CONFIG_FILE", "/no/such/file")
         models = build_models(settings_of(cloud), cloud, closing)
+        await models.until_connected()
         with pytest.raises(ProviderError, match="credentials") as failure:
             await models.adapter.complete(a_call().model_copy(update={"model": NAMES[cloud]}))
 
@@ -114,6 +116,7 @@ async def test_a_secret_that_a_cloud_repeats_is_not_told(
         server_of(cloud, server)
         monkeypatch.setattr("anthropic.lib.vertex._client.load_auth", _google)
         models = build_models(settings_of(cloud), cloud, closing)
+        await models.until_connected()
         with pytest.raises(ProviderError) as failure:
             await models.adapter.complete(a_call().model_copy(update={"model": NAMES[cloud]}))
 

@@ -25,7 +25,7 @@ def test_up_serves_the_console_and_its_api(tmp_path: Path) -> None:
     """`up` prints a link that signs in, and the API answers with the token of the environment alone."""
     token = "a-token-of-this-test"
     settings = {"CHARGEHAND_CONSOLE_TOKEN": token, "CHARGEHAND_CONSOLE_PORT": "0"}
-    with process("up", "--state-dir", tmp_path / "state", **settings) as up:
+    with process("up", "--state-dir", tmp_path / "state", here=None, **settings) as up:
         assert up.stderr
         said = ""
         while "HTTP API" not in said and (line := up.stderr.readline()):
