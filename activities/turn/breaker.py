@@ -28,6 +28,8 @@ _LEAST_FAILURES: Final = 3
 _MOST_FAIL: Final = 0.6
 _LONGEST_WAIT: Final = 20.0
 """Seconds that a call waits for its turn before its attempt ends; a later attempt waits again."""
+_TO_REPORT: Final = 1.0
+"""Seconds before the end of its time when an attempt says why it could not call, rather than that it was late."""
 
 
 @dataclass
@@ -84,10 +86,10 @@ class Breaker:
         """Take a place for a call, if one may be made now and none waits for it; `call` gives it back."""
         return None if self._waiting or self.wait(tokens) > 0 else self._begin(tokens)
 
-    async def admit(self, tokens: int = 0, most_seconds: float = _LONGEST_WAIT) -> int | None:
+    async def admit(self, tokens: int = 0, most_seconds: float = math.inf) -> int | None:
         """Wait for a place, the first come first; None if that would take too long."""
-        place, most = self.take_place(tokens), min(most_seconds, _LONGEST_WAIT)
-        if place is not None or self.left > most:
+        place, most = self.take_place(tokens), min(most_seconds - _TO_REPORT, _LONGEST_WAIT)
+        if place is not None or max(self.left, 0.0) > most:
             return place
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, tokens))

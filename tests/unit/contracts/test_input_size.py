@@ -47,7 +47,8 @@ def _calls(data: bytes, type_hint: type[Any] | None) -> int:
 @pytest.mark.parametrize("model", first_fast([*MODELS, None], 2))
 def test_the_work_of_a_refusal_is_bounded(model: type[Message] | None) -> None:
     """No input of any size or shape makes the converter call more functions than a small constant."""
-    most = max(_calls(data, model) for data in LARGE)
+    # Of two, since other tests' garbage may be collected in one.
+    most = max(min(_calls(data, model) for _ in range(2)) for data in LARGE)
 
     assert most < _MOST_CALLS
 
