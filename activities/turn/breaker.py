@@ -29,7 +29,7 @@ _MOST_FAIL: Final = 0.6
 _LONGEST_WAIT: Final = 20.0
 """Seconds that a call waits for its turn before its attempt ends; a later attempt waits again."""
 _TO_REPORT: Final = 1.0
-"""Seconds before the end of its time when an attempt says why it could not call, rather than that it was late."""
+"""Seconds before the end of its time from which an attempt says why earlier ones failed, rather than be late, too."""
 
 
 @dataclass
@@ -88,7 +88,10 @@ class Breaker:
 
     async def admit(self, tokens: int = 0, most_seconds: float = math.inf) -> int | None:
         """Wait for a place, the first come first; None if that would take too long."""
-        place, most = self.take_place(tokens), min(most_seconds - _TO_REPORT, _LONGEST_WAIT)
+        most = min(most_seconds - _TO_REPORT, _LONGEST_WAIT)
+        if most <= 0 and self._last is not None:
+            return None
+        place = self.take_place(tokens)
         if place is not None or max(self.left, 0.0) > most:
             return place
         turn = asyncio.get_running_loop().create_future()

@@ -14,7 +14,14 @@ from chargehand.contracts import SessionRequest, Usage
 from chargehand.record import CallBegun, CallEnded, Record
 from chargehand.tools import ToolAnswer
 from chargehand.visibility import describe, list_executions
-from chargehand_plugins.operations.reconcile import VANISHED, dollars, lines_of, reconcile_record, repair_books
+from chargehand_plugins.operations.reconcile import (
+    VANISHED,
+    Reconciled,
+    dollars,
+    lines_of,
+    reconcile_record,
+    repair_books,
+)
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
 from tests.waiting import until, until_state
@@ -67,10 +74,17 @@ async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None
     async with open_environment(client, tmp_path, _SCRIPT) as opened:
         report_ = await opened.run(_REQUEST)
 
-    everything = await reconcile_record(client, Record(tmp_path), before)
-    [found] = [each for each in everything if each.session == report_.session]
+    async def find() -> Reconciled:
+        everything = await reconcile_record(client, Record(tmp_path), before)
+        return next(each for each in everything if each.session == report_.session)
 
-    assert (found.state, found.lost) == ("completed", [])
+    async def is_listed() -> bool:
+        return (await find()).state == "completed"
+
+    await until(is_listed)
+    found = await find()
+
+    assert found.lost == []
     assert sum(each.usage.cost_usd for each in found.charges) == report_.usage.cost_usd
     assert len(found.charges) == report_.usage.turns
 
