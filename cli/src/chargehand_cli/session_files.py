@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -229,7 +230,7 @@ async def put_report(
     await keep_report(connection, report, remark)
     if verbose:
         _list_files(connection, report, remark)
-    remark(f"Go on: chargehand open {report.session} · verify {report.session} · ask {report.session} GOAL")
+    remark(f"Go on: {program()} open {report.session} · verify {report.session} · ask {report.session} GOAL")
     if count := len(report.artifacts):
         files_made = "1 file was" if count == 1 else f"{count} files were"
         remark(f"{files_made} made; to download: `chargehand artifacts {report.session} --to DIR`")
@@ -267,3 +268,12 @@ def _list_files(connection: Connection, report: Report, remark: Callable[[str], 
 
 def _short(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def program() -> str:
+    """Name this program as it can be typed: one that is not on the PATH, by its path."""
+    called = Path(sys.argv[0])
+    if called.name != "chargehand" or shutil.which("chargehand"):
+        return "chargehand"
+    here = Path.cwd()
+    return str(called.relative_to(here)) if called.is_relative_to(here) else str(called)

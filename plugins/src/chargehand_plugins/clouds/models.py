@@ -4,7 +4,8 @@ import os
 from collections.abc import Generator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import JsonValue
 
@@ -18,7 +19,6 @@ from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
     import anthropic
-    import httpx2
     import openai
 
 _CREDENTIALS: Final = frozenset({"botocore", "google"})
@@ -44,14 +44,15 @@ def _explained(provider: str) -> Generator[None]:
 class _CloudClaude(AnthropicModel):
     """Claude at a cloud: the Messages API at the cloud's address, without batches."""
 
-    def _open(self, network: "httpx2.AsyncClient") -> Any:
-        raise NotImplementedError
+    client_class: ClassVar[tuple[str, str]]
+    """Module and name of the vendor's client, which finds address and credentials itself."""
 
     def _make_client(self) -> "anthropic.AsyncAnthropic":
         import anthropic
 
-        client = self._open(self._limited(anthropic.DefaultAsyncHttpxClient))
-        return cast("anthropic.AsyncAnthropic", client)
+        module, name = self.client_class
+        network = self._limited(anthropic.DefaultAsyncHttpxClient)
+        return getattr(import_module(module), name)(max_retries=0, http_client=network, open_telemetry=False)
 
     async def _send(self, client: "anthropic.AsyncAnthropic", call: ModelCall) -> JsonValue:
         # Clouds sell reserved capacity in other ways.
@@ -67,23 +68,15 @@ class _CloudClaude(AnthropicModel):
 @dataclass(kw_only=True, eq=False, repr=False)
 class BedrockModel(_CloudClaude):
     provider = "bedrock"
+    client_class = ("anthropic.lib.bedrock", "AsyncAnthropicBedrockMantle")
     price_list: str = "aws"
-
-    def _open(self, network: "httpx2.AsyncClient") -> Any:
-        from anthropic.lib.bedrock import AsyncAnthropicBedrockMantle
-
-        return AsyncAnthropicBedrockMantle(max_retries=0, http_client=network, open_telemetry=False)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VertexModel(_CloudClaude):
     provider = "vertex"
+    client_class = ("anthropic.lib.vertex", "AsyncAnthropicVertex")
     price_list: str = "google"
-
-    def _open(self, network: "httpx2.AsyncClient") -> Any:
-        from anthropic.lib.vertex import AsyncAnthropicVertex
-
-        return AsyncAnthropicVertex(max_retries=0, http_client=network, open_telemetry=False)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
