@@ -251,7 +251,7 @@ def _counted(check: _Check) -> _Check:
 def _evolve(validator: Any, **changes: Any) -> Any:
     """Check an inner schema by the same dialect: the library's own method goes by what that schema names."""
     # Its resolver is handed on, as the library does.
-    resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001
+    resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001  # it has no public name
     return type(validator)(changes["schema"], registry=_NOTHING_ELSE, _resolver=resolver)
 
 

@@ -22,7 +22,7 @@ function describe(error) {
   try {
     const stack = error instanceof Error ? String(error.stack) : `Uncaught ${util.inspect(error)}`;
     const all = stack.split("\n");
-    // Node shows the line that threw, and that of its own modules helps nobody.
+    // Node shows the line that threw, and that of its own modules is of no use.
     const lines = all[0].startsWith("node:") ? all.slice(all.indexOf("") + 1) : all;
     const isFrame = (line) => /^ +at /.test(line);
     const frames = lines.filter((line) => isFrame(line) && !/node:|program\.cjs/.test(line)).slice(0, FRAMES);
