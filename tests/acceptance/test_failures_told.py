@@ -145,17 +145,17 @@ async def test_a_calm_session_raises_nothing(server: Client, tmp_path: Path) -> 
         assert started["session"] == ended["session"] == session
         assert (ended["end"], ended["dollars"] > 0) == ("completed", True)
         assert not scene.records("attempt failed")
-        calm = (
-            "AllSessionsFail",
-            "Stuck",
-            "QueueUnserved",
-            "AttemptsFail",
-            "WorkersLost",
-            "MixedBuilds",
-            "ProviderRefuses",
-        )
-        for alert in calm:
-            assert not await scene.alerts(f"Chargehand{alert}")
+        firing: list[str] = []
+
+        async def is_calm() -> bool:
+            rules = "AllSessionsFail Stuck QueueUnserved AttemptsFail WorkersLost MixedBuilds ProviderRefuses".split()
+            firing[:] = [rule for rule in rules if await scene.alerts(f"Chargehand{rule}")]
+            return not firing
+
+        # The first figures may be from before the worker polled each queue, which the rules forgive for minutes.
+        with suppress(TimeoutError):
+            await until(is_calm, 60)
+        assert not firing
 
 
 @pytest.mark.parametrize(
