@@ -43,7 +43,7 @@ def _is_in(name: str, counters: set[str]) -> bool:
 
 
 def _is_about(alert: str, exported: str) -> bool:
-    """Whether what the rule counts is there: above 0, or 0 if it asks for that."""
+    """Whether what the rule counts is there: above 0, or 0 if it asks for that, or of two builds."""
     rules: dict[str, Any] = {
         each.get("alert") or each["record"]: each
         for group in yaml.safe_load(ALERTS.read_text())["groups"]
@@ -55,6 +55,12 @@ def _is_about(alert: str, exported: str) -> bool:
     if "absent(" in expression:
         return not exported
     samples = [(name, dict(_LABEL.findall(labels)), float(value)) for name, labels, value in _SAMPLE.findall(exported)]
+    if expression.startswith("count by"):
+        [(counted, matchers)] = _SELECTOR.findall(expression)
+        builds = {
+            has["build"] for name, has, value in samples if name == counted and _fits(has, matchers) and value > 0
+        }
+        return len(builds) > 1
     return all(
         any(name == wanted and _fits(has, matchers) and (value == 0) is wants_none for name, has, value in samples)
         for wanted, matchers in _SELECTOR.findall(expression)
