@@ -23,7 +23,7 @@ from pydantic_core import SchemaValidator, core_schema
 from referencing import Registry
 
 from chargehand.contracts import JsonSchema
-from chargehand.converter import printable
+from chargehand.contracts.problems import printable
 
 MOST_STEPS: Final = 50_000
 """Keywords that are applied to values; also each 100 items of an enum, or characters of a list or an error."""

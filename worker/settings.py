@@ -22,7 +22,7 @@ from activities.queues import ROLES, Kind, Role
 from activities.tools.code.registry import CodeSettings
 from activities.tools.search.registry import SearchSettings
 from chargehand.contracts import Limits
-from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.plugins import Extension, installed
 from chargehand.wire import TASK_QUEUE
 from worker.logs import LogFormat

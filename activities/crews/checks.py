@@ -11,7 +11,7 @@ from activities.contracts.cards import AgentDraft
 from activities.contracts.crew import Agent, Crew
 from activities.json_schema import MOST_PROBLEMS, schema_problems, value_problems
 from chargehand.contracts import Capability
-from chargehand.converter import describe_problems, printable
+from chargehand.contracts.problems import describe_problems, printable
 
 _RESERVED: Final = "supervisor"
 _MANY_AGENTS: Final = 7

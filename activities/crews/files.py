@@ -13,7 +13,7 @@ from activities.contracts.crew import Crew
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.crews.checks import Tools, crew_problems, crew_warnings, nesting_problems, nesting_warnings
 from chargehand.contracts import Contract
-from chargehand.converter import describe_problems, join_problems
+from chargehand.contracts.problems import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.crews")
 _LARGEST_FILE_BYTES: Final = 256 * 1024

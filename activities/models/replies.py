@@ -18,7 +18,7 @@ from activities.contracts.rounds import ToolCall
 from activities.http.response_limits import BodyRefused
 from activities.models.failures import UnreadableReply
 from activities.models.protocol import Content
-from chargehand.converter import describe_problems, join_problems
+from chargehand.contracts.problems import describe_problems, join_problems
 
 MOST_CALLS: Final = 32
 """The most calls of one reply that are executed."""

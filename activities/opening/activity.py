@@ -33,7 +33,8 @@ from activities.turn_kinds.registry import SUPERVISOR_TASK_TYPES
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Capability, Limits, SessionRequest
 from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
-from chargehand.converter import invalid_input, printable
+from chargehand.contracts.problems import printable
+from chargehand.converter import invalid_input
 from chargehand.plugins import SHIPPED, installed
 from chargehand.search_attributes import missing_attributes
 from chargehand.wire import ActivityType

@@ -8,8 +8,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.contracts.session import EarlierWork
 from chargehand.contracts import EarlierSession, Finding, Report, SessionRequest, Source
+from chargehand.contracts.problems import printable
 from chargehand.contracts.request import MOST_DOCUMENTS
-from chargehand.converter import invalid_input, printable
+from chargehand.converter import invalid_input
 from chargehand.errors import NotReachable, SessionEnded, SessionNotFound
 from chargehand.session import Session
 from chargehand.visibility import describe, is_open

@@ -58,7 +58,7 @@ from activities.turn_kinds.registry import Task
 from activities.turn_kinds.short_refs import WHOLE, ShortRefs
 from activities.turn_kinds.work import AgentAnswer, WorkTask
 from chargehand.contracts import JsonSchema, Usage
-from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.spans import SpanAttribute
 from chargehand.wire import ActivityType, ErrorType
 

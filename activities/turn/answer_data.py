@@ -6,7 +6,7 @@ from pydantic_core import from_json
 from activities.json_schema import value_problems
 from activities.models.replies import MOST_DEPTH, depth
 from chargehand.contracts import JsonSchema
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 
 
 def read_data(value: JsonValue, schema: JsonSchema | None, *, is_required: bool) -> tuple[JsonValue, str]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, JsonValue, ValidationError
 from pydantic.fields import FieldInfo
 
+from chargehand.errors import InvalidInput
 from chargehand.messages import Row
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -32,8 +33,10 @@ def contracts(model: type[Model], text: st.SearchStrategy[str] = TEXT) -> st.Sea
 def _build(model: type[Model], /, **fields: Any) -> Model:
     try:
         return model(**fields)
-    except ValidationError as error:
-        if {each["type"] for each in error.errors()} != {"value_error"}:
+    except InvalidInput as error:
+        if not isinstance(error.__cause__, ValidationError) or {each["type"] for each in error.__cause__.errors()} != {
+            "value_error"
+        }:
             raise
         return reject()  # a rule that binds fields to each other
 

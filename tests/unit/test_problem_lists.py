@@ -3,7 +3,8 @@
 import re
 from itertools import product
 
-from chargehand.converter import invalid_input, join_problems
+from chargehand.contracts.problems import join_problems
+from chargehand.converter import invalid_input
 
 _LONGEST_MESSAGE = 12_000
 _MOST_PROBLEMS = 20

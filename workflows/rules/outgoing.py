@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from chargehand.contracts import Obligation
-from chargehand.converter import printable
+from chargehand.contracts.problems import printable
 from workflows.rules.tool_policy import Arguments, is_within
 
 MOST_UNASKED: Final = 8

@@ -15,7 +15,7 @@ from chargehand.contracts import (
     RewordSubtask,
     Subtask,
 )
-from chargehand.converter import printable
+from chargehand.contracts.problems import printable
 from workflows.rules.plan_validation import InvalidPlan
 
 _BEFORE_CHARACTERS: Final = 200

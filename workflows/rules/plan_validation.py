@@ -14,7 +14,7 @@ from activities.contracts.drafts import SubtaskDraft
 from activities.json_schema import value_problems
 from activities.turn_kinds.plan import PlanAnswer
 from chargehand.contracts import Capability, Plan, Subtask
-from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.contracts.problems import describe_problems, join_problems, printable
 from workflows.rules.deduplication import fingerprint, normalise, task_text
 from workflows.rules.graph import cycle
 from workflows.rules.information_flow import leaks

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.refusal import Refused

@@ -21,7 +21,7 @@ from chargehand.contracts import (
     SubtaskRecord,
     Usage,
 )
-from chargehand.converter import printable
+from chargehand.contracts.problems import printable
 from workflows.budget.ledger import Ledger
 from workflows.contracts import LimitUsage, ProgressState
 from workflows.rules import graph

@@ -23,7 +23,7 @@ from chargehand.contracts import (
     Tier,
     Usage,
 )
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.estimates import (
     early_turn,

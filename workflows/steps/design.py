@@ -9,7 +9,7 @@ from activities.contracts.cards import AgentDraft
 from activities.contracts.session import AddAgentsRequest, AddedAgents
 from activities.opening.activity import SessionActivities
 from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.model_calls import TurnLost
 from workflows.state.session import Session

@@ -14,7 +14,7 @@ from activities.contracts.drafts import SubtaskDraft
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.limits import Profile
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 from chargehand.wire import ErrorType
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost

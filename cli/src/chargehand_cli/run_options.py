@@ -232,7 +232,7 @@ def _validate(
     """Validate a value; a field that was typed as an option is named by that."""
     from pydantic import ValidationError
 
-    from chargehand.converter import describe_problems, join_problems
+    from chargehand.contracts.problems import describe_problems, join_problems
 
     try:
         return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)

@@ -13,8 +13,9 @@ from temporalio.service import RPCError
 
 from chargehand.connect import connect
 from chargehand.contracts import ConversationRequest, Report, SessionRequest
+from chargehand.contracts.base import contract
+from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.conversation import Conversation, start_conversation
-from chargehand.converter import contract, describe_problems, join_problems
 from chargehand.errors import OutputInvalid, SearchAttributesMissing
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.payloads.encryption import Encryption

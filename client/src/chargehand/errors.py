@@ -61,7 +61,7 @@ class UnusableSettings(ChargehandError):  # noqa: N818  # as above
     """A connection or a worker cannot be made with its settings; the message names the setting and the remedy."""
 
 
-class InvalidInput(ChargehandError):  # noqa: N818  # as above
+class InvalidInput(ChargehandError, ValueError):  # noqa: N818  # as above
     """An argument, a request or a decision is invalid; the message names the field. Nothing was sent."""
 
 

@@ -14,8 +14,8 @@ from chargehand.contracts import (
     VerificationReport,
     VerificationRequest,
 )
+from chargehand.contracts.problems import printable
 from chargehand.contracts.request import LONGEST_SESSION_ID
-from chargehand.converter import printable
 from chargehand.errors import InvalidInput
 from chargehand.listing import listing_memo, one_line
 from chargehand.wire import WorkflowType

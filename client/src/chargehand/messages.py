@@ -25,8 +25,7 @@ from chargehand.contracts import (
     TypedByPeople,
     UserMessage,
 )
-from chargehand.contracts.base import attribute_docstrings
-from chargehand.converter import contract
+from chargehand.contracts.base import attribute_docstrings, contract
 
 Fields = ParamSpec("Fields")
 Input = TypeVar("Input", bound=TypedByPeople | None)

@@ -28,7 +28,7 @@ from chargehand.contracts import (
     VerificationReport,
     VerificationRequest,
 )
-from chargehand.converter import contract
+from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError,
 from pydantic.fields import FieldInfo
 
 from chargehand.contracts import Contract
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LONGEST_DESCRIPTION: Final = 4_000

@@ -23,7 +23,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
-from chargehand.converter import describe_problems, join_problems
+from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.tool_signature import (
     Depends,
     Given,

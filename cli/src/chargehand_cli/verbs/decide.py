@@ -198,7 +198,7 @@ def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
 
 def _chosen_call(status: "Status", call: str | None) -> "PendingCall":
     """Find the call to decide about."""
-    from chargehand.converter import join_problems
+    from chargehand.contracts.problems import join_problems
 
     matching = [each for each in status.calls if call in (None, each.id)]
     if len(matching) == 1:

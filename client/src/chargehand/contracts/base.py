@@ -7,7 +7,7 @@ from decimal import ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
 from textwrap import dedent
-from typing import Annotated, Any, ClassVar, Final, Generic
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -19,9 +19,15 @@ from pydantic import (
     JsonValue,
     PlainSerializer,
     StringConstraints,
+    ValidationError,
     field_serializer,
 )
 from pydantic_core import CoreSchema, to_json
+
+from chargehand.contracts.problems import describe_problems, join_problems
+from chargehand.errors import InvalidInput
+
+_C = TypeVar("_C", bound="Contract")
 
 _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
@@ -37,6 +43,18 @@ class Contract(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    def __init__(self, /, **fields: Any) -> None:
+        """Build it in Python; what is invalid is `InvalidInput`, with pydantic's error as its cause."""
+        __tracebackhide__ = True
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            problems = join_problems(describe_problems(error, type(self)))
+            raise InvalidInput(f"Invalid {type(self).__name__}: {problems}") from error
+
+    # As pydantic marks its own: what it parses by itself does not come here, and keeps the places of its errors.
+    setattr(__init__, "__pydantic_base_init__", True)  # noqa: B010  # functions have no such attribute by type
 
     @field_serializer("kind", "edit", check_fields=False)
     def _write_kind(self, kind: str):  # a return type would take the place of the kinds in the JSON Schema
@@ -96,6 +114,11 @@ class TypedByPeople(Message):
     """A contract that people write by hand: an unknown field is an error that names it."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def contract(kind: type[_C], /, **fields: object) -> _C:
+    """Build a contract from what a caller passes; None is absent."""
+    return kind(**{name: value for name, value in fields.items() if value is not None})
 
 
 def without_control_characters(text: str) -> str:

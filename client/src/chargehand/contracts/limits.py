@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from chargehand.contracts.base import Dollars, Name, TypedByPeople
+from chargehand.contracts.problems import DURATION_EXPECTED
 
 __all__ = ["Limits", "Tier", "Tiers"]
 
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?|(?:\d{1,9}(?:\.\d{1,9})?\s{0,9}(?:s|min|m|h|d)\s{0,9}){1,4}")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)?")
-DURATION_EXPECTED: Final = "must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds"
 
 
 def _unquoted_number(value: object) -> object:

@@ -13,13 +13,13 @@ from typing import Final
 from a2a.server.context import ServerCallContext
 from a2a.types import a2a_pb2 as a2a
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
-from pydantic import ValidationError
 
 from chargehand import (
     Chargehand,
     ChargehandError,
     Conversation,
     ConversationMessage,
+    InvalidInput,
     QuestionEvent,
     Report,
     Session,
@@ -30,7 +30,6 @@ from chargehand import (
     StateEvent,
     Status,
 )
-from chargehand.converter import describe_problems, join_problems
 from chargehand.messages import ConversationMessages
 from chargehand.state_words import NEEDS
 from chargehand.temporal_errors import translated
@@ -210,8 +209,8 @@ def _needs_something(status: Status) -> bool:
 def _translated() -> Generator[None]:
     try:
         yield
-    except ValidationError as error:
-        raise InvalidParamsError(f"message: {join_problems(describe_problems(error))}") from error
+    except InvalidInput as error:
+        raise InvalidParamsError(f"message: {error}") from error
     except SessionNotFound as error:
         raise TaskNotFoundError(str(error)) from error
     except ChargehandError as error:

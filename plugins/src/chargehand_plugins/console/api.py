@@ -21,7 +21,7 @@ from chargehand import (
     SessionSummary,
     Trace,
 )
-from chargehand.converter import printable
+from chargehand.contracts.problems import printable
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row

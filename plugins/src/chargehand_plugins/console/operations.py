@@ -12,7 +12,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from chargehand import ErrorType
-from chargehand.converter import PayloadConverter, describe_problems
+from chargehand.contracts.problems import describe_problems
+from chargehand.converter import PayloadConverter
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.settings import ConsoleSettings

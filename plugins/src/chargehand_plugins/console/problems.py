@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from chargehand import ChargehandError, ErrorType, NotReachable, SessionFailed, SessionNotFound
-from chargehand.converter import join_problems
+from chargehand.contracts.problems import join_problems
 from chargehand.errors import DownloadRefused, InvalidInput, UpdateRefused, UploadRefused
 from chargehand_cli.run_options import BadRequest
 

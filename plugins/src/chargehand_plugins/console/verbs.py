@@ -53,7 +53,7 @@ async def console(
     Clients need a token: CHARGEHAND_CONSOLE_TOKEN, or a random one that is printed at the start.
     """
     from chargehand import SessionRequest
-    from chargehand.converter import contract
+    from chargehand.contracts.base import contract
     from chargehand_plugins.console.server import serving
     from chargehand_plugins.console.settings import ConsoleSettings
 

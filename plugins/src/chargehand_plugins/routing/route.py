@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Final
 
-from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
@@ -11,7 +10,7 @@ from activities.contracts.session import BacklogRequest
 from activities.opening.backlogs import BacklogActivities
 from activities.turn_kinds.route_request import RouteAnswer, RouteDraft, RouteTask
 from chargehand.contracts import Plan, Route, Subtask, Tier
-from chargehand.converter import describe_problems
+from chargehand.errors import InvalidInput
 from chargehand_plugins.routing.rules import plan_by_model, plan_by_rule, plan_for_agent, rule_for
 from workflows import options
 from workflows.budget.model_calls import TurnLost
@@ -105,9 +104,9 @@ def _usable(session: Session, drafts: list[RouteDraft]) -> Plan | None:
         kept = drafts[:count]
         try:
             plan = validate(session, plan_by_model(kept, session.facts.crew.strategy))
-        except (InvalidPlan, ValidationError) as error:
-            problems = error.errors if isinstance(error, InvalidPlan) else describe_problems(error, Plan)
-            add_route(session, _route(kept[-1], f"dropped: {problems[0]}", used=False))
+        except (InvalidPlan, InvalidInput) as error:
+            problem = error.errors[0] if isinstance(error, InvalidPlan) else str(error)
+            add_route(session, _route(kept[-1], f"dropped: {problem}", used=False))
             continue
         for draft in drafts[_MOST_ROUTES:]:
             add_route(session, _route(draft, f"dropped: at most {_MOST_ROUTES} routes are used", used=False))

@@ -21,7 +21,7 @@ from activities.contracts.tool import ToolAnswer, ToolContext, ToolSpec
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall, ModelReply
 from chargehand.contracts import Capability
-from chargehand.converter import describe_problems, join_problems, printable
+from chargehand.contracts.problems import describe_problems, join_problems, printable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from activities.backends import SettingsError
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
-from chargehand.converter import describe_problems, join_problems
+from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand_plugins.tenants.usage import TenantLimits
 
 _LARGEST_FILE_BYTES: Final = 1_000_000

@@ -25,7 +25,7 @@ from chargehand.contracts import (
     TypedByPeople,
     VerificationReport,
 )
-from chargehand.converter import contract
+from chargehand.contracts.base import contract
 from chargehand.errors import SessionCancelled, SessionEnded, SessionNotFound, SessionTerminated, UpdateRefused
 from chargehand.listing import SessionSummary, one_line
 from chargehand.messages import Input, Output, SessionMessage

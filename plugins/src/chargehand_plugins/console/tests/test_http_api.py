@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from chargehand import Conversation
 from chargehand.contracts import Report, SessionRequest
-from chargehand.converter import contract
+from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, SessionNotFound
 from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.backend import Backend

@@ -12,7 +12,7 @@ from starlette.datastructures import FormData
 
 from chargehand import PendingCall, Plan, Question, Subtask
 from chargehand.contracts import Limits, PlanDecision, Tier, TypedByPeople
-from chargehand.converter import contract
+from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput
 from chargehand.messages import MESSAGES, UPDATES, Row
 from chargehand_plugins.console.api import OPERATIONS, PREFIX

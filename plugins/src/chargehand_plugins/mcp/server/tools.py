@@ -15,8 +15,8 @@ from mcp.server.mcpserver import Context, Image
 from pydantic import Field
 
 from chargehand import Artifact, ConversationRequest, Report, Session, SessionRequest, Transcript
+from chargehand.contracts.base import contract
 from chargehand.contracts.request import MOST_DOCUMENTS
-from chargehand.converter import contract
 from chargehand.download import read_artifact
 from chargehand.errors import UploadRefused
 from chargehand.messages import Row

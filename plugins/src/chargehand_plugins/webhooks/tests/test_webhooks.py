@@ -13,13 +13,12 @@ from queue import SimpleQueue
 from typing import Any, TypedDict
 
 import pytest
-from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from chargehand.contracts import SessionRequest
-from chargehand.errors import SessionCancelled, SessionFailed
+from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
 from tests.environment import open_environment
@@ -142,7 +141,7 @@ def test_no_address_passes_for_another(address: str) -> None:
 )
 def test_an_address_that_cannot_be_sent_is_refused(address: str) -> None:
     """At once, and not a day later by a call that never succeeds."""
-    with pytest.raises(ValidationError, match="webhook"):
+    with pytest.raises(InvalidInput, match="webhook"):
         SessionRequest(goal="What is it?", webhook=address)
 
 

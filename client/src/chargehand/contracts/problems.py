@@ -1,0 +1,102 @@
+"""What is wrong with a value, in the words of every way in: Python, commands, HTTP and payloads."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Final, get_args
+
+from pydantic import BaseModel, ValidationError
+
+DURATION_EXPECTED: Final = "must be a duration such as 90s, 10m, 1h30m or PT10M, or a number of seconds"
+LONGEST_NAME: Final = 60
+LONGEST_REASON: Final = 500
+_MOST_PROBLEMS: Final = 20
+_MOST_READ: Final = 20_000
+"""More problems are not even listed: pydantic builds each one to list any."""
+_KNOWN: Final = "; known are "
+_WORDS: Final[Mapping[str, str]] = {
+    "missing": "is required",
+    **dict.fromkeys(("time_delta_parsing", "time_delta_type"), DURATION_EXPECTED),
+    **dict.fromkeys(("list_type", "tuple_type"), "Input should be a valid array"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "Input should be an object"),
+}
+"""By pydantic's kind of error, where it would say something else of Python's values than of JSON."""
+
+
+def join_problems(problems: Iterable[str]) -> str:
+    """Write problems as one line; there may be any number of them, of any length, and not all of them are written."""
+    listed = list(problems)
+    # One more than are described, which may say how many more there are.
+    omitted = len(listed) - _MOST_PROBLEMS - 1
+    written = [printable(each, LONGEST_REASON) for each in listed[: _MOST_PROBLEMS + 1]]
+    return "; ".join([*written, f"and {omitted} more"] if omitted > 0 else written)
+
+
+def describe_problems(error: ValidationError, model: type[BaseModel] | None = None) -> list[str]:
+    """Describe each problem of a validation error as `field: problem`, without quoting the input."""
+    if error.error_count() > _MOST_READ:
+        return [f"input: has {error.error_count():,} problems, too many to list"]
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    described = [
+        f"{field_path(problem['loc'])}: {_sentence(problem['type'], problem['msg'], problem['loc'], model)}"
+        for problem in problems[:_MOST_PROBLEMS]
+    ]
+    omitted = len(problems) - len(described)
+    return [*_listing_once(described), *([f"and {omitted} more"] if omitted else [])]
+
+
+def _listing_once(described: Iterable[str]) -> Iterator[str]:
+    """List the known fields with the first problem only that has the same ones."""
+    told: set[str] = set()
+    for each in described:
+        problem, _, known = each.partition(_KNOWN)
+        yield problem if known in told else each
+        told.update([known] if known else [])
+
+
+def field_path(location: Sequence[int | str]) -> str:
+    """Name a field, as far as there is one."""
+    return ".".join(printable(str(part), LONGEST_NAME) for part in location) or "input"
+
+
+def printable(text: str, most: int) -> str:
+    """Shorten untrusted text for a message, and replace its control characters."""
+    short = text if len(text) <= most else f"{text[: most - 1]}…"
+    return "".join(character if character.isprintable() else "\ufffd" for character in short)
+
+
+def _sentence(kind: str, message: str, location: tuple[int | str, ...], model: type[BaseModel] | None) -> str:
+    if kind != "extra_forbidden":
+        return _WORDS.get(kind) or message.removeprefix("Value error, ")
+    parent = _model_at(model, location[:-1])
+    if parent is None:
+        return "is not a known field"
+    known = dict(_known_fields(parent))
+    close = get_close_matches(str(location[-1])[:LONGEST_NAME], known.values(), n=1)
+    meant = next((path for path, name in known.items() if name in close), None)
+    if meant is not None:
+        return f"is not a known field; did you mean '{meant}'?"
+    return f"is not a known field{_KNOWN}{', '.join(parent.model_fields)}"
+
+
+def _known_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """List (path, name) of the fields of a model and of the models directly in it."""
+    yield from ((name, name) for name in model.model_fields)
+    for name, field in model.model_fields.items():
+        below = _model_in(field.annotation)
+        if below is not None and not get_args(field.annotation):
+            yield from ((f"{name}.{inner}", inner) for inner in below.model_fields)
+
+
+def _model_at(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> type[BaseModel] | None:
+    for part in location:
+        if isinstance(part, str):
+            field = model.model_fields.get(part) if model else None
+            model = _model_in(field.annotation) if field else None
+    return model
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Find the model of a field, also within an optional or a union."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

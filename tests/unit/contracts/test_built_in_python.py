@@ -1,0 +1,113 @@
+"""Contracts that callers build in Python refuse what is invalid in the words of every other way in."""
+
+import json
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+from temporalio.api.common.v1 import Payload
+from temporalio.exceptions import ApplicationError
+
+import chargehand
+from chargehand.contracts import Contract, Limits, SessionRequest
+from chargehand.contracts.problems import DURATION_EXPECTED
+from chargehand.converter import data_converter
+from chargehand.errors import InvalidInput
+
+CONVERTER = data_converter().payload_converter
+CANDIDATES = [None, True, -1, 10**12, "", "\x00", "x" * 30_000, [], [-1], [""], {}, {"no": 1}]
+"""Values of which every field refuses some, by its type or by a rule."""
+
+
+def _below(kind: type[Contract]) -> Iterator[type[Contract]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+def _contracts() -> list[type[Contract]]:
+    for module in walk_packages(chargehand.__path__, "chargehand."):
+        import_module(module.name)
+    return [each for each in _below(Contract) if each.__module__.startswith("chargehand.")]
+
+
+CONTRACTS = _contracts()
+
+
+def _refusal(kind: type[Contract], /, **fields: object) -> str:
+    """Build a contract; return why it is invalid, or nothing."""
+    try:
+        kind(**fields)
+    except ValueError as error:
+        return str(error) if isinstance(error, InvalidInput) and isinstance(error.__cause__, ValidationError) else ""
+    return ""
+
+
+def _refusal_of_payload(kind: type[Contract], /, **fields: object) -> str:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(fields).encode())
+    try:
+        CONVERTER.from_payloads([payload], [kind])
+    except ApplicationError as error:
+        return error.message
+    return ""
+
+
+@pytest.mark.parametrize("kind", CONTRACTS)
+def test_a_value_of_no_type_is_refused_by_the_name_of_its_field(kind: type[Contract]) -> None:
+    """Every field of every contract refuses what cannot be JSON, and the error names contract and field."""
+    for name in (field.alias or name for name, field in kind.model_fields.items()):
+        refusal = _refusal(kind, **{name: object()})
+        assert refusal.startswith(f"Invalid {kind.__name__}: ")
+        assert re.search(rf"[:;] {name}[.:]", refusal)
+
+
+@pytest.mark.parametrize("kind", [each for each in CONTRACTS if each.model_config.get("extra") == "forbid"])
+def test_python_and_payloads_are_refused_in_the_same_words(kind: type[Contract]) -> None:
+    """Whatever is wrong with a field that people write, and with one that there is not, no way in says it otherwise."""
+    for name in kind.model_fields:
+        refusals = [_refusal(kind, **{name: value}) for value in CANDIDATES]
+        assert refusals == [_refusal_of_payload(kind, **{name: value}) for value in CANDIDATES]
+        assert any(f"{name}: " in each or f"{name}." in each for each in refusals)
+    unknown = _refusal(kind, no_such_field=1)
+    assert "no_such_field: is not a known field; known are " in unknown
+    assert unknown == _refusal_of_payload(kind, no_such_field=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "refusal"),
+    [
+        (SessionRequest, {"goal": ""}, "Invalid SessionRequest: goal: String should have at least 3 characters"),
+        (Limits, {"budget_usd": -1}, "Invalid Limits: budget_usd: Input should be greater than or equal to 0"),
+        (
+            SessionRequest,
+            {"goal": "a goal", "limits": {"deadline": []}},
+            f"Invalid SessionRequest: limits.deadline: {DURATION_EXPECTED}",
+        ),
+        (
+            SessionRequest,
+            {"goal": "a goal", "budget_usd": 1},
+            "Invalid SessionRequest: budget_usd: is not a known field; did you mean 'limits.budget_usd'?",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_remedy(kind: type[Contract], fields: dict[str, Any], refusal: str) -> None:
+    """A bad value, a wrong type and an unknown field are told as a command tells them."""
+    assert _refusal(kind, **fields) == refusal
+
+
+def test_models_with_contracts_in_them_are_parsed_by_pydantic() -> None:
+    """A caller's own model reads a contract, and names the place of a mistake in it, as of any other model."""
+
+    class Job(BaseModel):
+        request: SessionRequest
+
+    job = Job.model_validate({"request": {"goal": "a goal"}})
+    with pytest.raises(ValidationError) as caught:
+        Job.model_validate({"request": {"goal": "a goal", "limits": {"max_turns": 0}}})
+
+    assert job == Job(request=SessionRequest(goal="a goal"))
+    assert [each["loc"] for each in caught.value.errors()] == [("request", "limits", "max_turns")]
