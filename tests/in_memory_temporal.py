@@ -49,14 +49,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from chargehand.converter import data_converter
 from chargehand_plugins.testing.in_memory import jobs
 from chargehand_plugins.testing.in_memory.activities import RunningActivities
-from chargehand_plugins.testing.in_memory.exchange import Update
-from chargehand_plugins.testing.in_memory.executions import Execution, Task, at
-from chargehand_plugins.testing.in_memory.server import Server
+from chargehand_plugins.testing.in_memory.executions import Execution, at
+from tests.recording_server import OVER, RecordedExecution, RecordingServer, Task, Update
 
-_MOST_EVENTS: Final = 1_000_000
 _COMPLETED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED
 _ACCEPTED: Final = UpdateWorkflowExecutionLifecycleStage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED
-_OVER: Final = "workflow execution already completed"
 _STATUS: Final = {
     "running": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_RUNNING,
     "completed": WorkflowExecutionStatus.WORKFLOW_EXECUTION_STATUS_COMPLETED,
@@ -67,14 +64,11 @@ _STATUS: Final = {
 """How Temporal names the ends of workflows."""
 
 
-@dataclass
-class _Activities(RunningActivities):
-    """Activities of a worker that may forget a workflow after each of its tasks."""
+class _ForgetfulServer(RecordingServer):
+    """A server whose worker forgets a workflow after each of its tasks."""
 
-    forgets: bool = False
-
-    def after_task(self, execution: Execution, task: Task, given: Sequence[Any]) -> None:  # noqa: ARG002  # as the server calls it
-        if self.forgets and execution.is_open:
+    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Any]) -> None:  # noqa: ARG002  # as the server calls it
+        if execution.is_open:
             execution.rebuild()
 
 
@@ -82,10 +76,10 @@ class InMemoryTemporal:
     """The part of Temporal's `WorkflowService` that sessions need, and the worker that serves them in real time."""
 
     def __init__(self, activities: Iterable[Callable[..., Any]], *, forgets: bool) -> None:
-        self._activities = _Activities({each.__name__: each for each in activities}, forgets=forgets)
+        self._activities = RunningActivities({each.__name__: each for each in activities})
         since_epoch = datetime.now(UTC) - at(0)
         self._began = int(since_epoch.total_seconds() * 1e9) - time.monotonic_ns()
-        self._server = Server(self._activities, _MOST_EVENTS, now=self._now())
+        self._server = (_ForgetfulServer if forgets else RecordingServer)(self._activities, now=self._now())
         self._reasons: dict[str, str] = {}
         """Why workflows were terminated."""
         self._changed = asyncio.Event()
@@ -136,7 +130,7 @@ class InMemoryTemporal:
 
     async def query_workflow(self, asked: QueryWorkflowRequest, **_: object) -> QueryWorkflowResponse:
         execution = self._find(asked.execution.workflow_id)
-        await self._until(lambda: bool(execution.history))
+        await self._until(lambda: bool(execution.tasks))
         with _no_loop_runs():
             if not execution.is_open:
                 execution.rebuild()
@@ -231,23 +225,23 @@ class InMemoryTemporal:
         await self._until(lambda: is_enough() or not execution.is_open)
         if not update.is_answered:
             if not execution.is_open:
-                raise _not_found(_OVER)
+                raise _not_found(OVER)
             return _ACCEPTED, None
         outcome = Outcome()
         if update.failure is None:
             outcome.success.payloads.extend([update.result] if update.result else [])
-        elif update.failure.message == _OVER:
-            raise _not_found(_OVER)
+        elif update.failure.message == OVER:
+            raise _not_found(OVER)
         else:
             outcome.failure.CopyFrom(update.failure)
         return _COMPLETED, outcome
 
-    def _find(self, workflow_id: str, *, is_open: bool = False) -> Execution:
-        execution = self._server.executions.get(workflow_id)
+    def _find(self, workflow_id: str, *, is_open: bool = False) -> RecordedExecution:
+        execution = self._server.find(workflow_id)
         if execution is None:
             raise _not_found(f"workflow not found for ID: {workflow_id}")
         if is_open and not execution.is_open:
-            raise _not_found(_OVER)
+            raise _not_found(OVER)
         return execution
 
     async def _until(self, holds: Callable[[], bool]) -> None:
@@ -258,11 +252,7 @@ class InMemoryTemporal:
             await asyncio.shield(self._round)
 
     def _go_on(self) -> None:
-        for task in [task for task in self._activities.tasks if task.done()]:
-            execution, asked = self._activities.tasks.pop(task)
-            if not task.cancelled():
-                answer = task.result()
-                self._server.resolve(execution, asked, answer.result, answer.cause)
+        self._activities.resolve_ended(self._server)
         known = set(self._activities.tasks)
         with _no_loop_runs():
             self._server.run_until(self._now())

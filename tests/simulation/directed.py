@@ -16,14 +16,15 @@ from activities.models.protocol import ModelCall, ModelReply
 from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Report, SessionRequest, Status
-from chargehand_plugins.testing.in_memory.exchange import Answer, Update
 from chargehand_plugins.testing.in_memory.executions import Execution
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
 from chargehand_plugins.webhooks.activity import SessionEnd
+from tests.recording_server import Update
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script
+from tests.simulation.server import Answer
 from tests.simulation.traces import unanswered_handlers_are_no_error
 from tests.simulation.world import ROOT, Scenario, World
 

@@ -16,9 +16,10 @@ from temporalio.api.failure.v1 import Failure as WireFailure
 from activities.turn.contracts import TurnRequest
 from chargehand.contracts import Limits, Report, SessionRequest, SubtaskRecord
 from chargehand.wire import ErrorType, WorkflowType
-from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.executions import Execution
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from chargehand_plugins.testing.in_memory.sdk import Job
+from tests.recording_server import RecordedExecution, Task
 from tests.simulation.world import CEILINGS, Watcher, World
 from workflows.budget.ledger import Amount, Ledger
 from workflows.contracts import SubtaskRequest, SubtaskResult
@@ -89,7 +90,7 @@ class Invariants(Watcher):
     _spent: Amount = field(default_factory=Amount)
     _turns_seen: int = 0
 
-    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002
+    def __call__(self, world: World, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:  # noqa: ARG002
         if execution.is_open:
             self.look_into(execution)
         self._count_people(world)
@@ -134,7 +135,7 @@ class Invariants(Watcher):
         before = {id_: _amounts(books.ledger) for id_, books in self._books.items()}
         world.server.crash(down_for)
         self.downtime += int(down_for.total_seconds() * _SECOND)
-        for execution in world.server.executions.values():
+        for execution in world.server.recorded:
             if execution.is_held_back:  # what is in the worker's memory is a task behind
                 self._books.pop(execution.workflow_id, None)
             elif execution.is_open and execution.history:
@@ -198,7 +199,7 @@ class Invariants(Watcher):
             f"I03: {len(turns)} turns of {self.limits.max_turns}"
         )
 
-    def i04_depth(self, world: World, execution: Execution) -> None:
+    def i04_depth(self, world: World, execution: RecordedExecution) -> None:
         """I04: no node is deeper than max_depth, and depth is carried by us."""
         depth = _depth(execution)
         assert depth <= world.scenario.request.limits.max_depth, f"I04: {execution.workflow_id} is {depth} deep"
@@ -257,7 +258,7 @@ class Invariants(Watcher):
         """I24: no more agents than max_parallel run at once in the whole tree."""
         agents = [
             execution.workflow_id
-            for execution in world.server.executions.values()
+            for execution in world.server.recorded
             if execution.workflow_type == WorkflowType.SUBTASK
             and execution.is_open
             and not self._is_being_stopped(execution)
@@ -331,7 +332,7 @@ class Invariants(Watcher):
                 request.agent.tier,
                 " ".join(re.findall(r"\w+", request.subtask.instruction.casefold())),
             )
-            for execution in world.server.executions.values()
+            for execution in world.server.recorded
             if execution.workflow_type == WorkflowType.SUBTASK
             for request in [_argument(execution, SubtaskRequest)]
         )
@@ -339,7 +340,7 @@ class Invariants(Watcher):
 
     def i06_every_end_is_typed(self, world: World) -> None:
         """I06: every started subtask ends in exactly one typed result; there are as many as were started."""
-        for execution in world.server.executions.values():
+        for execution in world.server.recorded:
             if execution.workflow_type == WorkflowType.SUBTASK and execution.workflow_id not in self.terminated:
                 assert execution.status == "completed", f"I06: {execution.workflow_id} ended as {execution.status}"
                 assert execution.result is not None
@@ -369,7 +370,7 @@ class Invariants(Watcher):
     def i09_nothing_outlives_the_root(self, world: World) -> None:
         """I09: no descendant runs ten seconds after its root closed; a cancelled root closes as soon."""
         closed = world.root.closed_at or 0
-        for execution in world.server.executions.values():
+        for execution in world.server.recorded:
             assert not execution.is_open, f"I09: {execution.workflow_id} runs for ever"
             late = (execution.closed_at or 0) - closed - self.downtime
             assert late <= 10 * _SECOND, f"I09: {execution.workflow_id} closed {late / _SECOND} s after the root"
@@ -388,7 +389,7 @@ def report_of(world: World) -> Report | None:
 
 
 def _finished_before(world: World, record: SubtaskRecord, moment: int) -> bool:
-    child = world.server.executions.get(record.workflow_id or "")
+    child = world.server.find(record.workflow_id or "")
     if child is None or child.parent is not world.root:  # refused, for another session of the tree had it done
         return False
     if child.status != "completed" or child.result is None or (child.closed_at or 0) >= moment:

@@ -149,7 +149,7 @@ class DecisionCore(RuleBasedStateMachine):
             with unanswered_handlers_are_no_error():
                 self.server.run()
             self.laws.at_the_end(self.world)
-            for execution in self.server.executions.values():
+            for execution in self.server.recorded:
                 execution.replay()
         finally:
             self.server.close()

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Interruption, Limits, PlanEdit, Report, SessionRequest, UserMessage
-from chargehand_plugins.testing.in_memory.exchange import Update
+from tests.recording_server import Update
 from tests.scripted_model import Held, Script, answer, plan, report, subtask, use
 from tests.simulation.directed import VirtualSession
 

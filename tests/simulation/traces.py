@@ -48,7 +48,7 @@ def simulate(scenario: Scenario, deeds: Sequence[Event] = (), *, crash_at_every_
                 if event.after == world.server.events:
                     _do(event, world, laws)
         laws.at_the_end(world)
-        for execution in world.server.executions.values():
+        for execution in world.server.recorded:
             execution.replay()
     finally:
         world.server.close()
@@ -86,7 +86,7 @@ def commands_of(world: World) -> dict[str, list[bytes]]:
         execution.workflow_id: [
             command for task in execution.history for activation in task.activations for command in activation.commands
         ]
-        for execution in world.server.executions.values()
+        for execution in world.server.recorded
     }
 
 

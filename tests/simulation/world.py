@@ -26,14 +26,14 @@ from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
-from chargehand_plugins.testing.in_memory.exchange import Answer
-from chargehand_plugins.testing.in_memory.executions import Execution, Task
+from chargehand_plugins.testing.in_memory.executions import Execution, at
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
 from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
-from chargehand_plugins.testing.in_memory.server import Server
 from chargehand_plugins.webhooks.activity import WebhookNotice, WebhookRules
+from tests.recording_server import RecordedExecution, Task
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
+from tests.simulation.server import Answer, SimulatedServer
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(
@@ -117,15 +117,17 @@ class World:
     watchers: list["Watcher"] = field(default_factory=list["Watcher"])
 
     def __post_init__(self) -> None:
-        self.server = Server(self)
+        self.server = SimulatedServer(self)
 
     def open(self) -> Execution:
         """Start the session."""
         return self.server.start(ROOT, WorkflowType.SUPERVISOR, PAYLOADS.to_payload(self.scenario.request))
 
     @property
-    def root(self) -> Execution:
-        return self.server.executions[ROOT]
+    def root(self) -> RecordedExecution:
+        root = self.server.find(ROOT)
+        assert root is not None
+        return root
 
     @property
     def charged(self) -> Decimal:
@@ -166,12 +168,12 @@ class World:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
                 call.is_under_way = False
 
-    def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
+    def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
         for call in self.calls:
             if call.workflow == execution.workflow_id and call.step == asked.activity_id:
                 call.is_under_way = call.is_certain = False
 
-    def after_task(self, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
         for watcher in self.watchers:
             watcher(self, execution, task, given)
 
@@ -243,8 +245,9 @@ class World:
     def _with_tools(self, request: TurnRequest, result: TurnResult, label: str) -> TurnResult:
         """Use the tools that a reply asks for within its turn, as far as they may be and do not fail."""
         fate = choice(self.scenario.tool_fates, f"at once {label}")
+        now = at(self.server.now)
         used = tuple(
-            UsedTool(position=position, result=_found(call), began_at=self.server.clock, ended_at=self.server.clock)
+            UsedTool(position=position, result=_found(call), began_at=now, ended_at=now)
             for position, call in enumerate(result.tool_calls)
             if call.tool in request.at_once and fate not in {"hangs", "fails"}
         )
@@ -262,7 +265,7 @@ class World:
 class Watcher:
     """Looks at everything, and raises when something must not be."""
 
-    def __call__(self, world: World, execution: Execution, task: Task, given: Sequence[Job]) -> None:
+    def __call__(self, world: World, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
         raise NotImplementedError
 
 

@@ -80,7 +80,7 @@ class _Person:
                 self._decided.add(call.id)
                 decision = "approve" if self.approve(call) else "reject"
                 decided = CallDecision(call=call.id, hash=call.hash, decision=decision)
-                server.update(_SESSION, call.id, Messages.decide_call.name, PAYLOADS.to_payloads([decided]))
+                server.send_update(_SESSION, call.id, Messages.decide_call.name, PAYLOADS.to_payloads([decided]))
                 return True
         return False
 

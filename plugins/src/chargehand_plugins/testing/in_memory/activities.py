@@ -8,6 +8,8 @@ from typing import Any, Final, cast, get_type_hints
 from uuid import uuid4
 
 from temporalio import activity
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -16,15 +18,18 @@ from temporalio.testing import ActivityEnvironment
 from activities import heartbeat
 from chargehand.contracts import Contract
 from chargehand_plugins.testing.in_memory import jobs
-from chargehand_plugins.testing.in_memory.exchange import Answer
-from chargehand_plugins.testing.in_memory.executions import Execution, Task
-from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
-from chargehand_plugins.testing.in_memory.server import Server, Stuck
+from chargehand_plugins.testing.in_memory.executions import Execution
+from chargehand_plugins.testing.in_memory.sdk import ScheduleActivity
+from chargehand_plugins.testing.in_memory.server import Server
 
-_NO_TIME: Final = timedelta(0)
 _MOST_ATTEMPTS: Final = 5
 _Activity = Callable[..., Any]
 _Key = tuple[str, int]
+_Ended = tuple[Payload | None, Failure | None]
+
+
+class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
+    """A session waits for what never comes."""
 
 
 class _NoServer:
@@ -45,15 +50,15 @@ class RunningActivities:
     """Carries activities out as asyncio tasks."""
 
     activities: dict[str, _Activity]
-    tasks: dict[asyncio.Task[Answer], tuple[Execution, ScheduleActivity]] = field(
-        default_factory=dict[asyncio.Task[Answer], tuple[Execution, ScheduleActivity]]
+    tasks: dict[asyncio.Task[_Ended], tuple[Execution, ScheduleActivity]] = field(
+        default_factory=dict[asyncio.Task[_Ended], tuple[Execution, ScheduleActivity]]
     )
     _asked: list[tuple[Execution, ScheduleActivity]] = field(default_factory=list[tuple[Execution, ScheduleActivity]])
     _unwanted: set[_Key] = field(default_factory=set[_Key])
     _id: str = field(default_factory=lambda: uuid4().hex)
     """Part of every run's id, so that a process keeps nothing of one session for the next."""
 
-    def answer(self, execution: Execution, asked: ScheduleActivity) -> None:
+    def begin(self, execution: Execution, asked: ScheduleActivity) -> None:
         """Note an activity, which begins once the workflow task is over."""
         self._asked.append((execution, asked))
 
@@ -68,23 +73,18 @@ class RunningActivities:
                 task.cancel()
         self._unwanted.clear()
 
-    def latency(self, label: str) -> timedelta:  # noqa: ARG002  # as the server asks
-        return _NO_TIME
-
-    def tie(self, label: str) -> int:  # noqa: ARG002  # as above
-        return 0
-
-    def abandoned(self, execution: Execution, asked: ScheduleActivity) -> None:
+    def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
         """Note that an activity is cancelled."""
         self._unwanted.add((execution.workflow_id, asked.seq))
 
-    def resolved(self, execution: Execution, asked: ScheduleActivity) -> None:
-        """Learn nothing."""
+    def resolve_ended(self, server: Server) -> None:
+        """Tell workflows what activities came to by now."""
+        for task in [task for task in self.tasks if task.done()]:
+            execution, asked = self.tasks.pop(task)
+            if not task.cancelled():
+                server.resolve(execution, asked, *task.result())
 
-    def after_task(self, execution: Execution, task: Task, given: Sequence[Job]) -> None:
-        """Look at nothing."""
-
-    async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> Answer:
+    async def _carry_out(self, execution: Execution, asked: ScheduleActivity) -> _Ended:
         """Make attempts without a pause, as long as a server would."""
         function = self.activities[asked.activity_type]
         kind = next(hint for name, hint in get_type_hints(function).items() if name != "return")
@@ -99,7 +99,7 @@ class RunningActivities:
             environment.info = replace(info, workflow_run_id=f"{execution.run_id} {self._id}")
             try:
                 result: Contract = await environment.run(_with_heartbeats(function), argument)
-                return Answer(_NO_TIME, jobs.PAYLOADS.to_payload(result))
+                return jobs.PAYLOADS.to_payload(result), None
             except Exception as error:  # noqa: BLE001  # whatever it is, it is the attempt's end
                 told = (
                     error
@@ -107,7 +107,7 @@ class RunningActivities:
                     else ApplicationError(str(error), type=type(error).__name__)
                 )
                 if told.non_retryable or attempt == most:
-                    return Answer(_NO_TIME, cause=jobs.application_failure(told))
+                    return None, jobs.application_failure(told)
         raise AssertionError("unreachable")
 
 
@@ -167,7 +167,8 @@ async def run_workflow(
             await asyncio.to_thread(server.run_until, server.now)
             running.start()
             if running.tasks:
-                await _resolve_first(server, running)
+                await asyncio.wait(running.tasks, return_when=asyncio.FIRST_COMPLETED)
+                running.resolve_ended(server)
             elif root.is_open and not await asyncio.to_thread(lambda: before_waiting(server) or server.step()):
                 raise Stuck(f"the session '{workflow_id}' waits for a message that is never sent")
     finally:
@@ -175,12 +176,3 @@ async def run_workflow(
         for task in running.tasks:
             task.cancel()
     return root
-
-
-async def _resolve_first(server: Server, running: RunningActivities) -> None:
-    done, _ = await asyncio.wait(running.tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in done:
-        execution, asked = running.tasks.pop(task)
-        if not task.cancelled():
-            answer = task.result()
-            server.resolve(execution, asked, answer.result, answer.cause)

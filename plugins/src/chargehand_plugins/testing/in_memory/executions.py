@@ -1,4 +1,4 @@
-"""One workflow execution on the simulated server: the SDK's own workflow instance, and the record of its tasks."""
+"""One workflow execution on the server in memory: the SDK's own workflow instance, and what it waits for."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from temporalio.worker import (
 
 from chargehand.converter import data_converter
 from chargehand_plugins.testing.in_memory import jobs
-from chargehand_plugins.testing.in_memory.sdk import Job, WorkflowActivation, WorkflowCommand
+from chargehand_plugins.testing.in_memory.sdk import Job, Success, WorkflowActivation, WorkflowCommand
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated"]
@@ -49,10 +49,6 @@ class TaskFailed(AssertionError):  # noqa: N818  # it is raised as a statement o
     """A workflow task failed: on a real server this session would hang (I15)."""
 
 
-class NotDeterministic(AssertionError):  # noqa: N818  # as above
-    """A replay came to other commands than the first time (I13)."""
-
-
 def at(nanoseconds: int) -> datetime:
     """Say what the clock shows this long after a simulation began."""
     return _EPOCH + timedelta(microseconds=nanoseconds // 1_000)
@@ -60,23 +56,6 @@ def at(nanoseconds: int) -> datetime:
 
 def nanoseconds(length: timedelta) -> int:
     return (length.days * 86_400 + length.seconds) * _NANOSECONDS + length.microseconds * 1_000
-
-
-@dataclass
-class Activation:
-    """Jobs that were handed over together, and the commands that came of them; without what leaves no history."""
-
-    jobs: list[Job]
-    commands: list[bytes]
-
-
-@dataclass
-class Task:
-    """A workflow task, as the history keeps it."""
-
-    at: int
-    activations: list[Activation] = field(default_factory=list[Activation])
-    flags: set[int] = field(default_factory=set[int])
 
 
 @dataclass(eq=False)
@@ -92,7 +71,6 @@ class Execution:
     status: Status = "running"
     result: Payload | None = None
     failure: Failure | None = None
-    closed_at: int | None = None
     inbox: list[Job] = field(default_factory=list[Job])
     task_is_due: bool = False
     cancel_was_requested: bool = False
@@ -100,15 +78,13 @@ class Execution:
     timers: set[int] = field(default_factory=set[int])
     children: dict[int, "Execution"] = field(default_factory=dict[int, "Execution"])
     open_children: dict[int, str] = field(default_factory=dict[int, str])
-    signals: set[int] = field(default_factory=set[int])
     close_policy: int = 0
     """What becomes of it when its parent closes."""
-    history: list[Task] = field(default_factory=list[Task])
+    tasks: int = 0
+    """How many workflow tasks it has had."""
 
     def __post_init__(self) -> None:
-        self.instance: WorkflowInstance = self._instantiate()
-        self._flags: set[int] = set()
-        self._held_back: list[Job] = []
+        self.instance: WorkflowInstance = self.instantiate()
         init = Job()
         start = init.initialize_workflow
         start.workflow_type, start.workflow_id = self.workflow_type, self.workflow_id
@@ -121,11 +97,6 @@ class Execution:
         return self.status == "running"
 
     @property
-    def is_held_back(self) -> bool:
-        """Whether its instance waits for an update to see what came before."""
-        return bool(self._held_back)
-
-    @property
     def run_id(self) -> str:
         return f"run of {self.workflow_id}"
 
@@ -133,107 +104,34 @@ class Execution:
     def root(self) -> "Execution":
         return self.parent.root if self.parent else self
 
-    @property
-    def descendants(self) -> "list[Execution]":
-        """Every execution below this one, nearest first."""
-        below = list(self.children.values())
-        return [*below, *(further for child in below for further in child.descendants)]
-
-    def activate(self, task: Task, given: list[Job]) -> list[WorkflowCommand]:
-        """Hand jobs over and record what came of them.
+    def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
+        """Hand jobs over, and return what comes of them.
 
         Raises:
             TaskFailed: the activation failed.
         """
-        held_back, self._held_back = self._held_back, []
-        if held_back and not all(job.HasField("do_update") for job in given):
-            self._run(self.instance, held_back, task.at, replaying=True, flags=self._flags, used=set())
-            held_back = []
-        together = [*held_back, *given]
-        commands = self._run(self.instance, together, task.at, replaying=False, flags=self._flags, used=task.flags)
-        self._flags |= task.flags
-        refused = _refused_updates(together, commands)
-        kept_jobs = [_without_validator(job) for job in given if job.do_update.protocol_instance_id not in refused]
-        kept = [_written(command) for command in commands if _response_to(command) not in refused]
-        if kept_jobs or kept:
-            task.activations.append(Activation(kept_jobs, kept))
-        return commands
+        return list(self.run(self.instance, self.activation(given, now)).commands)
 
     def ask(self, job: Job, now: int) -> WorkflowCommand:
-        """Hand a query over; it leaves no trace."""
-        (answer,) = self._run(self.instance, [job], now, replaying=False, flags=self._flags, used=set())
+        """Hand a query over."""
+        (answer,) = self.activate([job], now)
         return answer
 
-    def rebuild(self) -> None:
-        """Lose the worker: make the instance anew from its history.
-
-        If the last task had no command, the SDK can hand its jobs out only together with an update that comes next
-        (docs/decisions/0008); so does this.
-
-        Raises:
-            NotDeterministic: it came to other commands than the first time.
-        """
-        self.evict()
-        self.instance = self._instantiate()
-        self._held_back = []
-        history = [task for task in self.history if task.activations]
-        last = history[-1] if history else None
-        if last and len(history) > 1 and all(not activation.commands for activation in last.activations):
-            only_updates_wait = bool(self.inbox) and all(job.HasField("do_update") for job in self.inbox)
-            if only_updates_wait:
-                history = history[:-1]
-                self._held_back = [job for activation in last.activations for job in activation.jobs]
-        self._replay(self.instance, history)
-
-    def replay(self) -> None:
-        """Replay the whole history beside the instance.
-
-        Raises:
-            NotDeterministic: it came to other commands than the first time.
-        """
-        instance = self._instantiate()
-        try:
-            self._replay(instance, self.history)
-        finally:
-            _evict(instance, self.run_id)
-
-    def evict(self) -> None:
-        """Take the instance out of the worker's memory."""
-        _evict(self.instance, self.run_id)
-
-    def _replay(self, instance: WorkflowInstance, history: Sequence[Task]) -> None:
-        flags: set[int] = set()
-        for number, task in enumerate(history):
-            flags |= task.flags
-            for activation in task.activations:
-                commands = self._run(instance, activation.jobs, task.at, replaying=True, flags=flags, used=set())
-                again = [_written(command) for command in commands]
-                if again != activation.commands:
-                    first = [_readable(command) for command in activation.commands]
-                    second = [_readable(command) for command in again]
-                    raise NotDeterministic(
-                        f"I13: task {number} of {self.workflow_id}: {first} the first time, {second} on replay"
-                    )
-
-    def _run(
-        self,
-        instance: WorkflowInstance,
-        given: Sequence[Job],
-        now: int,
-        *,
-        replaying: bool,
-        flags: set[int],
-        used: set[int],
-    ) -> list[WorkflowCommand]:
-        activation = WorkflowActivation(
-            run_id=self.run_id, is_replaying=replaying, jobs=given, available_internal_flags=sorted(flags)
-        )
+    def activation(self, given: Sequence[Job], now: int, **about: Any) -> WorkflowActivation:
+        """Write what an instance is told at a time."""
+        activation = WorkflowActivation(run_id=self.run_id, jobs=given, **about)
         activation.timestamp.FromDatetime(at(now))
+        return activation
+
+    def run(self, instance: WorkflowInstance, activation: WorkflowActivation) -> Success:
         completion = instance.activate(activation)
         if completion.HasField("failed"):
             raise TaskFailed(f"I15: a workflow task of {self.workflow_id} failed: {completion.failed.failure}")
-        used.update(completion.successful.used_internal_flags)
-        return list(completion.successful.commands)
+        return completion.successful
+
+    def evict(self) -> None:
+        """Take the instance out of the worker's memory."""
+        self.instance.activate(WorkflowActivation(run_id=self.run_id, jobs=[jobs.evicted()]))
 
     def _info(self) -> workflow.Info:
         parent = self.parent
@@ -263,7 +161,7 @@ class Execution:
             workflow_type=self.workflow_type,
         )
 
-    def _instantiate(self) -> WorkflowInstance:
+    def instantiate(self) -> WorkflowInstance:
         details = WorkflowInstanceDetails(
             payload_converter_factory=_CONVERTER._new_payload_converter,  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # as the SDK does
             failure_converter_class=_CONVERTER.failure_converter_class,
@@ -296,40 +194,3 @@ class _Loop(asyncio.AbstractEventLoop):
 
 _LOOP: Final = _Loop()
 _NO_ATTRIBUTES: Final[SearchAttributes] = {}
-
-
-def _evict(instance: WorkflowInstance, run_id: str) -> None:
-    instance.activate(WorkflowActivation(run_id=run_id, jobs=[jobs.evicted()]))
-
-
-def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) -> set[str]:
-    """Name the updates that their validators refused: those leave nothing in a history.
-
-    One that is refused later, by its handler, was accepted before.
-    """
-    new = {job.do_update.protocol_instance_id for job in given if job.HasField("do_update")}
-    responses = [command.update_response for command in commands if command.HasField("update_response")]
-    taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}
-    refused = {response.protocol_instance_id for response in responses if response.HasField("rejected")}
-    return new & refused - taken
-
-
-def _response_to(command: WorkflowCommand) -> str:
-    return command.update_response.protocol_instance_id if command.HasField("update_response") else ""
-
-
-def _without_validator(job: Job) -> Job:
-    if not job.HasField("do_update"):
-        return job
-    taken = Job()
-    taken.CopyFrom(job)
-    taken.do_update.run_validator = False
-    return taken
-
-
-def _written(command: WorkflowCommand) -> bytes:
-    return command.SerializeToString(deterministic=True)
-
-
-def _readable(written: bytes) -> str:
-    return str(WorkflowCommand.FromString(written))[:600]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import RetryState, TimeoutType
+from temporalio.api.enums.v1 import RetryState
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
@@ -26,21 +26,9 @@ def error_of(failure: Failure) -> BaseException:
     return _CONVERTER.failure_converter.from_failure(failure, PAYLOADS)
 
 
-def timed_out() -> Failure:
-    failure = Failure(message="activity ScheduleToClose timeout")
-    failure.timeout_failure_info.timeout_type = TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE
-    return failure
-
-
 def cancelled() -> Failure:
     failure = Failure(message="Cancelled")
     failure.canceled_failure_info.SetInParent()
-    return failure
-
-
-def terminated() -> Failure:
-    failure = Failure(message="Terminated")
-    failure.terminated_failure_info.SetInParent()
     return failure
 
 

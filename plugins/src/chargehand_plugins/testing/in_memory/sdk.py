@@ -10,6 +10,7 @@ from temporalio.bridge.proto.workflow_commands import (
     StartChildWorkflowExecution,
     WorkflowCommand,
 )
+from temporalio.bridge.proto.workflow_completion import Success
 
 __all__ = [
     "ActivityCancellationType",
@@ -19,6 +20,7 @@ __all__ = [
     "SignalExternalWorkflowExecution",
     "StartChildWorkflowExecution",
     "StartChildWorkflowExecutionFailedCause",
+    "Success",
     "WorkflowActivation",
     "WorkflowCommand",
 ]

@@ -1,0 +1,274 @@
+"""A server in memory that keeps histories, so that its worker can be lost, and does what a session alone does not need.
+
+`chargehand_plugins.testing` ships the server below it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.worker import WorkflowInstance
+
+from chargehand_plugins.testing.in_memory.executions import Execution, Status
+from chargehand_plugins.testing.in_memory.sdk import Job, WorkflowActivation, WorkflowCommand
+from chargehand_plugins.testing.in_memory.server import Server, Unsent
+
+OVER = "workflow execution already completed"
+
+
+class NotDeterministic(AssertionError):  # noqa: N818  # it is raised as a statement of fact
+    """A replay came to other commands than the first time (I13)."""
+
+
+@dataclass
+class Activation:
+    """Jobs that were handed over together, and the commands that came of them; without what leaves no history."""
+
+    jobs: list[Job]
+    commands: list[bytes]
+
+
+@dataclass
+class Task:
+    """A workflow task, as the history keeps it."""
+
+    at: int
+    activations: list[Activation] = field(default_factory=list[Activation])
+    flags: set[int] = field(default_factory=set[int])
+
+
+@dataclass(eq=False)
+class RecordedExecution(Execution):
+    """A run of a workflow whose tasks are kept."""
+
+    closed_at: int | None = None
+    history: list[Task] = field(default_factory=list[Task])
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._flags: set[int] = set()
+        self._held_back: list[Job] = []
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its instance waits for an update to see what came before."""
+        return bool(self._held_back)
+
+    @property
+    def descendants(self) -> list[Execution]:
+        """Every execution below this one, nearest first."""
+        below = cast("list[RecordedExecution]", list(self.children.values()))
+        return [*below, *(further for child in below for further in child.descendants)]
+
+    def activate(self, given: Sequence[Job], now: int) -> list[WorkflowCommand]:
+        """Hand jobs over and record what came of them, in the latest task."""
+        task = self.history[-1]
+        held_back, self._held_back = self._held_back, []
+        if held_back and not all(job.HasField("do_update") for job in given):
+            self._run(self.instance, held_back, now, replaying=True, flags=self._flags)
+            held_back = []
+        together = [*held_back, *given]
+        commands = self._run(self.instance, together, now, flags=self._flags, used=task.flags)
+        self._flags |= task.flags
+        refused = _refused_updates(together, commands)
+        kept_jobs = [_without_validator(job) for job in given if job.do_update.protocol_instance_id not in refused]
+        kept = [_written(command) for command in commands if _response_to(command) not in refused]
+        if kept_jobs or kept:
+            task.activations.append(Activation(kept_jobs, kept))
+        return commands
+
+    def ask(self, job: Job, now: int) -> WorkflowCommand:
+        """Hand a query over; it leaves no trace."""
+        (answer,) = self._run(self.instance, [job], now, flags=self._flags)
+        return answer
+
+    def rebuild(self) -> None:
+        """Lose the worker: make the instance anew from its history.
+
+        If the last task had no command, the SDK can hand its jobs out only together with an update that comes next
+        (docs/decisions/0008); so does this.
+
+        Raises:
+            NotDeterministic: it came to other commands than the first time.
+        """
+        self.evict()
+        self.instance = self.instantiate()
+        self._held_back = []
+        history = [task for task in self.history if task.activations]
+        last = history[-1] if history else None
+        if last and len(history) > 1 and all(not activation.commands for activation in last.activations):
+            only_updates_wait = bool(self.inbox) and all(job.HasField("do_update") for job in self.inbox)
+            if only_updates_wait:
+                history = history[:-1]
+                self._held_back = [job for activation in last.activations for job in activation.jobs]
+        self._replay(self.instance, history)
+
+    def replay(self) -> None:
+        """Replay the whole history beside the instance.
+
+        Raises:
+            NotDeterministic: it came to other commands than the first time.
+        """
+        own, self.instance = self.instance, self.instantiate()
+        try:
+            self._replay(self.instance, self.history)
+        finally:
+            self.evict()
+            self.instance = own
+
+    def _replay(self, instance: WorkflowInstance, history: Sequence[Task]) -> None:
+        flags: set[int] = set()
+        for number, task in enumerate(history):
+            flags |= task.flags
+            for activation in task.activations:
+                commands = self._run(instance, activation.jobs, task.at, replaying=True, flags=flags)
+                again = [_written(command) for command in commands]
+                if again != activation.commands:
+                    first = [_readable(command) for command in activation.commands]
+                    second = [_readable(command) for command in again]
+                    raise NotDeterministic(
+                        f"I13: task {number} of {self.workflow_id}: {first} the first time, {second} on replay"
+                    )
+
+    def _run(
+        self,
+        instance: WorkflowInstance,
+        given: Sequence[Job],
+        now: int,
+        *,
+        flags: set[int],
+        replaying: bool = False,
+        used: set[int] | None = None,
+    ) -> list[WorkflowCommand]:
+        activation: WorkflowActivation = self.activation(
+            given, now, is_replaying=replaying, available_internal_flags=sorted(flags)
+        )
+        success = self.run(instance, activation)
+        if used is not None:
+            used.update(success.used_internal_flags)
+        return list(success.commands)
+
+
+@dataclass
+class Update:
+    """An update that a client asked for, and what became of it."""
+
+    update_id: str
+    accepted: bool = False
+    result: Payload | None = None
+    failure: Failure | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.result is not None or self.failure is not None
+
+
+@dataclass
+class RecordingServer(Server):
+    """A server that keeps histories, and what became of updates."""
+
+    updates: dict[str, Update] = field(default_factory=dict[str, Update])
+
+    @property
+    def recorded(self) -> list[RecordedExecution]:
+        """All executions."""
+        return cast("list[RecordedExecution]", list(self.executions.values()))
+
+    def find(self, workflow_id: str) -> RecordedExecution | None:
+        return cast("RecordedExecution | None", self.executions.get(workflow_id))
+
+    @property
+    def next_at(self) -> int | None:
+        """When the next thing happens; None if nothing is under way."""
+        return self._coming[0][0] if self._coming else None
+
+    def signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> None:
+        """Send a signal, as a client does."""
+        self._later(f"signal {workflow_id} {name}", lambda: self._deliver_signal(workflow_id, name, payloads))
+
+    def terminate(self, workflow_id: str) -> None:
+        execution = self.executions[workflow_id]
+        if execution.is_open:
+            failure = Failure(message="Terminated")
+            failure.terminated_failure_info.SetInParent()
+            self._close(execution, "terminated", None, failure)
+
+    def update(self, workflow_id: str, update_id: str, name: str, payloads: Sequence[Payload]) -> Update:
+        """Ask for an update; one of the same id is asked for once."""
+        if update_id not in self.updates:
+            self.updates[update_id] = Update(update_id)
+            self.send_update(workflow_id, update_id, name, payloads)
+        return self.updates[update_id]
+
+    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
+        """Look at an execution whose task has ended."""
+
+    def _new(self, workflow_id: str, workflow_type: str, arguments: Sequence[Payload], **about: Any) -> Execution:
+        execution = RecordedExecution(workflow_id, workflow_type, arguments, self.now, **about)
+        self.executions[workflow_id] = execution
+        return execution
+
+    def _work_on(self, execution: Execution) -> None:
+        if execution.is_open and isinstance(execution, RecordedExecution):
+            task, given = Task(self.now), list(execution.inbox)
+            execution.history.append(task)
+            super()._work_on(execution)
+            self.after_task(execution, task, given)
+
+    def _take(self, execution: Execution, command: WorkflowCommand, unsent: Unsent) -> list[Job]:
+        if command.HasField("update_response"):
+            answer = command.update_response
+            update = self.updates[answer.protocol_instance_id]
+            update.accepted = update.accepted or answer.HasField("accepted")
+            if answer.HasField("completed"):
+                update.result = answer.completed
+            elif answer.HasField("rejected"):
+                update.failure = answer.rejected
+        return super()._take(execution, command, unsent)
+
+    def _tell(self, execution: Execution, job: Job) -> None:
+        if not execution.is_open and job.HasField("do_update"):
+            update = self.updates[job.do_update.id]
+            update.failure = update.failure or Failure(message=OVER)
+        super()._tell(execution, job)
+
+    def _close(self, execution: Execution, status: Status, result: Payload | None, failure: Failure | None) -> None:
+        cast("RecordedExecution", execution).closed_at = self.now
+        super()._close(execution, status, result, failure)
+        for job in execution.inbox:
+            self._tell(execution, job)
+
+
+def _refused_updates(given: Sequence[Job], commands: Sequence[WorkflowCommand]) -> set[str]:
+    """Name the updates that their validators refused: those leave nothing in a history.
+
+    One that is refused later, by its handler, was accepted before.
+    """
+    new = {job.do_update.protocol_instance_id for job in given if job.HasField("do_update")}
+    responses = [command.update_response for command in commands if command.HasField("update_response")]
+    taken = {response.protocol_instance_id for response in responses if response.HasField("accepted")}
+    refused = {response.protocol_instance_id for response in responses if response.HasField("rejected")}
+    return new & refused - taken
+
+
+def _response_to(command: WorkflowCommand) -> str:
+    return command.update_response.protocol_instance_id if command.HasField("update_response") else ""
+
+
+def _without_validator(job: Job) -> Job:
+    if not job.HasField("do_update"):
+        return job
+    taken = Job()
+    taken.CopyFrom(job)
+    taken.do_update.run_validator = False
+    return taken
+
+
+def _written(command: WorkflowCommand) -> bytes:
+    return command.SerializeToString(deterministic=True)
+
+
+def _readable(written: bytes) -> str:
+    return str(WorkflowCommand.FromString(written))[:600]
