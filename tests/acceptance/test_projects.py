@@ -1,0 +1,35 @@
+"""The small projects of `examples/projects`: their own tests, as a copy of one runs them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_PROJECTS = Path(__file__).parents[2] / "examples" / "projects"
+
+
+@pytest.mark.slow
+def test_projects_pass_their_own_tests() -> None:
+    """Programs that they start are those of the environment, as in one that is active."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, _PROJECTS],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_each_project_is_listed_and_tested() -> None:
+    """The page that lists them has a row for each, and each has tests."""
+    page = (_PROJECTS / "README.md").read_text(encoding="utf-8")
+    projects = [path for path in _PROJECTS.iterdir() if path.is_dir()]
+
+    assert [path.name for path in projects if f"({path.name}/README.md)" not in page] == []
+    assert [path.name for path in projects if not [*path.glob("test_*.py")]] == []
