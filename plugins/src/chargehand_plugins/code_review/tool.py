@@ -1,6 +1,7 @@
 """The tools of reviewers: the change, the files that it belongs to, and their history. They only read."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -24,11 +25,37 @@ from chargehand_plugins.code_review.git_folder import RepositoryError
 
 _MOST_LISTED: Final = 400
 _MOST_COMMITS: Final = 20
-_FILE: Final[Mapping[str, JsonValue]] = {"type": "string", "description": "Path of the file, as read_diff lists it."}
 
 
-class ReadDiff:
+class _ReviewTool(ABC):
+    """A tool that reads the change of a session."""
+
     capabilities = READS_DOCUMENTS
+    spec: ToolSpec
+    needs_file = True
+
+    def __init__(self, changes: ChangeReader) -> None:
+        self._changes = changes
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        path, first, last = (arguments.get(name) or usual for name, usual in (("file", ""), ("first", 0), ("last", 0)))
+        if not isinstance(path, str) or not isinstance(first, int) or not isinstance(last, int):
+            return failed("`file` must be a path, and `first` and `last` whole numbers.")
+        if self.needs_file and not path:
+            return failed("`file` must be the path of a file.")
+        try:
+            return await self._answer(await self._changes.read(context.documents), path, first, last)
+        except NoChangeError as error:
+            return failed(str(error))
+        except RepositoryError as error:
+            return failed(f"The repository cannot be read: {error}.")
+
+    @abstractmethod
+    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer: ...
+
+
+class ReadDiff(_ReviewTool):
+    needs_file = False
     spec = ToolSpec(
         name="read_diff",
         description=(
@@ -42,27 +69,18 @@ class ReadDiff:
         ),
     )
 
-    def __init__(self, changes: ChangeReader) -> None:
-        self._changes = changes
-
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        path, first = arguments.get("file") or "", arguments.get("first") or 0
-        if not isinstance(path, str) or not isinstance(first, int):
-            return failed("`file` must be a path or an empty string, and `first` a whole number.")
-        try:
-            change = await self._changes.read(context.documents)
-        except NoChangeError as error:
-            return failed(str(error))
+    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # all takes them
         if not path:
-            return await asyncio.to_thread(_list, change)
+            return await asyncio.to_thread(
+                lambda: _listed([f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files])
+            )
         file = change.file(path)
         if file is None:
             return failed("This file is not changed. Read the list with an empty `file`, and name a path as it does.")
         return await asyncio.to_thread(_show, file, first)
 
 
-class ReadCode:
-    capabilities = READS_DOCUMENTS
+class ReadCode(_ReviewTool):
     spec = ToolSpec(
         name="read_code",
         description=(
@@ -76,67 +94,41 @@ class ReadCode:
         ),
     )
 
-    def __init__(self, changes: ChangeReader) -> None:
-        self._changes = changes
-
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        path, first, last = arguments.get("file"), arguments.get("first") or 1, arguments.get("last") or 0
-        if not isinstance(path, str) or not path or not isinstance(first, int) or not isinstance(last, int):
-            return failed("`file` must be a path, and `first` and `last` whole numbers.")
-        try:
-            change = await self._changes.read(context.documents)
-        except NoChangeError as error:
-            return failed(str(error))
+    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:
         if change.repository is None:
             return failed("There is only the diff, and no repository. Go by the lines that the diff shows.")
-        try:
-            text = await change.repository.read(path)
-        except RepositoryError as error:
-            return failed(f"The repository cannot be read: {error}.")
+        text = await change.repository.read(path)
         if text is None:
             return failed("The repository has no text file of this path.")
         return await asyncio.to_thread(_show_code, path, text, first, last)
 
 
-class CodeHistory:
-    capabilities = READS_DOCUMENTS
+class CodeHistory(_ReviewTool):
     spec = ToolSpec(
         name="code_history",
         description=f"List the {_MOST_COMMITS} newest commits that changed a file: date, author, subject and notes.",
-        parameters=object_schema(file=_FILE),
+        parameters=object_schema(
+            file={"type": "string", "description": "Path of the file, as read_diff lists it."},
+        ),
     )
 
-    def __init__(self, changes: ChangeReader) -> None:
-        self._changes = changes
-
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        path = arguments.get("file")
-        if not isinstance(path, str) or not path:
-            return failed("`file` must be a path.")
-        try:
-            change = await self._changes.read(context.documents)
-        except NoChangeError as error:
-            return failed(str(error))
+    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # as above
         if change.repository is None:
             return failed("There is only the diff, and no repository with a history.")
-        try:
-            commits = await change.repository.history(path, _MOST_COMMITS)
-        except RepositoryError as error:
-            return failed(f"The repository cannot be read: {error}.")
         text = "\n".join(
             f"{commit.id} {datetime.fromtimestamp(commit.seconds, UTC):%Y-%m-%d} {commit.author}: {commit.subject}"
             + (f" (note: {commit.note})" if commit.note else "")
-            for commit in commits
+            for commit in await change.repository.history(path, _MOST_COMMITS)
         )
         if not text:
             return ToolAnswer(output={"note": "No commit that can be read changed this file."})
         return ToolAnswer(sources=(Source(ref=f"{path}#history", title=f"History of {path}", quote=text),))
 
 
-class ReviewComments:
+class ReviewComments(_ReviewTool):
     """Lists the comments that earlier reviews made."""
 
-    capabilities = READS_DOCUMENTS
+    needs_file = False
     spec = ToolSpec(
         name="review_comments",
         description=(
@@ -148,22 +140,12 @@ class ReviewComments:
         ),
     )
 
-    def __init__(self, changes: ChangeReader) -> None:
-        self._changes = changes
-
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
-        path = arguments.get("file") or ""
-        try:
-            change = await self._changes.read(context.documents)
-        except NoChangeError as error:
-            return failed(str(error))
+    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # as above
         if not change.comments:
             return failed("There is no export of review comments among the documents; go by the notes of code_history.")
         if not path:
             counts = Counter(comment.path for comment in change.comments).most_common()
-            listed: list[JsonValue] = [f"{name} {count}" for name, count in counts[:_MOST_LISTED]]
-            more = len(counts) - len(listed)
-            return ToolAnswer(output={"files": listed, **({"note": f"and {more} more files"} if more else {})})
+            return _listed([f"{name} {count}" for name, count in counts])
         lines = [
             f"line {comment.line}, {comment.author}, {comment.date}: {comment.text}"
             for comment in change.comments
@@ -177,11 +159,10 @@ class ReviewComments:
         return ToolAnswer(output=output, sources=(source,))
 
 
-def _list(change: Change) -> ToolAnswer:
-    files: list[JsonValue] = [f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files[:_MOST_LISTED]]
-    more = len(change.files) - len(files)
-    note: dict[str, JsonValue] = {"note": f"and {more} more files"} if more else {}
-    return ToolAnswer(output={"files": files, **note})
+def _listed(files: list[str]) -> ToolAnswer:
+    more = len(files) - _MOST_LISTED
+    note: dict[str, JsonValue] = {"note": f"and {more} more files"} if more > 0 else {}
+    return ToolAnswer(output={"files": [*files[:_MOST_LISTED]], **note})
 
 
 def _show(file: ChangedFile, first: int) -> ToolAnswer:

@@ -85,12 +85,8 @@ class Execution:
 
     def __post_init__(self) -> None:
         self.instance: WorkflowInstance = self.instantiate()
-        init = Job()
-        start = init.initialize_workflow
-        start.workflow_type, start.workflow_id = self.workflow_type, self.workflow_id
-        start.arguments.extend(self.arguments)
-        start.attempt = 1
-        self.inbox.append(init)
+        about = {"workflow_type": self.workflow_type, "workflow_id": self.workflow_id, "arguments": self.arguments}
+        self.inbox.append(jobs.job(initialize_workflow={**about, "attempt": 1}))
 
     @property
     def is_open(self) -> bool:
@@ -131,7 +127,9 @@ class Execution:
 
     def evict(self) -> None:
         """Take the instance out of the worker's memory."""
-        self.instance.activate(WorkflowActivation(run_id=self.run_id, jobs=[jobs.evicted()]))
+        self.instance.activate(
+            WorkflowActivation(run_id=self.run_id, jobs=[jobs.job(remove_from_cache={"message": "the worker is gone"})])
+        )
 
     def _info(self) -> workflow.Info:
         parent = self.parent

@@ -88,7 +88,7 @@ class Server:
         self._later(f"cancel {workflow_id}", lambda: self._deliver_cancel(workflow_id, reason))
 
     def send_update(self, workflow_id: str, update_id: str, name: str, payloads: Sequence[Payload]) -> None:
-        job = jobs.update_asked(update_id, name, payloads)
+        job = jobs.update_requested(update_id, name, payloads)
         self._later(f"update {update_id}", lambda: self._tell(self.executions[workflow_id], job))
 
     def query(self, workflow_id: str, name: str) -> Payload | None:
@@ -219,7 +219,9 @@ class Server:
             self._deliver_cancel(workflow_id, "Parent workflow requested cancel")
             self._later(
                 f"cancel resolved {execution.workflow_id} {asked.seq}",
-                lambda: self._tell(execution, jobs.cancel_resolved(asked.seq, failure)),
+                lambda: self._tell(
+                    execution, jobs.job(resolve_request_cancel_external_workflow={"seq": asked.seq, "failure": failure})
+                ),
             )
 
         self._later(f"cancel {workflow_id}", arrive)
@@ -228,7 +230,7 @@ class Server:
     def _take_cancel_signal_workflow(self, _: Execution, asked: Any, unsent: Unsent) -> list[Job]:
         if unsent.commands["signal_external_workflow_execution"].pop(asked.seq, None) is None:
             return []
-        return [jobs.signal_resolved(asked.seq, jobs.cancelled())]
+        return [jobs.job(resolve_signal_external_workflow={"seq": asked.seq, "failure": jobs.cancelled()})]
 
     def _send(self, execution: Execution, unsent: Unsent) -> None:
         for signal in unsent.commands["signal_external_workflow_execution"].values():
@@ -248,7 +250,7 @@ class Server:
         def fire() -> None:
             if seq in execution.timers:
                 execution.timers.discard(seq)
-                self._tell(execution, jobs.timer_fired(seq))
+                self._tell(execution, jobs.job(fire_timer={"seq": seq}))
 
         execution.timers.add(seq)
         self._at(self.now + nanoseconds(length), f"timer {execution.workflow_id} {seq}", fire)
@@ -281,7 +283,7 @@ class Server:
             self._cancelled_early[workflow_id] = reason
         elif execution.is_open and not execution.cancel_was_requested:
             execution.cancel_was_requested = True
-            self._tell(execution, jobs.cancel_requested(reason))
+            self._tell(execution, jobs.job(cancel_workflow={"reason": reason}))
 
     def _close(self, execution: Execution, status: Status, result: Payload | None, failure: Failure | None) -> None:
         execution.status, execution.result, execution.failure = status, result, failure
@@ -318,7 +320,9 @@ class Server:
             failure = None if is_there else jobs.no_such_execution()
             self._later(
                 f"signal resolved {execution.workflow_id} {asked.seq}",
-                lambda: self._tell(execution, jobs.signal_resolved(asked.seq, failure)),
+                lambda: self._tell(
+                    execution, jobs.job(resolve_signal_external_workflow={"seq": asked.seq, "failure": failure})
+                ),
             )
 
         self._later(f"signal {execution.workflow_id} {asked.seq} {asked.signal_name}", arrive)
@@ -327,7 +331,7 @@ class Server:
         execution = self.executions.get(workflow_id)
         if execution is None or not execution.is_open:
             return False
-        self._tell(execution, jobs.signalled(name, payloads))
+        self._tell(execution, jobs.job(signal_workflow={"signal_name": name, "input": payloads}))
         return True
 
 
