@@ -23,26 +23,20 @@ if TYPE_CHECKING:
 
 _MOST_GOAL_CHARACTERS: Final = 100_000
 """Of standard input; the contract's limit is lower, and its message says so."""
-_OPTIONS: Final[Mapping[str, str]] = {
-    "goal": "GOAL",
-    "crew": "--crew",
-    "tenant": "--tenant",
-    "profile": "--profile",
-    "criteria": "--criteria",
-    "length_words": "--words",
-    "output_schema": "--output-schema",
-    "answer_within": "--answer-within",
-    "limits.max_turns": "--turns",
-    "limits.budget_usd": "--budget",
-    "limits.deadline": "--deadline",
-    "limits.max_parallel": "--parallel",
-    "limits.max_depth": "--depth",
-    "limits.max_attempts": "--attempts",
-    "limits.max_rounds": "--rounds",
-    "limits.max_reviews": "--reviews",
-    "limits.subtask_deadline": "--subtask-deadline",
+_FIELDS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("goal", "crew", "tenant", "profile", "criteria", "output_schema", "answer_within")},
+    **{name: name for name in ("approval", "review", "questions", "urgency")},
+    "words": "length_words",
+    "turns": "limits.max_turns",
+    "budget": "limits.budget_usd",
+    **{name: f"limits.max_{name}" for name in ("parallel", "depth", "attempts", "rounds", "reviews")},
+    **{name: f"limits.{name}" for name in ("deadline", "subtask_deadline", "on_limit")},
 }
-"""Options by the field of the request that they set."""
+"""The field of a request that each option sets."""
+_OPTIONS: Final[Mapping[str, str]] = {
+    field: "GOAL" if name == "goal" else f"--{name.replace('_', '-')}" for name, field in _FIELDS.items()
+}
+"""Options as they are typed, by the field that they set."""
 _LEAST_TURNS: Final = 3
 """A plan, an agent's turn and the report: no session gets by with fewer."""
 
@@ -134,9 +128,10 @@ def build_request(
     from chargehand import SessionRequest
 
     fields = read_json(options.input) if options.input else dict(base or {})
-    typed = _typed_fields(options)
-    fields |= typed
-    limits = _typed_limits(options)
+    typed = _typed(options)
+    own = {name: value for name, value in typed.items() if not name.startswith("limits.")}
+    limits = {name.removeprefix("limits."): typed[name] for name in typed.keys() - own.keys()}
+    fields |= own
     if limits:
         before = fields.get("limits")
         fields["limits"] = {**(cast("dict[str, Any]", before) if isinstance(before, dict) else {}), **limits}
@@ -144,10 +139,8 @@ def build_request(
         before = fields.get("documents")
         added = [{"uri": each, "trusted": True} for each in documents] if options.trust_docs else documents
         fields["documents"] = [*(cast("list[object]", before) if isinstance(before, list) else []), *added]
-    paths = {*typed, *(f"limits.{name}" for name in limits)}
-    request = _validate(
-        SessionRequest, fields, "The request is invalid", {each: _OPTIONS[each] for each in paths if each in _OPTIONS}
-    )
+    named = {name: _OPTIONS[name] for name in typed}
+    request = _validate(SessionRequest, fields, "The request is invalid", named)
     if request.limits.max_turns < _LEAST_TURNS:
         name = "--turns" if options.turns is not None else "limits.max_turns"
         raise BadRequest(
@@ -157,33 +150,17 @@ def build_request(
     return request
 
 
-def _typed_fields(options: RequestOptions) -> dict[str, Any]:
-    return _without_none(
-        goal=sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
-        crew=options.crew,
-        tenant=options.tenant,
-        profile=options.profile,
-        criteria=options.criteria or None,
-        length_words=options.words,
-        output_schema=read_json(str(options.output_schema)) if options.output_schema else None,
-        approval="plan" if options.approve_plan else None,
-        review=options.review,
-        questions="allowed" if options.questions else None,
-        answer_within=options.answer_within,
-        urgency=options.urgency,
-    )
-
-
-def _typed_limits(options: RequestOptions) -> dict[str, Any]:
-    return _raisable(options.turns, options.budget, options.deadline) | _without_none(
-        max_parallel=options.parallel,
-        max_depth=options.depth,
-        max_attempts=options.attempts,
-        max_rounds=options.rounds,
-        max_reviews=options.reviews,
-        subtask_deadline=options.subtask_deadline,
-        on_limit=options.on_limit,
-    )
+def _typed(options: RequestOptions) -> dict[str, Any]:
+    """Return what was typed, by the field that it sets."""
+    typed = vars(options) | {
+        "goal": sys.stdin.read(_MOST_GOAL_CHARACTERS) if options.goal == "-" else options.goal,
+        "criteria": options.criteria or None,
+        "output_schema": read_json(str(options.output_schema)) if options.output_schema else None,
+        "approval": "plan" if options.approve_plan else None,
+        "questions": "allowed" if options.questions else None,
+        "budget": _dollars(options.budget),
+    }
+    return {field: typed[name] for name, field in _FIELDS.items() if typed[name] is not None}
 
 
 def build_raised_limits(turns: int | None, budget: float | None, deadline: str | None) -> "RaisedLimits":
@@ -195,7 +172,9 @@ def build_raised_limits(turns: int | None, budget: float | None, deadline: str |
     from chargehand import RaisedLimits
 
     options = {path.removeprefix("limits."): option for path, option in _OPTIONS.items()}
-    return _validate(RaisedLimits, _raisable(turns, budget, deadline), "The limits are invalid", options)
+    typed = {"max_turns": turns, "budget_usd": _dollars(budget), "deadline": deadline}
+    raised = {name: value for name, value in typed.items() if value is not None}
+    return _validate(RaisedLimits, raised, "The limits are invalid", options)
 
 
 def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit":
@@ -251,13 +230,8 @@ def _by_option(problem: str, options: Mapping[str, str]) -> str:
     return problem
 
 
-def _raisable(turns: int | None, budget: float | None, deadline: str | None) -> dict[str, Any]:
-    dollars = None if budget is None else Decimal(str(budget))
-    return _without_none(budget_usd=dollars, max_turns=turns, deadline=deadline)
-
-
-def _without_none(**fields: object) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _dollars(typed: float | None) -> Decimal | None:
+    return None if typed is None else Decimal(str(typed))
 
 
 def read_json(source: str) -> dict[str, Any]:
