@@ -11,8 +11,8 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from chargehand.contracts import ConversationEnd, ConversationRequest
 from chargehand.interface import ConversationInterface, valid_id
 from chargehand.listing import goal_memo, one_line
-from chargehand.messages import ConversationMessages, Input, Output, SessionMessage
-from chargehand.session import Execution, exchange
+from chargehand.messages import ConversationMessages
+from chargehand.session import Execution
 from chargehand.temporal_errors import translated
 from chargehand.visibility import result_of
 
@@ -29,19 +29,6 @@ class Conversation(Execution, ConversationMessages):
         self.id = conversation_id
         self._client = client
         self._handle = client.get_workflow_handle_for(ConversationInterface.run, conversation_id)
-
-    async def send(
-        self,
-        message: SessionMessage[..., Input, Output],
-        content: Input,
-        *,
-        id: str | None = None,  # noqa: A002  # as in Temporal
-    ) -> Output:
-        """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
-
-        A reply can take as long as a person takes to approve a tool call.
-        """
-        return await exchange(self._client, self._handle, message, content, id)
 
     async def result(self) -> ConversationEnd:
         """Wait until the conversation has ended.

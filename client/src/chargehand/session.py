@@ -76,6 +76,38 @@ class Execution(CommonMessages):
     _client: Client
     _handle: WorkflowHandle[Any, Any]
 
+    async def send(
+        self,
+        message: SessionMessage[..., Input, Output],
+        content: Input,
+        *,
+        id: str | None = None,  # noqa: A002  # as in Temporal
+    ) -> Output:
+        """Send a message with its content, and wait for the answer; an update of the same id has an effect only once.
+
+        A reply can take as long as a person takes to approve a tool call.
+        """
+        if message.kind == "query":
+            return await self._answer(self._handle.query(message.name, result_type=message.returns))
+        sent: list[object] = [] if content is None else [content]
+        sending = self._handle.execute_update(message.name, args=sent, id=id, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
+        return await self._answer(sending)
+
+    async def _answer(self, call: Awaitable[_T]) -> _T:
+        """Wait for what a worker answers, as long as there is one."""
+        answering = asyncio.ensure_future(call)
+        # Read, since its waiter may be gone.
+        answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        try:
+            with translated(self.id):
+                while not (await asyncio.wait({answering}, timeout=_PATIENCE_SECONDS))[0]:
+                    task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
+                    if not await pollers(self._client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
+                        raise NoWorker(self.id, task_queue)
+                return await answering
+        finally:
+            answering.cancel()
+
     async def approve_call(self, call: PendingCall, arguments: Mapping[str, JsonValue] | None = None) -> Status:
         """Let a tool call of `status().calls` be made, with these arguments instead of its own if there are any."""
         if arguments is None:
@@ -238,11 +270,11 @@ class Session(Execution, Messages):
         What running subtasks have spent is added to a status; that reads a history for each workflow that runs below
         the session, while `follow()` says the same as it happens.
         """
-        ask = partial(self._send, message, content, id)
+        ask = partial(super().send, message, content, id=id)
         if message.returns is not Status:
             return await ask()
         with translated(self.id):
-            query = partial(self._send, Messages.status, None, None)
+            query = partial(super().send, Messages.status, None)
             return cast("Output", await with_running(self._client, self.id, cast("Any", ask), query))
 
     async def result(self) -> Report:
@@ -319,47 +351,6 @@ class Session(Execution, Messages):
                 execution_timeout=_LONGEST_VERIFICATION,
             )
         return await self._answer(verifying.result())
-
-    async def _send(self, message: SessionMessage[..., Any, Output], content: object, update: str | None) -> Output:
-        return await exchange(self._client, self._handle, message, content, update)
-
-    async def _answer(self, call: Awaitable[_T]) -> _T:
-        return await answered(self._client, self.id, call)
-
-
-async def exchange(
-    client: Client,
-    handle: WorkflowHandle[Any, Any],
-    message: SessionMessage[..., Any, Output],
-    content: object,
-    update: str | None,
-) -> Output:
-    """Send one message to a workflow, and wait for the answer."""
-    if message.kind == "query":
-        return await answered(client, handle.id, handle.query(message.name, result_type=message.returns))
-    sent: list[object] = [] if content is None else [content]
-    sending = handle.execute_update(message.name, args=sent, id=update, result_type=message.returns)  # pyright: ignore[reportUnknownMemberType]  # the SDK's overloads
-    return await answered(client, handle.id, sending)
-
-
-async def answered(client: Client, workflow_id: str, call: Awaitable[_T]) -> _T:
-    """Wait for what a worker answers, as long as there is one."""
-    answering = asyncio.ensure_future(call)
-    # Read, since its waiter may be gone.
-    answering.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    try:
-        with translated(workflow_id):
-            while not (await asyncio.wait({answering}, timeout=_PATIENCE_SECONDS))[0]:
-                await _require_worker(client, workflow_id)
-            return await answering
-    finally:
-        answering.cancel()
-
-
-async def _require_worker(client: Client, workflow_id: str) -> None:
-    task_queue = (await describe(client, workflow_id)).execution_config.task_queue.name
-    if not await pollers(client, task_queue, since=datetime.now(UTC) - _ONE_POLL):
-        raise NoWorker(workflow_id, task_queue)
 
 
 async def prepared(request: str | SessionRequest, documents: Sequence[Document], files: SharedFiles) -> SessionRequest:
