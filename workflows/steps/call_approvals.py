@@ -9,8 +9,8 @@ from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
 from chargehand.contracts import CallDecision, Tier, Wait
-from chargehand.contracts.calls import call_title
 from chargehand.contracts.problems import join_problems
+from chargehand.contracts.waits import call_title
 from chargehand.wire import WorkflowType
 from workflows import options
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope

@@ -15,7 +15,7 @@ from activities.contracts.rounds import PASSAGE_GAP, ToolCall
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.synthesis import MOST_REOPENED, ReopenDraft, ReopenedSource
 from chargehand.contracts import Source
-from chargehand.contracts.calls import call_title
+from chargehand.contracts.waits import call_title
 from workflows import options
 from workflows.rules.inputs import Numbering
 from workflows.state.session import Session

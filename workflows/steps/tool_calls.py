@@ -16,7 +16,7 @@ from activities.tools.recall import RECALL
 from activities.turn.contracts import TurnResult
 from activities.turn.tool_use import UNKNOWN_OUTCOME, ToolActivities
 from chargehand.contracts import Source
-from chargehand.contracts.calls import call_title
+from chargehand.contracts.waits import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
 from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Verdict

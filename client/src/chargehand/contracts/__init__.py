@@ -2,7 +2,6 @@
 
 # `as` marks what workers share and callers do not need; each list is its module's own.
 from chargehand.contracts import (
-    calls,
     conversation,
     events,
     limits,
@@ -29,7 +28,6 @@ from chargehand.contracts.base import TypedByPeople as TypedByPeople
 from chargehand.contracts.base import left_out as left_out
 from chargehand.contracts.base import round_up_dollars as round_up_dollars
 from chargehand.contracts.base import without_control_characters as without_control_characters
-from chargehand.contracts.calls import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.conversation import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.events import LiveText as LiveText
@@ -58,7 +56,6 @@ from chargehand.contracts.waits import Decider as Decider
 from chargehand.contracts.waits import WaitKind as WaitKind
 
 __all__: list[str] = []
-__all__ += calls.__all__
 __all__ += conversation.__all__
 __all__ += events.__all__
 __all__ += outcome.__all__

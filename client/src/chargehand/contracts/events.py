@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from chargehand.contracts.base import Contract, left_out
-from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.outcome import Confidence, Usage
 from chargehand.contracts.report import Question, SessionState, StopReason, SubtaskState
+from chargehand.contracts.waits import PendingCall
 
 __all__ = [
     "CallEvent",

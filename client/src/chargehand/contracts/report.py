@@ -9,7 +9,6 @@ from pydantic import Field, JsonValue
 
 from chargehand.contracts.authority import Capability
 from chargehand.contracts.base import Contract, Dollars, left_out
-from chargehand.contracts.calls import PendingCall
 from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,
@@ -22,7 +21,7 @@ from chargehand.contracts.outcome import (
     Verification,
 )
 from chargehand.contracts.plan import Plan
-from chargehand.contracts.waits import DecisionRecord, Wait
+from chargehand.contracts.waits import DecisionRecord, PendingCall, Wait
 
 __all__ = [
     "AgentsAtWork",

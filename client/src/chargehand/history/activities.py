@@ -9,7 +9,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 
 from chargehand.contracts import Event, SpendEvent, ToolEvent, TurnEvent, Usage
-from chargehand.contracts.calls import call_title
+from chargehand.contracts.waits import call_title
 from chargehand.history.records import ReportText, ToolRequest, ToolResult, Turn
 from chargehand.history.steps import Draft, Scope, Written, end_state, kind_of
 from chargehand.spans import SUPERVISOR

@@ -9,7 +9,7 @@ import io
 
 from chargehand.bucket import Bucket, artifact_key
 from chargehand.payloads.encryption import Encryption, looks_sealed
-from chargehand.payloads.errors import ArtifactInClear, ArtifactSealed, ProtectionError
+from chargehand.payloads.errors import ProtectionError
 
 
 def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> bytes | None:
@@ -21,11 +21,14 @@ def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> by
     elif encryption.accept_plain:
         content = stored
     else:
-        raise ArtifactInClear(digest)
+        raise ProtectionError(
+            f"The artifact {digest} is not encrypted, and is therefore refused. Upload it again with the keys set, "
+            "or set CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN while you are introducing encryption."
+        )
     if hashlib.sha256(content).hexdigest() == digest:
         return content
-    if encryption is None and looks_sealed(stored):
-        raise ArtifactSealed(digest)
+    if encryption is None:
+        require_plain(digest, stored)
     return None
 
 
@@ -55,6 +58,9 @@ def _is_kept(encryption: Encryption, digest: str, stored: bytes) -> bool:
 
 
 def require_plain(digest: str, start: bytes) -> None:
-    """See to it that content in clear does not replace what others sealed."""
+    """Refuse what others sealed where there are no keys: it cannot be read, and is not replaced by content in clear."""
     if looks_sealed(start):
-        raise ArtifactSealed(digest)
+        raise ProtectionError(
+            f"The artifact {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "
+            "CHARGEHAND_ENCRYPTION_KEY_ID here too."
+        )

@@ -60,23 +60,3 @@ class StoredPayloadDamaged(ProtectionError):  # noqa: N818  # as above
             f"The payload {digest} in {place} is damaged: its content has changed. Restore it from a backup, and the "
             "sessions that need it continue."
         )
-
-
-class ArtifactInClear(ProtectionError):  # noqa: N818  # as above
-    """An artifact is not encrypted, although keys are set."""
-
-    def __init__(self, digest: str) -> None:
-        super().__init__(
-            f"The artifact {digest} is not encrypted, and is therefore refused. Upload it again with the keys set, "
-            "or set CHARGEHAND_ENCRYPTION_ACCEPT_PLAIN while you are introducing encryption."
-        )
-
-
-class ArtifactSealed(ProtectionError):  # noqa: N818  # as above
-    """An artifact is encrypted, although no keys are set."""
-
-    def __init__(self, digest: str) -> None:
-        super().__init__(
-            f"The artifact {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "
-            "CHARGEHAND_ENCRYPTION_KEY_ID here too."
-        )
