@@ -1,0 +1,110 @@
+"""Read a skill: a folder with a `SKILL.md`, whose first lines say what it is for, and with further files of text."""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import yaml
+from pydantic import BaseModel, StringConstraints, ValidationError
+
+from activities.backends import SettingsError
+from chargehand.contracts.problems import describe_problems, join_problems
+
+_logger = logging.getLogger("chargehand.skills")
+FIRST_FILE: Final = "SKILL.md"
+_FRONT: Final = re.compile(r"\A---\r?\n(.*?)^---\r?\n(.*)\Z", re.DOTALL | re.MULTILINE)
+_MOST_FILES: Final = 100
+_MOST_SKILL_BYTES: Final = 1_000_000
+_PREFIX: Final = "skill_"
+_LONGEST_NAME: Final = 40 - len(_PREFIX)
+"""What the name of a tool has room for."""
+
+
+class _Front(BaseModel):
+    """What the format asks for; its further fields say nothing that code decides by."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=_LONGEST_NAME)]
+    description: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_024)]
+
+
+class _Kept(BaseModel, extra="forbid"):
+    skill: str
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A skill, as it was when the worker started."""
+
+    name: str
+    description: str
+    files: Mapping[str, str]
+    """Text by path, `SKILL.md` first."""
+
+    @property
+    def tool(self) -> str:
+        return f"{_PREFIX}{self.name}"
+
+    def content(self) -> bytes:
+        """Write all files as one artifact, with the skill's name: no other artifact can be read as this skill."""
+        return json.dumps({"skill": self.name, "files": dict(self.files)}, sort_keys=True).encode()
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its content, by which it is kept."""
+        return hashlib.sha256(self.content()).hexdigest()
+
+
+def kept_files(content: bytes, name: str) -> Mapping[str, str] | None:
+    """Read the files of a version that was kept; None if it is something else."""
+    try:
+        kept = _Kept.model_validate_json(content)
+    except ValidationError:
+        return None
+    return kept.files if kept.skill == name else None
+
+
+def read_skill(folder: Path) -> Skill:
+    """Read a skill.
+
+    Raises:
+        SettingsError: it is not as the format says, or too large; the message names the file and the remedy.
+    """
+    first = folder / FIRST_FILE
+    files = dict(_texts(folder))
+    front = _FRONT.match(files.get(FIRST_FILE, ""))
+    if front is None:
+        raise SettingsError(f"{first}: begin it with lines `---`, `name: …`, `description: …`, `---`.")
+    try:
+        described = _Front.model_validate(yaml.safe_load(front[1]))
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{first}: its first lines are not YAML: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        raise SettingsError(f"{first}: {join_problems(describe_problems(error, _Front))}") from error
+    if described.name != folder.name:
+        raise SettingsError(f"{first}: name: is '{described.name}'; it must be that of its folder, '{folder.name}'.")
+    others = {path: text for path, text in sorted(files.items()) if path != FIRST_FILE}
+    return Skill(described.name, described.description, {FIRST_FILE: front[2].strip()} | others)
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files of text that lie in the folder itself: what a link leads to, or is hidden, is not the skill's."""
+    root, total, found = folder.resolve(), 0, 0
+    for path in sorted(root.rglob("*")):
+        inside = path.relative_to(root)
+        if any(part.startswith(".") for part in inside.parts) or path.is_symlink() or not path.is_file():
+            continue
+        if path.resolve() != path:
+            continue
+        total, found = total + path.stat().st_size, found + 1
+        if found > _MOST_FILES or total > _MOST_SKILL_BYTES:
+            raise SettingsError(f"{folder}: a skill has {_MOST_FILES} files and {_MOST_SKILL_BYTES:,} bytes at most.")
+        try:
+            yield inside.as_posix(), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            _logger.warning("skill %s: %s is no text, so agents cannot read it", folder.name, inside)

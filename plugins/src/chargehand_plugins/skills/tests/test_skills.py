@@ -1,0 +1,139 @@
+"""Skills: what an agent reads of them, in which version, and what is refused."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from activities.backends import SettingsError
+from activities.documents.artifacts import ArtifactStore
+from chargehand import SessionRequest
+from chargehand.tool_signature import ToolContext
+from chargehand_plugins.skills.files import Skill, read_skill
+from chargehand_plugins.skills.tool import ReadSkill
+from chargehand_plugins.testing import Script, answer, run_session, subtask, use
+
+_FRONT = "---\nname: tides\ndescription: >\n  How tide tables\n  are read.\n---\n"
+_CREW = """
+name = "harbour"
+description = "Reads tide tables."
+guidance = "Give it to the pilot."
+
+[[agents]]
+name = "pilot"
+description = "Reads tide tables."
+prompt = "You read tide tables."
+tools = ["skill_tides"]
+"""
+_CONTEXT = ToolContext(session="s", agent="pilot", idempotency_key="k")
+
+
+def _folder(root: Path, text: str = _FRONT + "Read the *datum* first.", name: str = "tides") -> Path:
+    folder = root / "skills" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "SKILL.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+async def test_an_agent_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
+    """Its tool says what the skill is for; its text costs nothing before it is read."""
+    (tmp_path / "harbour.toml").write_text(_CREW)
+    skill = read_skill(_folder(tmp_path))
+    arguments = {"file": "SKILL.md", "page": 1, "version": skill.digest}
+    script = (
+        Script()
+        .plan(subtask("T1", "pilot", "Read the tide table of March."))
+        .work("tide", use("skill_tides", **arguments), answer("High water is at 04:12."))
+    )
+
+    run = await run_session(SessionRequest(goal="When is high water?", crew="harbour"), script, crews=tmp_path)
+
+    _, first, second, *_ = [turn.prompt for turn in run.turns]
+    assert "How tide tables are read." in ReadSkill(skill, ArtifactStore(tmp_path / "artifacts")).spec.description
+    assert "Read the *datum* first." not in first
+    assert "Read the *datum* first." in second
+
+
+async def test_a_session_goes_on_with_the_version_that_it_began_with(tmp_path: Path) -> None:
+    """A worker with a newer one reads the older one from the store; an artifact that is no such skill is not read."""
+    store = ArtifactStore(tmp_path / "artifacts")
+    older, newer = (Skill("tides", "d", {"SKILL.md": text}) for text in ("old", "new"))
+    tool = ReadSkill(newer, store)
+    store.put(older.content())
+    others = [store.put(b"{}"), store.put(Skill("winds", "d", {"SKILL.md": "wind"}).content()), "0" * 64]
+
+    async def text(version: str) -> object:
+        return (await tool.use({"file": "SKILL.md", "page": 1, "version": version}, _CONTEXT)).output.get("text")
+
+    assert [await text(each) for each in (newer.digest, older.digest, *others)] == ["new", "old", None, None, None]
+
+
+async def test_long_files_are_read_by_page(tmp_path: Path) -> None:
+    """No character is lost or read twice, and a page that there is not is named."""
+    folder = _folder(tmp_path)
+    long = "".join(f"{number:05}" for number in range(3_000))
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "table.py").write_text(long)
+    skill = read_skill(folder)
+    tool = ReadSkill(skill, ArtifactStore(tmp_path / "artifacts"))
+
+    pages = [
+        (await tool.use({"file": "scripts/table.py", "page": page, "version": skill.digest}, _CONTEXT)).output
+        for page in range(5)
+    ]
+
+    assert [*skill.files] == ["SKILL.md", "scripts/table.py"]
+    assert "".join(str(page.get("text", "")) for page in pages) == long
+    assert [page.get("error") for page in pages] == [
+        "The file has pages 1 to 3.",
+        *[None] * 3,
+        "The file has pages 1 to 3.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("No front matter.", "begin it with lines"),
+        ("---\nname: tides\n---\nText", "description: is required"),
+        ("---\nname: [\n---\nText", "are not YAML"),
+        ("---\n- name\n---\nText", "object"),
+        ("---\nname: other\ndescription: d\n---\nText", "must be that of its folder"),
+        ("---\nname: Tides\ndescription: d\n---\nText", "name: "),
+        (f"---\nname: tides\ndescription: {'d' * 1_025}\n---\nText", "description: "),
+    ],
+)
+def test_a_wrong_skill_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    """The worker does not start, and says which file and field."""
+    with pytest.raises(SettingsError, match=r"tides/SKILL\.md: .*" + problem):
+        read_skill(_folder(tmp_path, text))
+
+
+_NOT_READ: Mapping[str, Callable[[Path], object]] = {
+    "link to a file": lambda path: path.symlink_to("/etc/hostname"),
+    "link to a folder": lambda path: path.symlink_to("/etc"),
+    "hidden": lambda path: path.with_name(".env").write_text("TOKEN=1"),
+    "no text": lambda path: path.write_bytes(b"\xff\xfe"),
+    "pipe": os.mkfifo,
+}
+
+
+@pytest.mark.parametrize("make", _NOT_READ.values(), ids=_NOT_READ)
+def test_only_the_folders_own_text_is_read(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    """What a link leads to stays where it is."""
+    folder = _folder(tmp_path)
+    make(folder / "a")
+
+    assert [*read_skill(folder).files] == ["SKILL.md"]
+
+
+@pytest.mark.parametrize(("files", "size"), [(101, 1), (2, 600_000)])
+def test_a_skill_has_a_size(tmp_path: Path, files: int, size: int) -> None:
+    """A folder that is no skill, such as a checkout, is not read whole."""
+    folder = _folder(tmp_path)
+    for number in range(files):
+        (folder / f"{number}.txt").write_text("x" * size)
+
+    with pytest.raises(SettingsError, match="100 files and 1,000,000 bytes"):
+        read_skill(folder)
