@@ -33,7 +33,6 @@ from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tools.code.registry import code_backend
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools
 from activities.tools.registry import TOOL_NAMES, absent_tools, build_tools, choose_pages
-from activities.tools.search.protocol import WarmsUp
 from activities.tools.search.registry import search_backend
 from activities.turn.activity import TurnActivities
 from activities.turn.apply_once import ActingCalls
@@ -211,11 +210,8 @@ async def open_tools(
     store: Artifacts,
     closing: AsyncExitStack,
 ) -> dict[str, Tool]:
-    search = search_backend().builder(settings, chosen["search"].adapter)(settings, library, closing)
-    if isinstance(search, WarmsUp):
-        await search.warm_up()
     tools = build_tools(
-        search=search,
+        search=search_backend().builder(settings, chosen["search"].adapter)(settings, library, closing),
         code=await code_backend().builder(settings, chosen["code"].adapter)(settings, closing),
         library=library,
         artifacts=store,

@@ -18,7 +18,7 @@ from activities.tools.search.protocol import SearchHit
 from chargehand.wire import ErrorType
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient, Response
+    from httpx2 import AsyncClient
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 QUERY_CHARACTERS: Final = 400
@@ -50,15 +50,30 @@ class JsonEngine:
         self._trust_env = trust_env
         self._connecting = asyncio.Lock()
 
-    async def request(self, method: str, url: str, **options: Any) -> bytes:
-        """Send one request and return the body of its answer. Raises `ApplicationError`."""
+    async def ask(self, shape: type[_Answer], url: str, method: str = "GET", **options: Any) -> _Answer:
+        """Read the answer to one request. Raises `ApplicationError`."""
+        body = await self._request(method, url, **options)
+        try:
+            return await asyncio.to_thread(shape.model_validate_json, body)
+        except ValidationError as error:
+            raise transient_error(f"{self._name} sent an answer that does not match its documentation") from error
+
+    async def close(self) -> None:
+        """Close the connections, unless the client belongs to the caller."""
+        if self._owns_http_client and self._http_client is not None:
+            await self._http_client.aclose()
+            self._http_client = None
+
+    async def _request(self, method: str, url: str, **options: Any) -> bytes:
         client = await self._client()
         from httpx2 import HTTPError, TimeoutException  # already imported by the client
 
         try:
             async with asyncio.timeout(_TIMEOUT.total_seconds()):
                 async with client.stream(method, url, **options) as response:
-                    return await self._body(response)
+                    if response.status_code != HTTPStatus.OK:
+                        raise self._status_error(response.status_code, response.headers.get("retry-after", ""))
+                    return await response.aread()
         except (TimeoutError, TimeoutException) as error:
             raise transient_error(f"{self._name} did not answer within {_TIMEOUT.total_seconds():g} seconds") from error
         except BodyRefused as refused:
@@ -68,24 +83,6 @@ class JsonEngine:
                 host = urlsplit(url).hostname or url
                 raise permanent_error(f"{self._name} at {host} cannot be used: {problem}") from error
             raise transient_error(f"{self._name} could not be reached: {type(error).__name__}") from error
-
-    async def ask(self, shape: type[_Answer], url: str, **options: Any) -> _Answer:
-        """Read the answer to one GET request. Raises `ApplicationError`."""
-        body = await self.request("GET", url, **options)
-        try:
-            return await asyncio.to_thread(shape.model_validate_json, body)
-        except ValidationError as error:
-            raise self.invalid_answer() from error
-
-    def invalid_answer(self) -> ApplicationError:
-        """The error for an answer that is not of the documented shape."""
-        return transient_error(f"{self._name} sent an answer that does not match its documentation")
-
-    async def close(self) -> None:
-        """Close the connections, unless the client belongs to the caller."""
-        if self._owns_http_client and self._http_client is not None:
-            await self._http_client.aclose()
-            self._http_client = None
 
     async def _client(self) -> "AsyncClient":
         async with self._connecting:
@@ -99,11 +96,6 @@ class JsonEngine:
         headers = {"Accept": "application/json"}
         client = AsyncClient(trust_env=self._trust_env, timeout=_TIMEOUT.total_seconds(), headers=headers)
         return limit_client(client, _LONGEST_ANSWER_BYTES)
-
-    async def _body(self, response: "Response") -> bytes:
-        if response.status_code != HTTPStatus.OK:
-            raise self._status_error(response.status_code, response.headers.get("retry-after", ""))
-        return await response.aread()
 
     def _status_error(self, status: int, retry_after: str) -> ApplicationError:
         wait = _wait(retry_after)

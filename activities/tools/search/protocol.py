@@ -3,7 +3,7 @@
 A new engine is one module with an adapter, and one registry row.
 """
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from chargehand.contracts import Contract
@@ -60,13 +60,4 @@ class SearchBackend(Protocol):
 
     async def search(self, query: str, limit: int, documents: tuple[str, ...]) -> SearchResults:
         """Find at most `limit` places; `documents` are the session's, for engines that search those."""
-        ...
-
-
-@runtime_checkable
-class WarmsUp(Protocol):
-    """An engine whose first search would wait for an SDK to be imported."""
-
-    async def warm_up(self) -> object:
-        """Import it."""
         ...

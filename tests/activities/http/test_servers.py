@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from endless_server import EndlessServer, serve_endlessly
+from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
 import chargehand.bucket
@@ -26,7 +27,6 @@ from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ProviderJob
 from activities.tools.pages.fetch import Fetcher
 from activities.tools.search.engine import JsonEngine
-from activities.tools.search.tavily import TavilySearch
 from chargehand.bucket import BucketLocation, open_bucket
 from chargehand.errors import BucketError, ChargehandError
 from chargehand.wire import ErrorType
@@ -79,18 +79,10 @@ async def _ask_model(wire: str, url: str, *, as_job: bool = False) -> None:
         await model.aclose()
 
 
-async def _search(url: str) -> None:
-    search = TavilySearch("tvly-key", base_url=url)
-    try:
-        await search.search("q", 3, ())
-    finally:
-        await search.close()
-
-
 async def _request(url: str) -> None:
     engine = JsonEngine("An engine", {}, trust_env=False)
     try:
-        await engine.request("GET", f"{url}/search")
+        await engine.ask(BaseModel, f"{url}/search")
     finally:
         await engine.close()
 
@@ -141,7 +133,6 @@ CLIENTS: Mapping[str, Callable[[str, Path], Awaitable[None]]] = {
     "model responses": lambda url, _: _ask_model("responses", url),
     "model responses background": lambda url, _: _ask_model("responses", url, as_job=True),
     "model chat": lambda url, _: _ask_model("chat", url),
-    "search tavily": lambda url, _: _search(url),
     "search engine": lambda url, _: _request(url),
     "page": lambda url, _: _read_page(url),
     "document": _download,
@@ -246,7 +237,7 @@ async def test_a_server_that_cannot_be_trusted_is_named(contexts: dict[str, ssl.
     async with serve(contexts[fault]) as url:
         engine = JsonEngine("SearXNG", {}, trust_env=False)
         with pytest.raises(ApplicationError) as refused:
-            await engine.request("GET", url)
+            await engine.ask(BaseModel, url)
         await engine.close()
 
         assert refused.value.non_retryable

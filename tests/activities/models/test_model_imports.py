@@ -25,7 +25,6 @@ NOT_CHOSEN = (
     "google.cloud.storage",
     "mcp",
     "opentelemetry",
-    "tavily",
 )
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
 

@@ -18,7 +18,6 @@ class EngineServer:
     url: str = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    headers_by_query: dict[str, dict[str, str]] = field(default_factory=dict)
     body: bytes = b'{"results": []}'
     below: str = ""
     """The key under which the results stand, if they do not stand at the top."""
@@ -53,7 +52,7 @@ def serve_engine() -> Generator[EngineServer]:
                 body = json.dumps({state.below: found} if state.below else found).encode()
             if state.hold is not None:
                 state.hold.wait(30)
-            self.answer(state.status, body, **state.headers, **state.headers_by_query.get(query, {}))
+            self.answer(state.status, body, **state.headers)
 
     with serve_http(Handler) as state.url:
         try:

@@ -1,6 +1,5 @@
-"""Tavily, by its real SDK, Brave and SearXNG over the wire, against a loopback server."""
+"""Tavily, Brave and SearXNG over the wire, against a loopback server."""
 
-import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -155,22 +154,6 @@ async def test_the_wait_that_an_engine_asks_for_is_kept(service: EngineServer, s
     delay = (await fault(search)).next_retry_delay
     assert delay is not None
     assert timedelta(seconds=60) < delay <= timedelta(seconds=90)
-
-
-@pytest.mark.parametrize("engine", ["tavily"])
-async def test_searches_side_by_side_keep_their_own_waits(service: EngineServer) -> None:
-    """One search's wait is not another's."""
-    service.status = 429
-    service.headers_by_query = {f"q{seconds}": {"Retry-After": str(seconds)} for seconds in range(1, 6)}
-    search = MADE["tavily"](service.url, None)
-
-    found = await asyncio.gather(
-        *(search.search(query, 5, ()) for query in service.headers_by_query), return_exceptions=True
-    )
-    await search.close()
-
-    waits = [one.next_retry_delay for one in found if isinstance(one, ApplicationError)]
-    assert waits == [timedelta(seconds=seconds) for seconds in range(1, 6)]
 
 
 async def test_an_answer_of_another_shape_is_a_typed_error(
