@@ -23,26 +23,7 @@ from temporalio.api.enums.v1 import (
 from temporalio.api.errordetails.v1 import WorkflowExecutionAlreadyStartedFailure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.update.v1 import Outcome
-from temporalio.api.workflowservice.v1 import (
-    DescribeWorkflowExecutionRequest,
-    DescribeWorkflowExecutionResponse,
-    GetWorkflowExecutionHistoryRequest,
-    GetWorkflowExecutionHistoryResponse,
-    PollWorkflowExecutionUpdateRequest,
-    PollWorkflowExecutionUpdateResponse,
-    QueryWorkflowRequest,
-    QueryWorkflowResponse,
-    RequestCancelWorkflowExecutionRequest,
-    RequestCancelWorkflowExecutionResponse,
-    SignalWorkflowExecutionRequest,
-    SignalWorkflowExecutionResponse,
-    StartWorkflowExecutionRequest,
-    StartWorkflowExecutionResponse,
-    TerminateWorkflowExecutionRequest,
-    TerminateWorkflowExecutionResponse,
-    UpdateWorkflowExecutionRequest,
-    UpdateWorkflowExecutionResponse,
-)
+from temporalio.api.workflowservice import v1
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -114,8 +95,8 @@ class InMemoryTemporal:
     # --- WorkflowService ---------------------------------------------------------------------------------------------
 
     async def start_workflow_execution(
-        self, asked: StartWorkflowExecutionRequest, **_: object
-    ) -> StartWorkflowExecutionResponse:
+        self, asked: v1.StartWorkflowExecutionRequest, **_: object
+    ) -> v1.StartWorkflowExecutionResponse:
         known = self._server.executions.get(asked.workflow_id)
         if known is None:
             (argument,) = asked.input.payloads
@@ -126,9 +107,9 @@ class InMemoryTemporal:
             or asked.workflow_id_conflict_policy != WorkflowIdConflictPolicy.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING
         ):
             raise _already_started(known)
-        return StartWorkflowExecutionResponse(run_id=known.run_id)
+        return v1.StartWorkflowExecutionResponse(run_id=known.run_id)
 
-    async def query_workflow(self, asked: QueryWorkflowRequest, **_: object) -> QueryWorkflowResponse:
+    async def query_workflow(self, asked: v1.QueryWorkflowRequest, **_: object) -> v1.QueryWorkflowResponse:
         execution = self._find(asked.execution.workflow_id)
         await self._until(lambda: bool(execution.tasks))
         with _no_loop_runs():
@@ -137,13 +118,13 @@ class InMemoryTemporal:
             answer = execution.ask(jobs.queried(asked.query.query_type), self._server.now).respond_to_query
         if answer.HasField("failed"):
             raise RPCError(answer.failed.message, RPCStatusCode.INVALID_ARGUMENT, b"")
-        found = QueryWorkflowResponse()
+        found = v1.QueryWorkflowResponse()
         found.query_result.payloads.append(answer.succeeded.response)
         return found
 
     async def update_workflow_execution(
-        self, asked: UpdateWorkflowExecutionRequest, **_: object
-    ) -> UpdateWorkflowExecutionResponse:
+        self, asked: v1.UpdateWorkflowExecutionRequest, **_: object
+    ) -> v1.UpdateWorkflowExecutionResponse:
         execution = self._find(asked.workflow_execution.workflow_id, is_open=True)
         meta, call = asked.request.meta, asked.request.input
         update = self._server.update(execution.workflow_id, meta.update_id, call.name, call.args.payloads)
@@ -154,58 +135,58 @@ class InMemoryTemporal:
             else (lambda: update.accepted or update.is_answered)
         )
         stage, outcome = await self._outcome(execution, update, is_enough)
-        answer = UpdateWorkflowExecutionResponse(stage=stage, outcome=outcome)
+        answer = v1.UpdateWorkflowExecutionResponse(stage=stage, outcome=outcome)
         answer.update_ref.workflow_execution.run_id = execution.run_id
         return answer
 
     async def poll_workflow_execution_update(
-        self, asked: PollWorkflowExecutionUpdateRequest, **_: object
-    ) -> PollWorkflowExecutionUpdateResponse:
+        self, asked: v1.PollWorkflowExecutionUpdateRequest, **_: object
+    ) -> v1.PollWorkflowExecutionUpdateResponse:
         execution = self._find(asked.update_ref.workflow_execution.workflow_id)
         update = self._server.updates[asked.update_ref.update_id]
         stage, outcome = await self._outcome(execution, update, lambda: update.is_answered)
-        return PollWorkflowExecutionUpdateResponse(stage=stage, outcome=outcome)
+        return v1.PollWorkflowExecutionUpdateResponse(stage=stage, outcome=outcome)
 
     async def signal_workflow_execution(
-        self, asked: SignalWorkflowExecutionRequest, **_: object
-    ) -> SignalWorkflowExecutionResponse:
+        self, asked: v1.SignalWorkflowExecutionRequest, **_: object
+    ) -> v1.SignalWorkflowExecutionResponse:
         workflow_id = self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id
         self._server.signal(workflow_id, asked.signal_name, asked.input.payloads)
         self._changed.set()
-        return SignalWorkflowExecutionResponse()
+        return v1.SignalWorkflowExecutionResponse()
 
     async def request_cancel_workflow_execution(
-        self, asked: RequestCancelWorkflowExecutionRequest, **_: object
-    ) -> RequestCancelWorkflowExecutionResponse:
+        self, asked: v1.RequestCancelWorkflowExecutionRequest, **_: object
+    ) -> v1.RequestCancelWorkflowExecutionResponse:
         self._server.cancel(self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id, asked.reason)
         self._changed.set()
-        return RequestCancelWorkflowExecutionResponse()
+        return v1.RequestCancelWorkflowExecutionResponse()
 
     async def terminate_workflow_execution(
-        self, asked: TerminateWorkflowExecutionRequest, **_: object
-    ) -> TerminateWorkflowExecutionResponse:
+        self, asked: v1.TerminateWorkflowExecutionRequest, **_: object
+    ) -> v1.TerminateWorkflowExecutionResponse:
         workflow_id = self._find(asked.workflow_execution.workflow_id, is_open=True).workflow_id
         self._reasons[workflow_id] = asked.reason or "terminated by user via frontend"
         with _no_loop_runs():
             self._server.terminate(workflow_id)
         self._changed.set()
-        return TerminateWorkflowExecutionResponse()
+        return v1.TerminateWorkflowExecutionResponse()
 
     async def describe_workflow_execution(
-        self, asked: DescribeWorkflowExecutionRequest, **_: object
-    ) -> DescribeWorkflowExecutionResponse:
+        self, asked: v1.DescribeWorkflowExecutionRequest, **_: object
+    ) -> v1.DescribeWorkflowExecutionResponse:
         execution = self._find(asked.execution.workflow_id)
-        described = DescribeWorkflowExecutionResponse()
+        described = v1.DescribeWorkflowExecutionResponse()
         info = described.workflow_execution_info
         info.execution.workflow_id, info.execution.run_id = execution.workflow_id, execution.run_id
         info.type.name, info.status = execution.workflow_type, _STATUS[execution.status]
         return described
 
     async def get_workflow_execution_history(
-        self, asked: GetWorkflowExecutionHistoryRequest, **_: object
-    ) -> GetWorkflowExecutionHistoryResponse:
+        self, asked: v1.GetWorkflowExecutionHistoryRequest, **_: object
+    ) -> v1.GetWorkflowExecutionHistoryResponse:
         execution = self._find(asked.execution.workflow_id)
-        found = GetWorkflowExecutionHistoryResponse()
+        found = v1.GetWorkflowExecutionHistoryResponse()
         if asked.history_event_filter_type == HistoryEventFilterType.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT:
             await self._until(lambda: not execution.is_open)
             found.history.events.append(_end(execution, self._reasons.get(execution.workflow_id, "")))

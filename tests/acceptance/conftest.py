@@ -1,6 +1,7 @@
-"""What tests of the embedded server share."""
+"""What tests of commands share: a terminal, and the folder of an embedded server."""
 
 import os
+import pty
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,16 @@ import pytest
 
 from chargehand.local_server import is_held
 from chargehand_cli.embedded.state import StateDirectory
+from tests.acceptance.terminals import Terminal
 from tests.waiting import hold_until
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    opened = Terminal(*pty.openpty())
+    yield opened
+    os.close(opened.theirs)
+    os.close(opened.ours)
 
 
 @pytest.fixture

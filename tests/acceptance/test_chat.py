@@ -1,8 +1,6 @@
 """`chargehand chat`: a message a line, piped or typed."""
 
 import asyncio
-import os
-import pty
 import re
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from temporalio.client import Client
 
 from activities.models.protocol import ModelCall
 from tests.acceptance.commands import Commands
-from tests.acceptance.test_cli_questions import drain, read_until
+from tests.acceptance.terminals import Terminal
 from tests.crew_files import crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, say, subtask
@@ -54,7 +52,7 @@ async def test_each_piped_line_is_answered_on_standard_output(client: Client, tm
 
 
 @pytest.mark.slow
-async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path) -> None:
+async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
     """The call that waits for a person is shown, and decided about by a letter; the reply appears as it is written."""
     written = asyncio.Event()
 
@@ -63,26 +61,21 @@ async def test_a_call_is_approved_at_the_terminal(client: Client, tmp_path: Path
         return Held(say("You get it back."), written)
 
     script = Script().replies("money", request_tool("refund", amount=7), write)
-    ours, theirs = pty.openpty()
-    try:
-        async with open_environment(
-            client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
-        ) as opened:
-            running = await _commands(opened, tmp_path).begin("chat", "--crew", "desk", tty=theirs, screen=theirs)
-            await read_until(ours, "> ")
-            os.write(ours, b"I want my money back.\n")
-            shown = await read_until(ours, "decide elsewhere: ")
-            os.write(ours, b"a\n")
-            await read_until(ours, "You get")
-            written.set()
-            rest = await read_until(ours, "> ")
-            os.write(ours, b"/close\n")
-            draining = asyncio.create_task(drain(ours))
-            await asyncio.wait_for(running.communicate(), 60)
-            draining.cancel()
-    finally:
-        os.close(theirs)
-        os.close(ours)
+    async with open_environment(
+        client, tmp_path, script, own_crews=(crew_folder(tmp_path, "desk", **DESK),), acting=("refund",)
+    ) as opened:
+        running = await _commands(opened, tmp_path).begin(
+            "chat", "--crew", "desk", tty=terminal.theirs, screen=terminal.theirs
+        )
+        await terminal.read_until("> ")
+        terminal.type("I want my money back.")
+        shown = await terminal.read_until("decide elsewhere: ")
+        terminal.type("a")
+        await terminal.read_until("You get")
+        written.set()
+        rest = await terminal.read_until("> ")
+        terminal.type("/close")
+        await terminal.end_of(running)
 
     assert 'clerk asks to use refund {"amount": 7}' in shown
     assert rest.split("> ")[0].strip() == "it back."

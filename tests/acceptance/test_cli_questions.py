@@ -1,8 +1,6 @@
 """The command line beside a session that waits for a person: questions, and limits that are reached."""
 
 import asyncio
-import os
-import pty
 import signal
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Report
 from chargehand.session import Session
 from tests.acceptance.commands import Commands, Ran
+from tests.acceptance.terminals import Terminal
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, subtask
 from tests.waiting import until
@@ -90,21 +89,14 @@ async def test_with_several_questions_the_subtask_is_named(client: Client, tmp_p
 
 
 @pytest.mark.slow
-async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path) -> None:
+async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: Path, terminal: Terminal) -> None:
     """On a terminal `run` puts the question, takes the line that is typed, and goes on to the report."""
-    ours, theirs = pty.openpty()
-    try:
-        async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
-            chargehand = _commands(opened, tmp_path)
-            running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", tty=theirs)
-            seen = await read_until(ours, "leave empty to skip): ")
-            os.write(ours, f"{MEANT}\n".encode())
-            draining = asyncio.create_task(drain(ours))
-            out, _ = await asyncio.wait_for(running.communicate(), 60)
-            draining.cancel()
-    finally:
-        os.close(theirs)
-        os.close(ours)
+    async with open_environment(client, tmp_path / "environment", asking("T1")) as opened:
+        chargehand = _commands(opened, tmp_path)
+        running = await chargehand.begin("run", GOAL, "--questions", "--review", "never", "--json", tty=terminal.theirs)
+        seen = await terminal.read_until("leave empty to skip): ")
+        terminal.type(MEANT)
+        out = await terminal.end_of(running)
 
     assert f"T1 (reader) asks:\r\n  {ASKED}" in seen
     assert running.returncode == 0
@@ -113,57 +105,45 @@ async def test_run_asks_whoever_sits_at_the_terminal(client: Client, tmp_path: P
 
 
 @pytest.mark.slow
-async def test_a_run_is_approved_and_finished_at_its_terminal(client: Client, tmp_path: Path) -> None:
+async def test_a_run_is_approved_and_finished_at_its_terminal(
+    client: Client, tmp_path: Path, terminal: Terminal
+) -> None:
     """The plan is put to whoever waits; Ctrl-C asks, and `f` ends the run with the report of what there is."""
-    ours, theirs = pty.openpty()
-    try:
-        async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
-            chargehand = _commands(opened, tmp_path)
-            running = await chargehand.begin(
-                "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=theirs
-            )
-            plan = await read_until(ours, "decide later: ")
-            os.write(ours, b"a\n")
-            await read_until(ours, "leave empty to skip): ")
-            running.send_signal(signal.SIGINT)
-            await read_until(ours, "exits at once: ")
-            os.write(ours, b"f\n")
-            draining = asyncio.create_task(drain(ours))
-            out, _ = await asyncio.wait_for(running.communicate(), 60)
-            draining.cancel()
-    finally:
-        os.close(theirs)
-        os.close(ours)
+    async with open_environment(client, tmp_path / "environment", asking("T1", "T2")) as opened:
+        chargehand = _commands(opened, tmp_path)
+        running = await chargehand.begin(
+            "run", GOAL, "--approve-plan", "--questions", "--review", "never", "--json", tty=terminal.theirs
+        )
+        plan = await terminal.read_until("decide later: ")
+        terminal.type("a")
+        await terminal.read_until("leave empty to skip): ")
+        running.send_signal(signal.SIGINT)
+        await terminal.read_until("exits at once: ")
+        terminal.type("f")
+        out = await terminal.end_of(running)
 
     assert "T1 reader\r\n" in plan
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (3, "finish_now")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("choice", [b"f\n", b"s\n"])
+@pytest.mark.parametrize("choice", ["f", "s"])
 async def test_a_session_that_ended_at_the_prompt_shows_its_report(
-    client: Client, tmp_path: Path, choice: bytes
+    client: Client, tmp_path: Path, terminal: Terminal, choice: str
 ) -> None:
     """Whatever is chosen after Ctrl-C, a report that is there by then is shown, and the command ends with its code."""
-    name, going_on = f"ended-{choice.hex()}", asyncio.Event()
+    name, going_on = f"ended-{choice}", asyncio.Event()
     script = Script().plan(subtask("T1")).work("", Held(answer("Known."), going_on))
-    ours, theirs = pty.openpty()
-    try:
-        async with open_environment(client, tmp_path / "environment", script) as opened:
-            chargehand = _commands(opened, tmp_path)
-            running = await chargehand.begin("run", GOAL, "--review", "never", "--json", "--id", name, tty=theirs)
-            await read_until(ours, "T1 reader")
-            running.send_signal(signal.SIGINT)
-            await read_until(ours, "exits at once: ")
-            going_on.set()
-            await opened.chargehand.session(name).result()
-            os.write(ours, choice)
-            draining = asyncio.create_task(drain(ours))
-            out, _ = await asyncio.wait_for(running.communicate(), 60)
-            draining.cancel()
-    finally:
-        os.close(theirs)
-        os.close(ours)
+    async with open_environment(client, tmp_path / "environment", script) as opened:
+        chargehand = _commands(opened, tmp_path)
+        running = await chargehand.begin("run", GOAL, "--review", "never", "--json", "--id", name, tty=terminal.theirs)
+        await terminal.read_until("T1 reader")
+        running.send_signal(signal.SIGINT)
+        await terminal.read_until("exits at once: ")
+        going_on.set()
+        await opened.chargehand.session(name).result()
+        terminal.type(choice)
+        out = await terminal.end_of(running)
 
     assert (running.returncode, Report.model_validate_json(out).stop_reason) == (0, "completed")
 
@@ -179,22 +159,3 @@ async def test_run_without_a_terminal_says_what_to_type(client: Client, tmp_path
     assert f"? T1 asks: {ASKED}" in ran.said
     assert "`chargehand answer q-1 TEXT`" in ran.said
     assert "All of it." in ran.out
-
-
-async def read_until(descriptor: int, words: str) -> str:
-    """Read from a terminal until it shows something."""
-    seen = ""
-    async with asyncio.timeout(60):
-        while words not in seen:
-            seen += (await asyncio.to_thread(os.read, descriptor, 4_096)).decode(errors="replace")
-    return seen
-
-
-async def drain(descriptor: int) -> None:
-    """Read what a terminal goes on to show, so that whoever writes is not held up."""
-    loop = asyncio.get_running_loop()
-    loop.add_reader(descriptor, lambda: os.read(descriptor, 4_096))
-    try:
-        await asyncio.Event().wait()
-    finally:
-        loop.remove_reader(descriptor)

@@ -91,10 +91,6 @@ class Sight:
         return [arguments for name, arguments in self.calls if name == tool]
 
     @property
-    def has_tools(self) -> bool:
-        return bool(self.request.body.get("tools"))
-
-    @property
     def may_use_tools(self) -> bool:
         return bool(self.request.tools)
 
@@ -154,13 +150,6 @@ class Sight:
                 return False
             schema = schema["properties"][name]
         return True
-
-    def options(self, *path: str) -> list[str]:
-        """The values that a field of the answer may have, if they are listed."""
-        schema: Any = self.schema
-        for name in path:
-            schema = schema.get("items", schema).get("properties", {}).get(name, {})
-        return schema.get("enum") or schema.get("items", {}).get("enum") or []
 
 
 def tool_blocks(text: str) -> Iterator[tuple[str, str]]:

@@ -38,8 +38,6 @@ _SECONDS: Final = 110
 class Turn:
     """A model turn as the histories keep it."""
 
-    agent: str
-    purpose: str
     stop: str
     reserved: Decimal
     needed: Decimal
@@ -59,7 +57,6 @@ class Played:
     model: CompetentModel
     web: Web
     reads: tuple[str, ...]
-    searches: tuple[str, ...]
 
     @property
     def first_turns(self) -> list[tuple[str, Tokens]]:
@@ -101,7 +98,7 @@ class Stage:
 
     async def _play(self, task: Task, model: CompetentModel) -> Played:
         self.provider.respond, self.provider.count = model, prompt_tokens
-        begun, searched, read = len(self.provider.exchanges), len(self.web.searches), len(self.web.reads)
+        begun, read = len(self.provider.exchanges), len(self.web.reads)
         chargehand = Chargehand(self.client, self.queues[task.provider])
         session = await chargehand.start(task.request(self._documents(task)))
         report = await asyncio.wait_for(session.result(), _SECONDS)
@@ -113,7 +110,6 @@ class Stage:
             model=model,
             web=self.web,
             reads=tuple(self.web.reads[read:]),
-            searches=tuple(self.web.searches[searched:]),
         )
 
     def _documents(self, task: Task) -> tuple[str, ...]:
@@ -153,8 +149,6 @@ def _turn(provider: str, request: TurnRequest, result: TurnResult) -> Turn:
     assert card is not None
     least = min(purpose_of(request.task).least_output, request.max_output_tokens)
     return Turn(
-        agent=request.agent,
-        purpose=request.task.kind,
         stop=result.stop,
         reserved=worst_case(card, request.max_input_tokens, request.max_output_tokens).usd,
         needed=worst_case(card, request.max_input_tokens, least).usd,

@@ -121,7 +121,6 @@ class Web:
 
     pages: tuple[WebPage, ...]
     port: int = 0
-    searches: list[str] = field(default_factory=list[str])
     reads: list[str] = field(default_factory=list[str])
     """URLs in the order in which they were read."""
 
@@ -184,7 +183,6 @@ def serve_web(pages: tuple[WebPage, ...]) -> Generator[Web]:
         def reply(self) -> None:
             if self.command == "POST":
                 asked = json.loads(self.body())
-                web.searches.append(asked["query"])
                 found = {"results": web.find(asked["query"], int(asked.get("max_results", 5)))}
                 return self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
             host = self.headers["host"].partition(":")[0]
