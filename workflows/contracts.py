@@ -7,29 +7,21 @@ from typing import ClassVar, Literal
 from activities.contracts.cards import AgentCard
 from activities.contracts.model import ModelCard, OutputCaps
 from activities.contracts.rounds import InputOutcome, Note, Round
-from activities.contracts.session import SessionFacts
 from activities.queues import ToolQueues
 from activities.turn.contracts import Counted
 from chargehand.contracts import (
-    AgentsAtWork,
     Artifact,
     Capability,
     Contract,
-    Contradiction,
     ConversationRequest,
-    DecisionRecord,
     Dollars,
-    EditRecord,
     Message,
     Outcome,
-    Plan,
     Reply,
-    Route,
     SessionRequest,
     Source,
     SpendLine,
     Subtask,
-    SubtaskRecord,
     TranscriptLine,
     Usage,
     left_out,
@@ -49,28 +41,6 @@ class SpendingState(Contract):
     overcharges: dict[str, float] = left_out({})
     turns: int = left_out(0)
     """Turns taken, which number the next ones."""
-
-
-class ToldMessage(Contract):
-    """A message of a person, and who has read it."""
-
-    item: SteeringItem
-    subtask: str = left_out("")
-    """The subtask that it is for; empty for all."""
-    running: tuple[str, ...] = left_out(())
-    """The subtasks that it was for and that ran when it came."""
-    read: tuple[str, ...] = left_out(())
-    """The subtasks whose agents have read it."""
-
-
-class SteeringState(Contract):
-    """What a person has told a session; see `workflows.state.steering`. No subtask is running."""
-
-    told: tuple[ToldMessage, ...] = left_out(())
-    numbered: int = left_out(0)
-    answers: tuple[str, ...] = left_out(())
-    """What was answered to questions."""
-    lost: tuple[str, ...] = left_out(())
 
 
 class ConversationState(Contract):
@@ -124,32 +94,6 @@ class SubtaskState(Contract):
     waited: timedelta = left_out(timedelta(0))
 
 
-class PolicyState(Contract):
-    """What the calls of a session have used of its policies."""
-
-    calls: dict[str, int] = left_out({})
-    sums: dict[str, Decimal] = left_out({})
-    succeeded: tuple[str, ...] = left_out(())
-
-
-class ApprovalsState(Contract):
-    """What a session has decided about tool calls; none waits for a person."""
-
-    asked: int = left_out(0)
-    policy: PolicyState = left_out(PolicyState())
-    acted: dict[str, bool] = left_out({})
-    """Calls that act and were made, by hash; true for those that are known to be applied."""
-    unsure: dict[str, str] = left_out({})
-    """Those of which that is not known, with a hash that the same call of another subtask has too."""
-
-
-class PlacesState(Contract):
-    """How many agents of a session may work at once, and when they did; nothing runs, so that nothing is lent."""
-
-    total: int
-    at_work: tuple[AgentsAtWork, ...] = left_out(())
-
-
 class LimitUsage(Contract):
     """The most that a session has used so far of each limit that no ledger counts."""
 
@@ -162,54 +106,6 @@ class LimitUsage(Contract):
         """Return the greater of the two, limit by limit."""
         names = LimitUsage.model_fields
         return LimitUsage(**{name: max(getattr(self, name), getattr(use, name)) for name in names})
-
-
-class ProgressState(Contract):
-    """What a session has done; see `workflows.state.progress`. No question is open, and no call waits for a person."""
-
-    plan: Plan
-    outcomes: dict[str, Outcome]
-    records: tuple[SubtaskRecord, ...]
-    gaps: tuple[str, ...] = left_out(())
-    contradictions: tuple[Contradiction, ...] = left_out(())
-    compatible: tuple[str, ...] = left_out(())
-    routes: tuple[Route, ...] = left_out(())
-    reviews: int = left_out(0)
-    outcomes_read: int = left_out(0)
-    ignored_messages: int = left_out(0)
-    approvals: ApprovalsState = left_out(ApprovalsState())
-    steering: SteeringState = left_out(SteeringState())
-    edits: tuple[EditRecord, ...] = left_out(())
-    decisions: tuple[DecisionRecord, ...] = left_out(())
-    children: tuple[str, ...] = left_out(())
-    """Ids of all the child workflows that the session has had."""
-    booked: tuple[str, ...] = left_out(())
-    """Ids of the charges that were booked after a restore."""
-    limit_usage: LimitUsage = left_out(LimitUsage())
-
-
-class ProvenanceState(Contract):
-    """What outcomes and instructions rest on; see `workflows.rules.information_flow`."""
-
-    outcomes: dict[str, frozenset[Capability]] = left_out({})
-    instructions: dict[str, frozenset[Capability]] = left_out({})
-
-
-class SupervisorState(Contract):
-    """A session that continues in a new run. It has a plan, and no child is running."""
-
-    facts: SessionFacts
-    run: str
-    was_reset: bool = left_out(False)
-    started_at: datetime
-    deadline_at: datetime
-    spending: SpendingState
-    holds_report: bool
-    """Whether the report's worst case was reserved."""
-    mailbox: MailboxState = left_out(MailboxState())
-    provenance: ProvenanceState
-    places: PlacesState
-    progress: ProgressState
 
 
 class SupervisorRequest(SessionRequest, title="SessionRequest"):
@@ -346,10 +242,3 @@ class ConversationStartRequest(ConversationRequest, title="ConversationRequest")
 
     state: str = left_out("")
     """Where the run before this one stopped: a `ConversationRunState` as JSON, as for a session."""
-
-
-class ConversationRunState(Contract):
-    """A conversation that continues in a new run."""
-
-    session: SupervisorState
-    dialogue: DialogueState

@@ -12,11 +12,11 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.converter import invalid_input
     from chargehand.messages import ConversationMessages, handles
     from chargehand.wire import WorkflowType
-    from workflows.contracts import ConversationRunState, ConversationStartRequest, DialogueState, SupervisorRequest
+    from workflows.contracts import ConversationStartRequest, DialogueState, SupervisorRequest
     from workflows.rules.refusal import Refused
     from workflows.rules.report_content import merge_spend, usage_of
     from workflows.session_workflow import SessionWorkflow, next_task, refusals
-    from workflows.state.dialogue import Dialogue
+    from workflows.state.dialogue import ConversationRunState, Dialogue
     from workflows.state.session import Session
     from workflows.steps.close import close_conversation, close_early
     from workflows.steps.converse import Talk, converse, interrupt

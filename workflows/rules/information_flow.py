@@ -9,8 +9,8 @@ from typing import Final
 
 from activities.contracts.cards import CrewCard
 from activities.contracts.drafts import SubtaskDraft
-from chargehand.contracts import Capability, Subtask
-from workflows.contracts import ProvenanceState
+from chargehand.contracts import Capability, Subtask, left_out
+from workflows.carried import Carried
 
 Reads = frozenset[Capability]
 """What kinds of text something rests on."""
@@ -19,49 +19,41 @@ _READS: Final[Reads] = frozenset({"reads_private", "reads_untrusted"})
 _NOTHING: Final[Reads] = frozenset()
 
 
-class Provenance:
+class Provenance(Carried):
     """What the instructions and outcomes of one session rest on."""
 
-    def __init__(self, inherited: Iterable[Capability]) -> None:
-        """Start from what the goal rests on, if the parent session put text into it."""
-        self.inherited: Reads = frozenset(inherited)
-        """What the goal rests on."""
-        self._outcomes: dict[str, Reads] = {}
-        self._instructions: dict[str, Reads] = {}
-
-    def state(self) -> ProvenanceState:
-        return ProvenanceState(outcomes=self._outcomes, instructions=self._instructions)
-
-    def resume(self, state: ProvenanceState) -> None:
-        self._outcomes, self._instructions = dict(state.outcomes), dict(state.instructions)
+    inherited: Reads = left_out(_NOTHING)
+    """What the goal rests on, if the parent session put text into it."""
+    outcomes: dict[str, Reads] = left_out({})
+    instructions: dict[str, Reads] = left_out({})
 
     @property
     def everything(self) -> Reads:
         """What a reader of all outcomes rests on."""
-        return self.inherited.union(*self._outcomes.values())
+        return self.inherited.union(*self.outcomes.values())
 
     def of_inputs(self, subtask: Subtask, planned: Subtask) -> Reads:
         """Name what a subtask's inputs rest on, and its instruction, if a model rewrote the planned one."""
         rewritten = self.of_attempts(subtask.id) if planned.instruction != subtask.instruction else _NOTHING
         return self.inherited.union(
-            self._instructions.get(subtask.id, _NOTHING), rewritten, *map(self.of_attempts, subtask.depends_on)
+            self.instructions.get(subtask.id, _NOTHING), rewritten, *map(self.of_attempts, subtask.depends_on)
         )
 
     def of_attempts(self, subtask_id: str) -> Reads:
         """Name what the attempts at a subtask rest on, and what they noted with them."""
-        return self._outcomes.get(subtask_id, _NOTHING)
+        return self.outcomes.get(subtask_id, _NOTHING)
 
     def is_as_planned(self, subtask: Subtask, planned: Subtask) -> bool:
         """Whether an instruction is the first plan's, and nothing that a model wrote later."""
-        return planned.instruction == subtask.instruction and subtask.id not in self._instructions
+        return planned.instruction == subtask.instruction and subtask.id not in self.instructions
 
     def record_attempt(self, subtask_id: str, inputs: Reads, own: Reads) -> None:
         """Note what an attempt's outcome rests on, in addition to what earlier attempts rest on."""
-        self._outcomes[subtask_id] = reads_of([inputs, self.of_attempts(subtask_id)], own)
+        self.outcomes[subtask_id] = reads_of([inputs, self.of_attempts(subtask_id)], own)
 
     def record_instructions(self, subtask_ids: Iterable[str], reads: Reads) -> None:
         """Note what instructions rest on that were written after others had ended."""
-        self._instructions.update(dict.fromkeys(subtask_ids, reads))
+        self.instructions.update(dict.fromkeys(subtask_ids, reads))
 
 
 def capabilities_of(agent: str, crew: CrewCard) -> Reads:

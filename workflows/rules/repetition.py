@@ -20,7 +20,6 @@ from pydantic import JsonValue
 from activities.contracts.rounds import MOST_CALLS, Round, ToolCall, ToolResult
 from activities.tools.note import NOTE
 from chargehand.contracts import Source
-from workflows.contracts import SubtaskRequest
 
 _Result = tuple[Mapping[str, JsonValue], Sequence[Source]]
 
@@ -41,11 +40,6 @@ class Effects:
     """Its tools whose calls are never repetitions."""
     others_act: bool = False
     """Whether other agents of the session may change something meanwhile."""
-
-
-def effects_of(request: SubtaskRequest) -> Effects:
-    agent = request.agent
-    return Effects(agent.acting, agent.repeatable, request.others_act)
 
 
 def refuse_repetition(

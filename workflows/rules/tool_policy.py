@@ -9,8 +9,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from chargehand.contracts import Obligation, ToolRule, Watched
-from workflows.contracts import PolicyState
+from chargehand.contracts import Obligation, ToolRule, Watched, left_out
+from workflows.carried import Carried
 
 _LARGEST: Final = 10**12
 """The largest amount that is added up; a larger one is denied."""
@@ -22,7 +22,6 @@ _REST_OF_ADDRESS: Final = re.compile(r"(?!.*(?:\.\.|%2e|\\))[!-~]*", re.IGNORECA
 """Of a page below a site: nothing that leads back out of it."""
 
 Arguments = Mapping[str, JsonValue]
-_NONE_BEFORE: Final = PolicyState()
 
 
 def call_hash(owner: str, tool: str, arguments: Arguments) -> str:
@@ -81,17 +80,14 @@ def _matches(value: str, listed: str) -> bool:
     return value == listed
 
 
-class PolicyLedger:
+class PolicyLedger(Carried):
     """What the calls of a whole session have used of its policies."""
 
-    def __init__(self, before: PolicyState = _NONE_BEFORE) -> None:
-        self._calls = dict(before.calls)
-        """By the key of the obligation, as are sums."""
-        self._sums = dict(before.sums)
-        self._succeeded = set(before.succeeded)
-
-    def state(self) -> PolicyState:
-        return PolicyState(calls=self._calls, sums=self._sums, succeeded=tuple(sorted(self._succeeded)))
+    calls: dict[str, int] = left_out({})
+    """By the key of the obligation, as are sums."""
+    sums: dict[str, Decimal] = left_out({})
+    succeeded: tuple[str, ...] = left_out(())
+    """Keys of successes, in order."""
 
     def too_early(self, policy: Iterable[Obligation], arguments: Arguments) -> list[str]:
         """List what must have succeeded before this call."""
@@ -109,29 +105,29 @@ class PolicyLedger:
     def count(self, policy: Iterable[Obligation], arguments: Arguments, calls: int = 1) -> None:
         """Book a call that is made, whatever comes of it; -1 takes back one that was certainly not applied."""
         for each in policy:
-            self._calls[each.key] = self._calls.get(each.key, 0) + calls
+            self.calls[each.key] = self.calls.get(each.key, 0) + calls
             amount = _amount(each.rule, arguments)
             if amount is not None:
-                self._sums[each.key] = self._sums.get(each.key, Decimal(0)) + calls * amount
+                self.sums[each.key] = self.sums.get(each.key, Decimal(0)) + calls * amount
 
     def note_success(self, keys: Iterable[str]) -> None:
-        self._succeeded.update(keys)
+        self.succeeded = tuple(sorted({*self.succeeded, *keys}))
 
     def _is_unlocked(self, rule: ToolRule, arguments: Arguments) -> bool:
         if rule.same is not None and rule.same not in arguments:
             return False
-        return success_key(Watched(tool=rule.after or "", same=rule.same), arguments) in self._succeeded
+        return success_key(Watched(tool=rule.after or "", same=rule.same), arguments) in self.succeeded
 
     def _violations(self, obligation: Obligation, arguments: Arguments) -> Iterable[str]:
         rule = obligation.rule
         if rule is None:
             yield f"the policy has no rule that allows {obligation.tool}"
             return
-        if rule.at_most_calls is not None and self._calls.get(obligation.key, 0) >= rule.at_most_calls:
+        if rule.at_most_calls is not None and self.calls.get(obligation.key, 0) >= rule.at_most_calls:
             yield f"{rule.tool} is allowed at most {rule.at_most_calls} times in a session"
         if rule.at_most_sum is not None:
             limit, amount = rule.at_most_sum, _amount(rule, arguments)
-            used = self._sums.get(obligation.key, Decimal(0))
+            used = self.sums.get(obligation.key, Decimal(0))
             if amount is None:
                 yield f"{limit.argument} must be a number from 0 to {_LARGEST:,}"
             elif used + amount > Decimal(str(limit.total)):

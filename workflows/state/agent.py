@@ -24,7 +24,7 @@ from workflows.rules.evidence import (
     without_data,
     without_quotes,
 )
-from workflows.rules.repetition import effects_of, is_repetitive
+from workflows.rules.repetition import Effects, is_repetitive
 from workflows.rules.report_content import merge_spend
 from workflows.state.conversation import Conversation
 
@@ -184,7 +184,13 @@ class AgentWork:
         return self.conversation.is_long(task, self.input_tokens(task))
 
     def is_stuck(self) -> bool:
-        return is_repetitive(self.conversation.recent, effects_of(self.request))
+        return is_repetitive(self.conversation.recent, self.effects)
+
+    @property
+    def effects(self) -> Effects:
+        """Which of its calls may get another result when they are made again."""
+        agent = self.request.agent
+        return Effects(agent.acting, agent.repeatable, self.request.others_act)
 
     def cost_of_going_on(self, task: WorkTask) -> GoingOn:
         """Estimate what this turn costs if it uses tools, with the turn that follows it."""

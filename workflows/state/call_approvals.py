@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode
+from pydantic import PrivateAttr
+
+from chargehand.contracts import CallDecision, Obligation, PendingCall, PolicyMode, left_out
 from chargehand.contracts.problems import join_problems
-from workflows.contracts import ApprovalsState
+from workflows.carried import Carried
 from workflows.mailbox.contracts import CallReply, CallRequest, Envelope, Verdict
 from workflows.rules.refusal import Refused
 from workflows.rules.tool_policy import Arguments, PolicyLedger, call_hash, doubts, is_judged
 
 ALLOWED: Final = frozenset[Verdict]({"allowed", "approved", "edited"})
 """Verdicts with which a call is made."""
-_NONE_BEFORE: Final = ApprovalsState()
 
 
 @dataclass(eq=False)
@@ -40,22 +41,17 @@ class Pending:
         self.is_delivered = is_delivered
 
 
-class Approvals:
+class Approvals(Carried):
     """Decides by policy at once, and keeps what waits for a person until that is decided."""
 
-    def __init__(self, before: ApprovalsState = _NONE_BEFORE) -> None:
-        self.policy = PolicyLedger(before.policy)
-        self._asked = before.asked
-        self._pending: dict[str, Pending] = {}
-        """By the id of the call, those without a decision."""
-        self._acted = dict(before.acted)
-        """Calls that act and were made, by hash; true for those that are known to be applied."""
-        self._unsure = dict(before.unsure)
-        """Those of which that is not known, with a hash that the same call of another subtask has too."""
-
-    def state(self) -> ApprovalsState:
-        acted, unsure = dict(self._acted), dict(self._unsure)
-        return ApprovalsState(asked=self._asked, policy=self.policy.state(), acted=acted, unsure=unsure)
+    asked: int = left_out(0)
+    policy: PolicyLedger = left_out(PolicyLedger())
+    acted: dict[str, bool] = left_out({})
+    """Calls that act and were made, by hash; true for those that are known to be applied."""
+    unsure: dict[str, str] = left_out({})
+    """Those of which that is not known, with a hash that the same call of another subtask has too."""
+    _pending: dict[str, Pending] = PrivateAttr(default_factory=dict[str, Pending])
+    """By the id of the call, those without a decision."""
 
     @property
     def pending(self) -> tuple[PendingCall, ...]:
@@ -69,20 +65,20 @@ class Approvals:
     @property
     def next_id(self) -> str:
         """Id of the next call that waits for a person."""
-        return f"c{self._asked + 1}"
+        return f"c{self.asked + 1}"
 
     def needs_judge(self, request: CallRequest) -> bool:
         """Whether a model has to expect a call that could be made without a person otherwise."""
         if request.is_doubtful or request.needs_approval or request.why or not is_judged(request.policy):
             return False
-        is_new = not request.acts or _acting_hash(request, request.arguments) not in self._acted
+        is_new = not request.acts or _acting_hash(request, request.arguments) not in self.acted
         bound = self._against(request, request.arguments, "enforce") or doubts(request.policy, request.arguments)
         return is_new and not bound
 
     def doubt_of_another(self, request: CallRequest) -> str:
         """Say why a person has to decide about a call because of the same call of another subtask; empty if not."""
         own, same = _acting_hash(request, request.arguments), _same_hash(request, request.arguments)
-        if request.acts and any(each == same for acted, each in self._unsure.items() if acted != own):
+        if request.acts and any(each == same for acted, each in self.unsure.items() if acted != own):
             return "the same call was made before, and it is not known whether it was applied"
         return ""
 
@@ -90,7 +86,7 @@ class Approvals:
         """Decide about a call by policy; None if a person has to, as when a model has a doubt about it."""
         if request.is_doubtful:
             return None
-        is_applied = self._acted.get(_acting_hash(request, request.arguments)) if request.acts else None
+        is_applied = self.acted.get(_acting_hash(request, request.arguments)) if request.acts else None
         if is_applied is not None:
             return CallReply(verdict="applied_before" if is_applied else "unknown_before")
         enforced = _in_mode(request.policy, "enforce")
@@ -105,10 +101,10 @@ class Approvals:
     def note_outcome(self, acted: str, *, is_applied: bool) -> None:
         """Note whether a call that acts was applied; one that was not may be made again."""
         if is_applied:
-            self._acted[acted] = True
+            self.acted[acted] = True
         else:
-            self._acted.pop(acted, None)
-        self._unsure.pop(acted, None)
+            self.acted.pop(acted, None)
+        self.unsure.pop(acted, None)
 
     def open(self, envelope: Envelope, request: CallRequest, until: datetime, doubt: str = "") -> Pending:
         """Keep the call of an envelope until a person decides."""
@@ -124,7 +120,7 @@ class Approvals:
             workflow_id=envelope.sender,
             open_until=until,
         )
-        self._asked += 1
+        self.asked += 1
         self._pending[shown.id] = Pending(shown, request, envelope.number)
         return self._pending[shown.id]
 
@@ -179,13 +175,13 @@ class Approvals:
     def _begin(self, request: CallRequest, arguments: Arguments) -> None:
         """Note that a call that acts is about to be made."""
         acted = _acting_hash(request, arguments)
-        self._acted[acted], self._unsure[acted] = False, _same_hash(request, arguments)
+        self.acted[acted], self.unsure[acted] = False, _same_hash(request, arguments)
 
     def _refuse_unmakeable(self, request: CallRequest, arguments: Arguments) -> None:
         """Refuse what a person may not allow: what the policy denies, or the same call as one that was made."""
         made = _acting_hash(request, arguments) if request.acts else ""
         is_own = request.is_doubtful and arguments == request.arguments
-        if made in self._acted and not is_own:
+        if made in self.acted and not is_own:
             raise Refused("The same call was made before, for this subtask. Reject it.")
         if request.is_doubtful:
             self.policy.count(request.policy, request.arguments, -1)

@@ -20,6 +20,7 @@ from workflows.contracts import (
 )
 from workflows.rules.information_flow import Reads
 from workflows.rules.refusal import Refused
+from workflows.state.session import SupervisorState
 
 _Item = TypeVar("_Item", bound=Contract)
 
@@ -31,6 +32,13 @@ _OPENING_CHARACTERS: Final = 24_000
 """Of the transcript, as an agent reads it that gets the floor."""
 _LINE_CHARACTERS: Final = 4_000
 _MOST_KNOWN_JOBS: Final = 3
+
+
+class ConversationRunState(Contract):
+    """A conversation that continues in a new run."""
+
+    session: SupervisorState
+    dialogue: DialogueState
 
 
 class Dialogue:

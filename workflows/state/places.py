@@ -6,26 +6,21 @@ run, until these end. A nested session begins with one: that of its own subtask.
 
 from collections.abc import Iterable
 
-from chargehand.contracts import AgentsAtWork
-from workflows.contracts import PlacesState
+from pydantic import PrivateAttr
+
+from chargehand.contracts import AgentsAtWork, left_out
+from workflows.carried import Carried
 
 
-class Places:
+class Places(Carried):
     """The places of one session, and when its agents worked."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self._lent: dict[str, int] = {}
-        """To nested sessions that run, by workflow id, beside the place of their subtask."""
-        self._spare = 0
-        """What may be lent: nothing that the session starts before it offers anew has use for it."""
-        self._at_work: list[AgentsAtWork] = []
-
-    def state(self) -> PlacesState:
-        return PlacesState(total=self.total, at_work=tuple(self._at_work))
-
-    def resume(self, before: PlacesState) -> None:
-        self.total, self._at_work = before.total, [*before.at_work]
+    total: int
+    at_work: tuple[AgentsAtWork, ...] = left_out(())
+    _lent: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
+    """To nested sessions that run, by workflow id, beside the place of their subtask."""
+    _spare: int = 0
+    """What may be lent: nothing that the session starts before it offers anew has use for it."""
 
     def free(self, running: int) -> int:
         """Count the places that neither subtasks nor nested sessions have."""
@@ -60,18 +55,14 @@ class Places:
 
     def record(self, changes: Iterable[AgentsAtWork]) -> None:
         """Note when agents began and ended to work."""
-        self._at_work.extend(changes)
-
-    @property
-    def at_work(self) -> tuple[AgentsAtWork, ...]:
-        return tuple(self._at_work)
+        self.at_work += tuple(changes)
 
     @property
     def peak(self) -> int:
         """How many agents have worked at once, those of nested sessions included."""
-        most, now = min(len(self._at_work), 1), 0
+        most, now = min(len(self.at_work), 1), 0
         # One that ends when another begins has made room for it.
-        for change in sorted(self._at_work, key=lambda each: (each.at, each.change)):
+        for change in sorted(self.at_work, key=lambda each: (each.at, each.change)):
             now += change.change
             most = max(most, now)
         return most

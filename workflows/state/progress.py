@@ -7,7 +7,9 @@ from typing import Final
 from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
     Answer,
+    Contract,
     Contradiction,
+    DecisionRecord,
     EditRecord,
     FailureCause,
     Outcome,
@@ -20,10 +22,11 @@ from chargehand.contracts import (
     Subtask,
     SubtaskRecord,
     Usage,
+    left_out,
 )
 from chargehand.contracts.problems import printable
 from workflows.budget.ledger import Ledger
-from workflows.contracts import LimitUsage, ProgressState
+from workflows.contracts import LimitUsage
 from workflows.rules import graph
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
@@ -39,6 +42,31 @@ _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "fini
 
 _OVERRUN: Final = "Model providers charged"
 """How the gap begins that names an overrun."""
+
+
+class ProgressState(Contract):
+    """What a session has done, for the run in which it continues. No question is open, and no call waits for a person.
+
+    Its fields are attributes of `Progress`.
+    """
+
+    plan: Plan
+    outcomes: dict[str, Outcome]
+    records: tuple[SubtaskRecord, ...]
+    gaps: list[str] = left_out([])
+    contradictions: list[Contradiction] = left_out([])
+    compatible: list[str] = left_out([])
+    routes: list[Route] = left_out([])
+    reviews: int = left_out(0)
+    outcomes_read: int = left_out(0)
+    ignored_messages: int = left_out(0)
+    approvals: Approvals = left_out(Approvals())
+    steering: Steering = left_out(Steering())
+    edits: list[EditRecord] = left_out([])
+    decisions: tuple[DecisionRecord, ...] = left_out(())
+    children: tuple[str, ...] = left_out(())
+    limit_usage: LimitUsage = left_out(LimitUsage())
+    booked: tuple[str, ...] = left_out(())
 
 
 class Progress:
@@ -73,10 +101,10 @@ class Progress:
         """What a person tells the agents."""
         self.begun: set[str] = set()
         """Subtasks that were started, skipped or expanded, by their id."""
-        self.children: set[str] = set()
+        self.children: tuple[str, ...] = ()
         """Ids of the child workflows that were started, in earlier runs too."""
         self.limit_usage = LimitUsage()
-        self.booked = set[str]()  # ids of charges, after a restore
+        self.booked: tuple[str, ...] = ()  # ids of charges, after a restore
         self.edits: list[EditRecord] = []
         """What people changed in the plan while it was carried out."""
         self.gaps: list[str] = []
@@ -98,43 +126,20 @@ class Progress:
         """Outcomes that earlier runs have handed on."""
 
     def snapshot(self) -> ProgressState:
-        if self.plan is None:
-            raise AssertionError("a session continues as new only while it carries out its plan")
-        return ProgressState(
-            plan=self.plan,
-            outcomes=self.outcomes,
-            records=self.records,
-            gaps=tuple(self.gaps),
-            contradictions=tuple(self.contradictions),
-            compatible=tuple(self.compatible),
-            routes=tuple(self.routes),
-            reviews=self.reviews,
-            outcomes_read=self.outcomes_read,
-            ignored_messages=self.ignored_messages,
-            approvals=self.approvals.state(),
-            steering=self.steering.state(),
-            edits=tuple(self.edits),
-            decisions=tuple(self.waits.decisions),
-            children=tuple(sorted(self.children)),
-            limit_usage=self.limit_usage,
-            booked=tuple(sorted(self.booked)),
-        )
+        return ProgressState.model_validate(self, from_attributes=True)
 
     def resume(self, before: ProgressState) -> None:
-        self.plan, self.outcomes = before.plan, dict(before.outcomes)
-        self._records = {record.id: record for record in before.records}
-        self.gaps, self.contradictions = [*before.gaps], [*before.contradictions]
-        self.compatible = [*before.compatible]
-        self.routes, self.reviews = [*before.routes], before.reviews
-        self.outcomes_read = before.outcomes_read
+        for name in ProgressState.model_fields.keys() - {"records", "decisions", "ignored_messages"}:
+            setattr(self, name, getattr(before, name))
         self.ignored_messages += before.ignored_messages
-        self.approvals = Approvals(before.approvals)
-        self.steering = Steering(before.steering)
         self.waits = Waits(before.decisions)
-        self.begun, self.edits = set(before.outcomes), [*before.edits]
-        self.children, self.limit_usage = set(before.children), before.limit_usage
-        self.booked = set(before.booked)
-        self._outcomes_before = len(before.outcomes)
+        self._records = {record.id: record for record in before.records}
+        self.begun, self._outcomes_before = set(before.outcomes), len(before.outcomes)
+
+    @property
+    def decisions(self) -> Sequence[DecisionRecord]:
+        """What people have decided, in order."""
+        return self.waits.decisions
 
     @property
     def records(self) -> tuple[SubtaskRecord, ...]:
@@ -257,7 +262,7 @@ class Progress:
     def record_child(self, child: str) -> bool:
         """Note that a child workflow of this id is started; False if one was before, in whichever run."""
         is_new = child not in self.children
-        self.children.add(child)
+        self.children += (child,) if is_new else ()
         return is_new
 
     def count_use(self, use: LimitUsage) -> None:
@@ -266,7 +271,7 @@ class Progress:
 
     def note_booked(self, charges: Iterable[str]) -> None:
         """Note which charges of a history that is gone are in the books."""
-        self.booked.update(charges)
+        self.booked += tuple(charges)
 
     def record_waste(self, subtask_id: str, usage: Usage) -> None:
         self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
@@ -369,7 +374,7 @@ class Progress:
             routes=tuple(self.routes),
             edits=tuple(self.edits),
             waits=tuple(self.waits.open.values()),
-            decisions=tuple(self.waits.decisions),
+            decisions=tuple(self.decisions),
             questions=tuple(self.questions.values()),
             calls=self.approvals.pending,
             failure=self.failure,

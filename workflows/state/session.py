@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -14,6 +14,7 @@ from activities.turn_kinds.plan import PlanTask
 from activities.turn_kinds.registry import Task
 from chargehand.contracts import (
     Authority,
+    Contract,
     LostCharges,
     Plan,
     RaisedLimits,
@@ -22,6 +23,7 @@ from chargehand.contracts import (
     Subtask,
     Tier,
     Usage,
+    left_out,
 )
 from chargehand.contracts.problems import join_problems
 from workflows import options
@@ -41,7 +43,8 @@ from workflows.budget.estimates import (
 from workflows.budget.grants import Grants
 from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation
 from workflows.budget.spending import Spending
-from workflows.contracts import SupervisorState
+from workflows.contracts import SpendingState
+from workflows.mailbox.contracts import MailboxState
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
@@ -56,7 +59,7 @@ from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.places import Places
-from workflows.state.progress import Progress
+from workflows.state.progress import Progress, ProgressState
 
 _RESERVED_TO_SPENT: Final = 3
 """How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
@@ -65,6 +68,23 @@ _MOST_SUBTASKS: Final = 100
 _NO_LANGUAGE_MODEL: Final = "extractive"
 _MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
 """The most of the outcomes that the report's turn is reserved for."""
+
+
+class SupervisorState(Contract):
+    """A session that continues in a new run. It has a plan, and no child is running."""
+
+    facts: SessionFacts
+    run: str
+    was_reset: bool = left_out(False)
+    started_at: datetime
+    deadline_at: datetime
+    spending: SpendingState
+    holds_report: bool
+    """Whether the report's worst case was reserved."""
+    mailbox: MailboxState = left_out(MailboxState())
+    provenance: Provenance
+    places: Places
+    progress: ProgressState
 
 
 @dataclass
@@ -101,7 +121,7 @@ class Session:
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
         self.grants = Grants(self.ledger)
-        self.places = Places(1 if original.delegation else self.request.limits.max_parallel)
+        self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
         own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)
         self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
         if self.request.output_schema is not None:
@@ -111,7 +131,7 @@ class Session:
         if self.request.review != "never" and not original.delegation and small.provider != _NO_LANGUAGE_MODEL:
             self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
         above = original.delegation.goal_reads if original.delegation else ()
-        self.provenance = Provenance((*above, *(earlier.reads if earlier else ())))
+        self.provenance = Provenance(inherited=frozenset((*above, *(earlier.reads if earlier else ()))))
 
     @property
     def ledger(self) -> Ledger:
@@ -372,6 +392,10 @@ class Session:
         self.spending.book(SpendLine(agent=SUPERVISOR, model="", purpose="lost", usage=usage))
         self.stop_if_overcharged()
 
+    def resume(self, before: SupervisorState) -> None:
+        self.progress.resume(before.progress)
+        self.provenance, self.places = before.provenance, before.places
+
     def state(self) -> SupervisorState:
         return SupervisorState(
             facts=self.facts,
@@ -382,7 +406,7 @@ class Session:
             spending=self.spending.state(),
             holds_report=self.report_reserve.is_held,
             mailbox=self.mailbox.state(),
-            provenance=self.provenance.state(),
-            places=self.places.state(),
+            provenance=self.provenance,
+            places=self.places,
             progress=self.progress.snapshot(),
         )

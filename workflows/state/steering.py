@@ -4,7 +4,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from workflows.contracts import SteeringState, ToldMessage
+from pydantic import PrivateAttr
+
+from chargehand.contracts import Contract, left_out
+from workflows.carried import Carried
 from workflows.mailbox.contracts import SteeringItem
 from workflows.mailbox.mailbox import Outbox
 from workflows.rules.refusal import Refused
@@ -14,7 +17,6 @@ _MOST_CHARACTERS: Final = 40_000
 """Of all messages together: every prompt of an agent repeats those that are for it."""
 _WRITER_CHARACTERS: Final = 4_000
 _QUOTED_CHARACTERS: Final = 120
-_NONE_BEFORE: Final = SteeringState()
 
 
 @dataclass(eq=False, kw_only=True)
@@ -32,22 +34,28 @@ class Delivery(Outbox):
         self.given.update(item.number for item in items if item.text)
 
 
-class Steering:
+class ToldMessage(Contract):
+    """A message of a person, and who has read it."""
+
+    item: SteeringItem
+    subtask: str = left_out("")
+    """The subtask that it is for; empty for all."""
+    running: tuple[str, ...] = left_out(())
+    """The subtasks that it was for and that ran when it came."""
+    read: tuple[str, ...] = left_out(())
+    """The subtasks whose agents have read it."""
+
+
+class Steering(Carried):
     """Messages of one session, and the ways to the children that run."""
 
-    def __init__(self, before: SteeringState = _NONE_BEFORE) -> None:
-        self._told = [*before.told]
-        self._numbered = before.numbered
-        self.answers = before.answers
-        """What a person has answered to questions."""
-        self._running: list[Delivery] = []
-        self._lost = [*before.lost]
-        """A gap for each message that came too late, or for a subtask that there is not."""
-
-    def state(self) -> SteeringState:
-        return SteeringState(
-            told=tuple(self._told), numbered=self._numbered, answers=self.answers, lost=tuple(self._lost)
-        )
+    told: list[ToldMessage] = left_out([])
+    numbered: int = left_out(0)
+    answers: tuple[str, ...] = left_out(())
+    """What a person has answered to questions."""
+    lost: list[str] = left_out([])
+    """A gap for each message that came too late, or for a subtask that there is not."""
+    _running: list[Delivery] = PrivateAttr(default_factory=list[Delivery])
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -67,21 +75,21 @@ class Steering:
         """Close the way to a child that has ended, and note which messages it has read."""
         delivery.end()
         self._running.remove(delivery)
-        self._told = [
+        self.told = [
             told.model_copy(update={"read": (*told.read, delivery.subtask)})
             if told.item.number in read and delivery.subtask not in told.read
             else told
-            for told in self._told
+            for told in self.told
         ]
 
     def messages_for(self, subtask: str) -> tuple[SteeringItem, ...]:
         """List what was written to a subtask so far, or to all."""
-        return tuple(told.item for told in self._told if told.subtask in {"", subtask} and not told.item.path)
+        return tuple(told.item for told in self.told if told.subtask in {"", subtask} and not told.item.path)
 
     @property
     def for_all(self) -> str:
         """What was written to all agents, for the writer of the report, as much as its turn is paid for."""
-        return " ".join(told.item.text for told in self._told if not told.subtask)[:_WRITER_CHARACTERS]
+        return " ".join(told.item.text for told in self.told if not told.subtask)[:_WRITER_CHARACTERS]
 
     def hear(self, answer: str) -> None:
         """Note what a person has answered to a question."""
@@ -89,8 +97,8 @@ class Steering:
 
     def check_room(self, text: str) -> None:
         """Refuse a message beyond the limits."""
-        characters = sum(len(told.item.text) for told in self._told) + len(text)
-        if len(self._told) >= _MOST_MESSAGES:
+        characters = sum(len(told.item.text) for told in self.told) + len(text)
+        if len(self.told) >= _MOST_MESSAGES:
             raise Refused(f"text: this session has taken {_MOST_MESSAGES} messages, the most it may have")
         if characters > _MOST_CHARACTERS:
             raise Refused(f"text: all messages together may have {_MOST_CHARACTERS:,} characters")
@@ -98,30 +106,30 @@ class Steering:
     def address(self, text: str, path: str) -> tuple[SteeringItem, tuple[Delivery, ...]]:
         """Keep a message; no text interrupts. Returns what is sent, and the ways to the children that it is for."""
         subtask, _, below = path.partition("/")
-        self._numbered += 1
-        item = SteeringItem(number=self._numbered, text=text, path=below)
+        self.numbered += 1
+        item = SteeringItem(number=self.numbered, text=text, path=below)
         ways = tuple(each for each in self._running if subtask in {"", each.subtask})
         if text:
             running = tuple(dict.fromkeys(each.subtask for each in ways))
-            self._told.append(ToldMessage(item=item, subtask=subtask, running=running))
+            self.told.append(ToldMessage(item=item, subtask=subtask, running=running))
         return item, ways
 
     @property
     def next_number(self) -> int:
-        return self._numbered + 1
+        return self.numbered + 1
 
     def forget(self, subtask: str) -> None:
         """Drop what was written to a subtask that has ended, and that was read or is answered otherwise."""
-        self._told = [told for told in self._told if told.subtask != subtask]
+        self.told = [told for told in self.told if told.subtask != subtask]
 
     def lose(self, item: SteeringItem) -> None:
         """Note a message that came too late, or for a subtask that there is not."""
         if item.text:
-            self._lost.append(f"A message to {item.path or 'the agents'} was not read: {_quote(item.text)}")
+            self.lost.append(f"A message to {item.path or 'the agents'} was not read: {_quote(item.text)}")
 
     def gaps(self) -> tuple[str, ...]:
         """Name the messages that agents have not read which they were for."""
-        return (*(gap for told in self._told if (gap := _gap(told))), *self._lost)
+        return (*(gap for told in self.told if (gap := _gap(told))), *self.lost)
 
 
 def _gap(told: ToldMessage) -> str:

@@ -14,14 +14,14 @@ from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, Subt
 from chargehand.contracts.conversation import EndReason
 from workflows import continue_as_new, options
 from workflows.budget.ledger import Reservation
-from workflows.contracts import ConversationRunState, ConversationStartRequest, QueuedMessage, SubtaskResult
+from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.rules.inert_links import inert_links
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.report_content import input_for, reason_of, usage_of
-from workflows.state.dialogue import Dialogue
+from workflows.state.dialogue import ConversationRunState, Dialogue
 from workflows.state.session import Session
 from workflows.steps.admission import Place
 from workflows.steps.attempts import Try, attempt_once

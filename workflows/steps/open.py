@@ -20,12 +20,12 @@ from workflows.budget.estimates import least_workable
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import was_reset
 from workflows.budget.spending import Spending
-from workflows.contracts import SpendingState, SupervisorRequest, SupervisorState
+from workflows.contracts import SpendingState, SupervisorRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import narrow_crew
 from workflows.state.clock import Clock
 from workflows.state.progress import Progress
-from workflows.state.session import Session
+from workflows.state.session import Session, SupervisorState
 from workflows.steps.admission import Place
 from workflows.steps.visibility import publish
 from workflows.steps.waits import start_alarm
@@ -129,10 +129,8 @@ def _resume(
     if not converses:
         start_alarm(session.clock)
     progress.open(session.ledger, session.clock)
-    progress.resume(state.progress)
+    session.resume(state)
     mailbox.resume(state.mailbox)
-    session.provenance.resume(state.provenance)
-    session.places.resume(state.places)
     if session.output_reserve:
         session.output_reserve.hold()
     if session.judge_reserve:

@@ -24,7 +24,7 @@ from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
 from workflows.rules.outgoing import why_approved
-from workflows.rules.repetition import effects_of, positions_to_make, refuse_repetition
+from workflows.rules.repetition import positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import call_hash, success_key
 from workflows.state.agent import AgentWork
 from workflows.state.call_approvals import ALLOWED
@@ -53,7 +53,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
             return _refuse(call, f"At most {MOST_CALLS} tools can be used at once; ask for this one again.")
         if call.tool == NOTE.name and request.agent.tools:
             return conversation.notes.answer(call, read)
-        if refusal := _refusal(request, conversation, calls, position):
+        if refusal := _refusal(agent, calls, position):
             return refusal
         if position in used and call.tool in usable_at_once(request):
             conversation.count_tool_call()
@@ -230,21 +230,18 @@ async def _report_call(work: AgentWork, call: ToolCall, result: ToolResult) -> N
         raise_if_cancelled()
 
 
-def _refusal(
-    request: SubtaskRequest, conversation: Conversation, calls: Sequence[ToolCall], position: int
-) -> ToolResult | None:
+def _refusal(work: AgentWork, calls: Sequence[ToolCall], position: int) -> ToolResult | None:
     """Refuse the call of a round at a position if it is not to be made."""
-    call = calls[position]
+    request, conversation, call = work.request, work.conversation, calls[position]
     if call.tool not in request.agent.tools:
         count_refusal("permission")
         return _refuse(call, f"You have no such tool. Your tools: {', '.join(request.agent.tools) or 'none'}.")
-    effects = effects_of(request)
-    repetition = refuse_repetition(call, conversation.recent, effects, calls)
+    repetition = refuse_repetition(call, conversation.recent, work.effects, calls)
     if repetition is not None:
         count_refusal("loop_guard")
         return repetition
     if call.tool in request.agent.acting:
-        repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], effects)
+        repetition = refuse_repetition(call, [*conversation.recent, Round(calls=tuple(calls[:position]))], work.effects)
         if repetition is not None:
             count_refusal("loop_guard")
             # The first of them may turn out not to be made.

@@ -14,7 +14,6 @@ from pydantic import JsonValue, ValidationError
 from activities.models.replies import LONGEST_ARGUMENTS
 from chargehand.contracts import CallDecision, Obligation, ToolRule, Watched
 from chargehand.converter import PayloadConverter
-from workflows.contracts import ApprovalsState
 from workflows.mailbox.contracts import CallRequest, Envelope
 from workflows.rules.refusal import Refused
 from workflows.rules.tool_policy import PolicyLedger, call_hash, success_key
@@ -62,8 +61,8 @@ def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
     """Until its outcome is known, also in a later run; another call is not doubted."""
     before = Approvals()
     before.judge(_request())
-    approvals = Approvals(before.state())
-    (acted,) = before.state().acted
+    approvals = Approvals.model_validate_json(before.model_dump_json())
+    (acted,) = before.acted
 
     assert "not known whether it was applied" in approvals.doubt_of_another(_request(subtask="T2"))
     assert approvals.doubt_of_another(_request()) == ""
@@ -77,8 +76,8 @@ def test_a_call_that_is_made_again_counts_once() -> None:
     approvals = Approvals()
     approvals.decide(_decided(_doubtful(approvals), "approve"))
 
-    assert approvals.policy.state().calls == {_ONCE.key: 1}
-    assert approvals.policy.state().sums == {_ONCE.key: 100}
+    assert approvals.policy.calls == {_ONCE.key: 1}
+    assert approvals.policy.sums == {_ONCE.key: 100}
 
 
 def test_a_call_that_is_made_again_with_other_arguments_counts_with_those() -> None:
@@ -89,8 +88,8 @@ def test_a_call_that_is_made_again_with_other_arguments_counts_with_those() -> N
         approvals.check(_decided(pending, "edit", arguments={"amount": 1_234_568}))
     approvals.decide(_decided(pending, "edit", arguments={"amount": 300}))
 
-    assert approvals.policy.state().calls == {_ONCE.key: 1}
-    assert approvals.policy.state().sums == {_ONCE.key: 300}
+    assert approvals.policy.calls == {_ONCE.key: 1}
+    assert approvals.policy.sums == {_ONCE.key: 300}
 
 
 def test_a_call_whose_subtask_has_ended_was_not_made() -> None:
@@ -137,7 +136,7 @@ def test_a_new_run_remembers_which_calls_act() -> None:
     assert before.judge(_request()) is not None
     before.note_outcome(call_hash("T1", "refund", {"amount": 100}), is_applied=True)
     before.expire(_open(before, _request(7, needs_approval=True)))
-    after = Approvals(ApprovalsState.model_validate_json(before.state().model_dump_json()))
+    after = Approvals.model_validate_json(before.model_dump_json())
 
     reply = after.judge(_request())
 
@@ -197,7 +196,7 @@ def test_a_ledger_goes_on_where_another_stopped() -> None:
     before = PolicyLedger()
     before.count(_LIMITED, {"amount": 99.5})
     before.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
-    after = PolicyLedger(type(before.state()).model_validate_json(before.state().model_dump_json()))
+    after = PolicyLedger.model_validate_json(before.model_dump_json())
 
     assert after.violations(_LIMITED, {"amount": 0.6})
     assert not after.violations(_LIMITED, {"amount": 0.5})

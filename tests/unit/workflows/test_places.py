@@ -25,7 +25,7 @@ def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[i
 
     What was offered before a session has opened is lent to it too.
     """
-    places = Places(total)
+    places = Places(total=total)
     running = min(sessions, total)
     places.offer(total - running)
     for number in range(running):
@@ -46,12 +46,11 @@ def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[i
 def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[int, int]]) -> None:
     """Whatever the order in which it is learned; one that begins when another ends does not work beside it."""
     spans = [(begin, begin + lasts) for begin, lasts in begun]
-    places = Places(5)
+    places = Places(total=5)
     for span in reversed(spans):
         places.record(_work(span))
 
     most = max((sum(begin <= second < end for begin, end in spans) for second in range(50)), default=0)
     assert places.peak == most
-    resumed = Places(1)
-    resumed.resume(places.state())
+    resumed = Places.model_validate_json(places.model_dump_json())
     assert resumed.peak == most
