@@ -18,9 +18,8 @@ from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
-from workflows.metrics import SessionMetrics
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner
-from workflows.session_log import LogSessions
+from workflows.session_log import ObserveSessions
 
 GRACE: Final = timedelta(seconds=30)
 """How long in-flight calls may take to finish when a worker is told to stop."""
@@ -79,8 +78,7 @@ def build_worker(
         interceptors=[
             *interceptors,
             *_added(client, settings),
-            SessionMetrics(),
-            LogSessions(),
+            ObserveSessions(),
             RefuseBadInput(),
             SetHeartbeatTimeout(timedelta(seconds=settings.heartbeat_timeout)),
         ],

@@ -1,23 +1,16 @@
 """What workflows count. Nothing is counted again in a replay."""
 
-import asyncio
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
-from temporalio.worker import (
-    ExecuteWorkflowInput,
-    Interceptor,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
+from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 from activities import metrics
 from activities.metrics import MODELS, TENANTS, Metric
-from chargehand.contracts import Outcome, Report, SessionRequest, Usage
-from chargehand.wire import ErrorType, WorkflowType
+from chargehand.contracts import Outcome, Report, Usage
+from chargehand.wire import ErrorType
 
 _NANODOLLARS: Final = 10**9
 _LIMITS: Final[Mapping[str, str]] = {
@@ -37,38 +30,22 @@ _REFUSED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType
 Refusal = Literal["policy", "approval", "leak_check", "loop_guard", "permission"]
 
 
-class SessionMetrics(Interceptor):
-    """Counts the sessions that begin and end, without nested ones."""
-
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
-    ) -> type[WorkflowInboundInterceptor]:
-        return _SessionMetrics
+def count_start(tenant: str) -> None:
+    tenant = TENANTS.of(tenant)
+    _count(metrics.SESSIONS_STARTED, tenant=tenant)
+    _count(metrics.LOST_GRANTS, 0, tenant=tenant)
 
 
-class _SessionMetrics(WorkflowInboundInterceptor):
-    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # as above
-        info = workflow.info()
-        if info.workflow_type != WorkflowType.SUPERVISOR or info.parent is not None:
-            return await super().execute_workflow(input)
-        asked: object = input.args[0] if input.args else None
-        tenant = TENANTS.of(asked.tenant if isinstance(asked, SessionRequest) else DEFAULT)
-        if info.continued_run_id is None or info.cron_schedule:
-            _count(metrics.SESSIONS_STARTED, tenant=tenant)
-            _count(metrics.LOST_GRANTS, 0, tenant=tenant)
-        try:
-            report: Report = await super().execute_workflow(input)
-        except (asyncio.CancelledError, FailureError) as error:  # any other fails the task, and is tried again
-            if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
-                _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=tenant)
-                _count_limit(_type_of(error), "session")
-            raise
-        _count(metrics.SESSIONS_ENDED, end=report.stop_reason, tenant=tenant)
-        _count_limit(report.stop_reason, "session")
-        duration = workflow.metric_meter().create_histogram_timedelta(*metrics.SESSION_DURATION)
-        duration.record(report.timing.wall)
-        return report
+def count_report(report: Report, tenant: str) -> None:
+    _count(metrics.SESSIONS_ENDED, end=report.stop_reason, tenant=TENANTS.of(tenant))
+    _count_limit(report.stop_reason, "session")
+    workflow.metric_meter().create_histogram_timedelta(*metrics.SESSION_DURATION).record(report.timing.wall)
+
+
+def count_error(error: BaseException, tenant: str) -> None:
+    """Count a session that ends without a report."""
+    _count(metrics.SESSIONS_ENDED, end=_end_of(error), tenant=TENANTS.of(tenant))
+    _count_limit(_type_of(error), "session")
 
 
 def _end_of(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""A record in the log at the start and at the end of each session and conversation; a replay writes none."""
+"""What the log and the metrics say at the start and at the end of a session; a replay says nothing."""
 
 import asyncio
 import logging
@@ -14,37 +14,46 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from chargehand.contracts import ConversationEnd, Report
-from chargehand.wire import SESSIONS
+from chargehand.contracts import ConversationEnd, Report, SessionRequest
+from chargehand.wire import SESSIONS, WorkflowType
+from workflows import metrics
 from workflows.session_workflow import SessionWorkflow
 from workflows.steps.close import cause_of
 
 
-class LogSessions(Interceptor):
-    """Logs that a session begins, and how it ends; nested ones are parts of theirs."""
+class ObserveSessions(Interceptor):
+    """Logs and counts sessions that begin and end, and logs conversations; nested ones are parts of theirs."""
 
     def workflow_interceptor_class(
         self,
         input: WorkflowInterceptorClassInput,  # noqa: A002, ARG002  # the SDK's own name
     ) -> type[WorkflowInboundInterceptor]:
-        return _LoggedSession
+        return _ObservedSession
 
 
-class _LoggedSession(WorkflowInboundInterceptor):
+class _ObservedSession(WorkflowInboundInterceptor):
     async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002  # as above
         info = workflow.info()
         if info.workflow_type not in SESSIONS or info.parent is not None:
             return await super().execute_workflow(input)
+        asked: object = input.args[0] if input.args else None
+        tenant = asked.tenant if isinstance(asked, SessionRequest) else metrics.DEFAULT
+        is_counted = info.workflow_type == WorkflowType.SUPERVISOR
         if info.continued_run_id is None or info.cron_schedule:
             workflow.logger.info("session started: %s", info.workflow_id)
+            if is_counted:
+                metrics.count_start(tenant)
         try:
             result: object = await super().execute_workflow(input)
         except (asyncio.CancelledError, FailureError) as error:  # any other fails the task, and is tried again
             if workflow.in_workflow():  # else the coroutine is thrown away, with its worker
                 _log_error(error)
+                if is_counted:
+                    metrics.count_error(error, tenant)
             raise
         match result:
             case Report():
+                metrics.count_report(result, tenant)
                 _log_end(result.stop_reason, result.usage.cost_usd)
             case ConversationEnd():
                 _log_end(result.reason, result.usage.cost_usd)

@@ -63,7 +63,7 @@ from worker.process import build_runtime
 from worker.server_gauges import measure_server
 from worker.settings import Settings
 from worker.watchdog import watch_event_loop
-from workflows.metrics import SessionMetrics
+from workflows.session_log import ObserveSessions
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -321,7 +321,7 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
     async def one_is_open() -> bool:
         return await open_sessions() == 1
 
-    async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[SessionMetrics()]):
+    async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[ObserveSessions()]):
         broken = await connected.start_workflow(WorkflowType.SUPERVISOR, QUESTION, id="broken", task_queue="broken")
         await until(has_failed)
         await until(one_is_open)

@@ -1,4 +1,7 @@
-"""Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards."""
+"""Metered model calls: every turn is reserved in the ledger before it is called, and settled afterwards.
+
+A parent is asked for what the ledger lacks.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -34,11 +37,11 @@ from workflows.budget.estimates import (
     purpose_of,
     worst_case,
 )
-from workflows.budget.grant_request import request_grant
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.budget.spending import Spending
+from workflows.mailbox.contracts import Grant, GrantRequest
 from workflows.mailbox.mailbox import Mailbox
-from workflows.mailbox.signals import raise_if_cancelled
+from workflows.mailbox.signals import ask, raise_if_cancelled
 from workflows.metrics import count_spend
 from workflows.on_exit import on_exit
 
@@ -371,3 +374,28 @@ async def _wait_before_repeating(cause: ApplicationError, turn: _Turn) -> None:
         raise TurnLost("provider_unavailable", cause.message, kind, *cause.details) from cause
     await workflow.sleep(timedelta(seconds=max(seconds, 0.0)), summary="before the model is called again")
     turn.change(provider_failures=failures)
+
+
+async def request_grant(
+    mailbox: Mailbox,
+    ledger: Ledger,
+    needed: Amount,
+    is_over: Callable[[], bool] = lambda: False,
+    *,
+    is_optional: bool = False,
+) -> None:
+    """Ask the parent workflow for what is missing of an amount, and wait while it may still become free."""
+    parent, missing = workflow.info().parent, ledger.missing(needed)
+    if parent is None or missing == Amount():
+        return
+
+    def take(grant: Grant) -> bool:
+        """Take nothing, or at least what is missing and at most as much again beside it as was granted before."""
+        amount = Amount(grant.turns, grant.usd)
+        if amount != Amount() and not (amount.covers(missing) and (missing + ledger.granted).covers(amount)):
+            return False
+        ledger.grant(amount)
+        return True
+
+    request = GrantRequest(turns=missing.turns, usd=missing.usd, is_optional=is_optional)
+    await ask(mailbox, parent.workflow_id, request, Grant, take=take, is_over=is_over)

@@ -15,8 +15,7 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Artifact, Source
 from workflows.budget.estimates import conversation_bound, usual_tokens
 from workflows.contracts import ConversationState, SubtaskRequest
-from workflows.rules.evidence import QUOTE_CHARACTERS, sources_read
-from workflows.rules.notes import Notes
+from workflows.rules.evidence import QUOTE_CHARACTERS, Notes, sources_read
 
 _LONGEST: Final = 600_000
 """Bytes of a conversation after which it begins anew: with one more round it still fits into one payload."""

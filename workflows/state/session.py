@@ -49,9 +49,9 @@ from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
-from workflows.rules.expansion import MOST_ITEMS
 from workflows.rules.information_flow import Provenance
 from workflows.rules.inputs import WRITER_TOKENS
+from workflows.rules.plan_edits import MOST_ITEMS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for

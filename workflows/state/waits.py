@@ -1,10 +1,10 @@
 """What a session waits for people to decide, and what they have decided."""
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Final, Literal
 
-from chargehand.contracts import DecisionRecord, Wait
+from chargehand.contracts import DecisionRecord, Wait, WaitKind
 
 Verdict = Literal["approved", "edited", "rejected", "answered", "raised", "none"]
 VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
@@ -12,6 +12,9 @@ VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
     "edit": "edited",
     "reject": "rejected",
 }
+_QUESTION_TIME: Final = timedelta(minutes=15)
+_DAY: Final = timedelta(days=1)
+_SATURDAY: Final = 5
 
 
 class Waits:
@@ -42,3 +45,16 @@ class Waits:
     def limits_id(self) -> str:
         """Id of the wait for higher limits: the one that is open, or the next."""
         return f"limits-{1 + sum(each.kind == 'limits' for each in self.decisions)}"
+
+
+def usual_time(kind: WaitKind, now: datetime) -> timedelta:
+    """Compute the time for a decision: for an answer 15 minutes, for anything else a working day.
+
+    That ends at the same hour of the next day from Monday to Friday, in UTC.
+    """
+    if kind == "question":
+        return _QUESTION_TIME
+    then = now + _DAY
+    while then.weekday() >= _SATURDAY:
+        then += _DAY
+    return then - now

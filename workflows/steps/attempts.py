@@ -40,8 +40,7 @@ from workflows.steps.children import Job, run_nested_session, run_subtask
 from workflows.steps.review import judge
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
-from workflows.steps.waits import wait_for_budget
-from workflows.steps.waits_for_people import new_wait, wait_for_person
+from workflows.steps.waits import new_wait, wait_for_budget, wait_for_person
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}

@@ -21,7 +21,7 @@ from workflows.state.session import Session
 from workflows.state.waits import VERDICTS
 from workflows.steps.turns import try_turn
 from workflows.steps.visibility import enter, publish, resume
-from workflows.steps.waits_for_people import new_wait, wait_for_person
+from workflows.steps.waits import new_wait, wait_for_person
 
 _LONGEST_DOUBT: Final = 300
 

@@ -25,7 +25,7 @@ from workflows.state.dialogue import ConversationRunState, Dialogue
 from workflows.state.session import Session
 from workflows.steps.admission import Place
 from workflows.steps.attempts import Try, attempt_once
-from workflows.steps.steering import steer
+from workflows.steps.messages import steer
 from workflows.steps.visibility import enter, list_state
 from workflows.steps.waits import wait_for_budget
 

@@ -10,10 +10,10 @@ from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.plan import RejectedPlan
 from chargehand.contracts import Failure, Outcome, Subtask
 from workflows.budget.model_calls import CannotPay, TurnLost
-from workflows.rules.expansion import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.graph import USABLE
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import DECISION_TOKENS, fit
+from workflows.rules.plan_edits import MOST_ITEMS, expand_template, item_ids
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import validate

@@ -1,4 +1,4 @@
-"""The second step of a session: a valid plan."""
+"""The second step of a session: a valid plan, and before it, where a crew allows that, agents for the request."""
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -8,14 +8,20 @@ from decimal import Decimal
 from math import ceil
 from typing import Final, Literal
 
-from temporalio.exceptions import ApplicationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
+from activities.contracts.cards import AgentDraft
 from activities.contracts.drafts import SubtaskDraft
+from activities.contracts.session import AddAgentsRequest, AddedAgents
+from activities.opening.activity import SessionActivities
+from activities.turn_kinds.design_agents import DesignAnswer, DesignTask
 from activities.turn_kinds.plan import Allowance, PlanAnswer, PlanTask, RejectedPlan
 from chargehand.contracts import Plan
 from chargehand.contracts.limits import Profile
 from chargehand.contracts.problems import join_problems
 from chargehand.wire import ErrorType
+from workflows import options
 from workflows.budget.ledger import Amount
 from workflows.budget.model_calls import CannotPay, TurnLost
 from workflows.rules.inputs import prior_knowledge
@@ -34,6 +40,7 @@ Phase = Literal["plan"]
 OpenSpan = Callable[[Phase], AbstractContextManager[None]]
 OPEN_SPAN: Final[ContextVar[OpenSpan]] = ContextVar("open_span", default=lambda _: nullcontext())
 """Opens the span of a phase; set by the interceptor of workers that trace."""
+_DESIGN_ATTEMPTS: Final = 2
 
 
 async def make_plan(session: Session) -> Plan:
@@ -178,3 +185,57 @@ def _plan_undivided(session: Session, errors: tuple[str, ...]) -> Plan:
             session.progress.add_gaps([f"No plan was valid, so '{agent.name}' got the whole request: {errors[0]}."])
             return plan
     raise invalid_plan(errors)
+
+
+async def design_agents(session: Session) -> None:
+    """Have a model describe agents, and give them to the session; without usable ones it has those of its crew.
+
+    Nested sessions have what the session above has.
+    """
+    crew = session.facts.crew
+    if not crew.custom_tools or session.request.delegation is not None:
+        return
+    problems: tuple[str, ...] = ()
+    for _ in range(_DESIGN_ATTEMPTS):
+        task = DesignTask(goal=session.request.goal, tools=crew.custom_tools, most=crew.most_custom, problems=problems)
+        try:
+            answer = (await take_turn(session, task)).answer_as(DesignAnswer)
+        except TurnLost as error:
+            problems = (str(error),)
+            break
+        if answer is None:
+            problems = ("the reply was not the required JSON",)
+            continue
+        if not answer.agents:
+            return
+        added = await _add(session, answer.agents)
+        if added.crew is not None:
+            session.use_crew(added.crew)
+            return
+        session.spending.waste_last()
+        problems = added.problems
+    session.progress.add_gaps([f"No agents were described for this request: {join_problems(problems[:1])}."])
+
+
+async def _add(session: Session, drafts: list[AgentDraft]) -> AddedAgents:
+    asked = AddAgentsRequest(
+        session=workflow.info().workflow_id,
+        request=session.original.model_copy(update={"documents": session.request.documents}),
+        crew=session.facts.crew.reference,
+        agents=tuple(drafts),
+    )
+    try:
+        return await workflow.execute_activity_method(
+            SessionActivities.add_agents,
+            asked,
+            activity_id="add-agents",
+            summary="check and store the agents that were described",
+            **options.ADD_AGENTS,
+        )
+    except ActivityError as error:
+        if is_cancelled_exception(error):
+            raise
+        problem = (
+            error.cause.message if isinstance(error.cause, ApplicationError) else "they could not be stored in time"
+        )
+        return AddedAgents(problems=(problem,))

@@ -13,7 +13,7 @@ from workflows.rules.plan_validation import InvalidPlan
 from workflows.state.session import Session
 from workflows.steps.plan import invalid_plan, validate
 from workflows.steps.visibility import enter, publish
-from workflows.steps.waits_for_people import new_wait, wait_for_person
+from workflows.steps.waits import new_wait, wait_for_person
 
 _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""

@@ -24,8 +24,8 @@ from workflows.budget.estimates import (
     purpose_of,
     worst_case,
 )
+from workflows.rules.evidence import MOST_NOTES, Notes
 from workflows.rules.inputs import beginning, fit, rendered_tokens, tokens_of
-from workflows.rules.notes import MOST_NOTES, Notes
 
 OUTCOMES: st.SearchStrategy[Outcome] = st.builds(
     Success,
