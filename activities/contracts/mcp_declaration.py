@@ -20,6 +20,17 @@ _Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
 
 
+class OAuthClient(TypedByPeople):
+    """Credentials by which a server's authorization server gives tokens, without a person (`client_credentials`)."""
+
+    issuer: WebAddress
+    """The address of the authorization server; the credentials are sent nowhere else."""
+    client_id: Variable
+    """The variable of the worker's environment that holds the id."""
+    client_secret: Variable
+    """The variable of the worker's environment that holds the secret."""
+
+
 class McpDeclaration(TypedByPeople):
     """An MCP server, and which of its tools the crew's agents may have."""
 
@@ -35,6 +46,8 @@ class McpDeclaration(TypedByPeople):
     """The address of a server that serves by streamable HTTP."""
     bearer_token: Variable | None = None
     """The variable of the worker's environment that holds the token for `url`."""
+    oauth: OAuthClient | None = None
+    """The client that gets tokens for `url` by OAuth."""
     headers: Annotated[dict[_Header, Variable], Field(max_length=20)] = {}
     """Further headers for `url`: the name of each, and the variable that holds its value."""
     tools: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=40)]
@@ -54,6 +67,13 @@ class McpDeclaration(TypedByPeople):
     """How long a call may take."""
 
     @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables of the worker's environment that it needs."""
+        token = (self.bearer_token,) if self.bearer_token else ()
+        client = (self.oauth.client_id, self.oauth.client_secret) if self.oauth else ()
+        return (*self.environment, *self.headers.values(), *token, *client)
+
+    @property
     def tool_names(self) -> Mapping[str, str]:
         """The tools by the names under which agents have them."""
         return {agent_tool_name(self.name, tool): tool for tool in self.tools}
@@ -64,8 +84,12 @@ class McpDeclaration(TypedByPeople):
             raise ValueError("must have either a `command`, for stdio, or a `url`, for streamable HTTP")
         if self.url and (self.args or self.environment):
             raise ValueError("`args` and `environment` belong to a `command`; credentials for a `url` are `headers`")
-        if self.command and (self.headers or self.bearer_token):
-            raise ValueError("`headers` and `bearer_token` belong to a `url`; a `command` is given an `environment`")
+        if self.command and (self.headers or self.bearer_token or self.oauth):
+            raise ValueError(
+                "`headers`, `bearer_token` and `oauth` belong to a `url`; a `command` is given an `environment`"
+            )
+        if self.oauth and (self.headers or self.bearer_token):
+            raise ValueError("`oauth` brings the credentials; leave out `headers` and `bearer_token`")
         if self.url and "@" in self.url.partition("://")[2].partition("/")[0]:
             raise ValueError("`url` must not contain credentials; name a variable as `bearer_token` or in `headers`")
         if len(self.tool_names) < len(self.tools):

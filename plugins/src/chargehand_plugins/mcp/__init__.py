@@ -11,3 +11,4 @@ def register(registry: Registry) -> None:
     registry.examinations(f"{__name__}.tools.registry:examine_declared")
     if find_spec("mcp"):
         registry.verbs("Operate", f"{__name__}.verbs:app")
+        registry.variables("CHARGEHAND_MCP_TOKEN")

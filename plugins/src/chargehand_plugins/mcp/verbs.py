@@ -1,7 +1,8 @@
 """Serve sessions to assistants: `mcp`."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -9,6 +10,9 @@ from chargehand_cli.connection import Connection
 from chargehand_cli.verb import FILES, verb
 
 app = typer.Typer()
+
+_TOKEN: Final = "CHARGEHAND_MCP_TOKEN"  # noqa: S105  # the name of a setting
+_LEAST_TOKEN: Final = 32
 
 
 @verb(app, location=FILES)
@@ -21,13 +25,31 @@ async def mcp(
             "--docs", "-d", metavar="FOLDER", help="Folder whose documents sessions may read; may be repeated."
         ),
     ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            "--http",
+            metavar="PORT",
+            min=1,
+            max=65_535,
+            help=f"Serve http://127.0.0.1:PORT/mcp instead, to clients that send {_TOKEN} as bearer token.",
+        ),
+    ] = None,
 ) -> None:
-    """Serve sessions to an assistant, as an MCP server on standard input and output."""
+    """Serve sessions to an assistant, as an MCP server on standard input and output, or by HTTP."""
     folders = [_folder(each) for each in docs or ()]
+    token = os.environ.get(_TOKEN, "")
+    if http is not None and len(token) < _LEAST_TOKEN:
+        raise typer.BadParameter(f"Set {_TOKEN} to {_LEAST_TOKEN} characters or more.", param_hint="--http")
     connection.join()  # it starts while this process loads its modules
     from chargehand_plugins.mcp.server.server import build_server
 
-    await build_server(connection, folders).run_stdio_async()
+    server = build_server(connection, folders)
+    if http is None:
+        return await server.run_stdio_async()
+    from chargehand_plugins.mcp.server.over_http import serve_http
+
+    return await serve_http(server, http, token)
 
 
 def _folder(path: Path) -> Path:

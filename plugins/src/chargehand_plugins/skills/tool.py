@@ -31,7 +31,7 @@ async def add_parts(parts: WorkerParts) -> None:
 
 def choose(settings: Settings) -> Sequence[Choice]:
     return [
-        Choice(f"skill {skill.name}", skill.tool, f"{len(skill.files)} files; version {skill.digest[:12]}")
+        Choice(f"skill {skill.name}", skill.tool, f"version {skill.digest[:12]}: {', '.join(skill.files)}")
         for skill in _skills(crew_folders(settings))
     ]
 

@@ -18,6 +18,8 @@ class HttpServer:
     url: str = ""
     redirect: str = ""
     """Where requests are sent instead of being answered."""
+    issuer: str = ""
+    """Where it says that tokens are given, if they are given by OAuth."""
     authorizations: list[str] = field(default_factory=list[str])
 
 
@@ -26,7 +28,7 @@ def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
     """Serve until the block ends."""
     import uvicorn
     from mcp.server.mcpserver import MCPServer
-    from starlette.responses import Response
+    from starlette.responses import JSONResponse, Response
 
     state = HttpServer()
     mcp = MCPServer("weather")
@@ -42,6 +44,10 @@ def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
         if scope["type"] == "http":
             authorization = dict(scope["headers"]).get(b"authorization", b"").decode()
             state.authorizations.append(authorization)
+            if state.issuer and scope["path"].startswith("/.well-known/oauth-protected-resource"):
+                described = {"resource": state.url, "authorization_servers": [state.issuer]}
+                await JSONResponse(described)(scope, receive, send)
+                return
             if state.redirect:
                 await Response(status_code=307, headers={"location": state.redirect})(scope, receive, send)
                 return

@@ -59,7 +59,7 @@ def server(**fields: str) -> str:
         (server(url='"ftp://a.example"', command=""), "must be an address that begins with http:// or https://"),
         (server(url='"https://key@a.example/mcp"', command=""), "`url` must not contain credentials"),
         (server(url='"https://a.example"', command="", environment='["TOKEN"]'), "`environment` belong to a `command`"),
-        (server(bearer_token='"TOKEN"'), "`bearer_token` belong to a `url`"),
+        (server(bearer_token='"TOKEN"'), "`oauth` belong to a `url`"),
         (server(environment='["TOKEN=abc"]'), "environment"),
         (server(tools="[]"), "tools"),
         (server(tools='["a.b", "a_b"]'), "two of `tools` have the same name for agents"),

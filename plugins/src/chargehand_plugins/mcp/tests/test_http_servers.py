@@ -1,15 +1,20 @@
 """MCP servers over streamable HTTP: the official library's own, on loopback."""
 
+import base64
+import json
 from collections.abc import Iterator
+from typing import ClassVar
+from urllib.parse import parse_qs
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.mcp_declaration import McpDeclaration, OAuthClient
 from activities.contracts.tool import ToolAnswer, ToolContext
 from chargehand_plugins.mcp.tests.http_server import TOKEN, HttpServer, serve_mcp
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
+from tests.loopback_http import LoopbackHandler, serve_http
 
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 
@@ -87,3 +92,61 @@ async def test_a_server_that_is_not_there_is_found_when_it_comes(remote: HttpSer
 
     assert (await forecast(server)).ok
     await server.close()
+
+
+class _Issuer(LoopbackHandler):
+    """Gives the token to the declared client, and notes who asked."""
+
+    asked: ClassVar[list[tuple[str, str]]] = []
+
+    def reply(self) -> None:
+        issuer = f"http://{self.headers['host']}"
+        self.asked.append((self.path, self.headers.get("authorization", "")))
+        if self.path.startswith("/.well-known/"):
+            described = {
+                "issuer": issuer,
+                "authorization_endpoint": f"{issuer}/authorize",
+                "token_endpoint": f"{issuer}/token",
+                "response_types_supported": ["code"],
+                "grant_types_supported": ["client_credentials"],
+                "token_endpoint_auth_methods_supported": ["client_secret_basic"],
+            }
+            self.answer(200, json.dumps(described).encode(), content_type="application/json")
+        else:
+            body = parse_qs(self.body().decode())
+            assert body["grant_type"] == ["client_credentials"]
+            given = {"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600}
+            self.answer(200, json.dumps(given).encode(), content_type="application/json")
+
+
+def _with_oauth(url: str, issuer: str) -> McpServer:
+    client = OAuthClient(issuer=issuer, client_id="CLIENT", client_secret="SECRET")
+    declaration = McpDeclaration(name="weather", url=url, oauth=client, tools=("forecast",), start_seconds=60)
+    return McpServer(declaration, {"CLIENT": "canary-client", "SECRET": "canary-secret"})
+
+
+async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
+    """The credentials go to the declared authorization server, and the token that it gives to the MCP server."""
+    _Issuer.asked.clear()
+    with serve_http(_Issuer) as remote.issuer:
+        server = _with_oauth(remote.url, remote.issuer)
+        answer = await forecast(server)
+        await server.close()
+
+    credentials = base64.b64encode(b"canary-client:canary-secret").decode()
+    assert answer.sources[0].quote.startswith("Oslo: rain")
+    assert [each for each in _Issuer.asked if each[1]] == [("/token", f"Basic {credentials}")]
+    assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
+
+
+async def test_credentials_are_sent_to_no_other_issuer(remote: HttpServer) -> None:
+    """An MCP server that names another authorization server is not followed."""
+    _Issuer.asked.clear()
+    with serve_http(_Issuer) as declared_issuer, serve_http(_Issuer) as remote.issuer:
+        server = _with_oauth(remote.url, declared_issuer)
+        with pytest.raises(ApplicationError, match="cannot be used") as caught:
+            await forecast(server)
+        await server.close()
+
+    assert not [each for each in _Issuer.asked if each[1]]
+    assert "canary" not in str(caught.value)

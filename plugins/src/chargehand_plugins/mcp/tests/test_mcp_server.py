@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
@@ -21,9 +22,11 @@ from activities.tools.outputs import ToolOutput, store_outputs
 from chargehand.messages import MESSAGES, Row
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import LocationOptions
+from chargehand_plugins.mcp.server.over_http import app_of
 from chargehand_plugins.mcp.server.position import ENDED, NEXT
 from chargehand_plugins.mcp.server.server import build_server
-from tests.acceptance.commands import command_environment
+from tests.acceptance.commands import Commands, command_environment
+from tests.acceptance.http_serving import serving
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
@@ -32,6 +35,7 @@ from tests.started_trace import started_trace
 PICTURE = b"\x89PNG\r\n\x1a\nnot much of a picture"
 ASKED = "Net or gross?"
 MEANT = "Gross, please."
+TOKEN = "canary-token-of-forty-two-characters-0815"
 
 
 @dataclass
@@ -280,3 +284,44 @@ async def test_assistants_are_pointed_to_tools_that_exist() -> None:
     named = {name for words in (*NEXT.values(), ENDED) for name in words.split(" or ")}
 
     assert named <= set(await _tools())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": f"Bearer {TOKEN}"}, 200),
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": f"Bearer {TOKEN}", "Origin": "https://evil.example"}, 403),
+        ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}, 421),
+    ],
+    ids=["token", "no token", "wrong token", "web page", "other host"],
+)
+async def test_over_http_only_clients_with_the_token_are_served(headers: dict[str, str], status: int) -> None:
+    """A web page in the user's browser has no way in, either."""
+    called = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "assistant", "version": "1"},
+        },
+    }
+    accepted = {"Accept": "application/json, text/event-stream"}
+    app = app_of(build_server(Connection(LocationOptions()), ()), TOKEN)
+
+    async with serving(app) as url, httpx2.AsyncClient(timeout=30) as http:
+        answered = await http.post(f"{url}/mcp", json=called, headers=accepted | headers)
+
+    assert answered.status_code == status
+    assert ("chargehand" in answered.text) == (status == 200)
+
+
+async def test_over_http_a_token_has_to_be_set(client: Client) -> None:
+    """Nothing is started without one."""
+    ran = await Commands(client)("mcp", "--http", "8765")
+
+    assert ran.code == 2
+    assert "Set CHARGEHAND_MCP_TOKEN to 32 characters or more." in " ".join(ran.said.split())

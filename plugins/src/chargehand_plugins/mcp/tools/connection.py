@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
 import mcp_types as types
-from httpx2 import AsyncClient, HTTPError, Response, Timeout
+from httpx2 import AsyncClient, HTTPError, Request, Response, Timeout
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stalls import note_progress
+from chargehand_plugins.mcp.tools.oauth import oauth_of
 from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 
 if TYPE_CHECKING:
@@ -180,16 +182,33 @@ async def _over_http(
     async def note_status(response: Response) -> None:
         statuses.append(response.status_code)
 
+    places = {_origin(each) for each in (url, declared.oauth.issuer if declared.oauth else url)}
+
+    async def stay(request: Request) -> None:
+        # By OAuth a server says where tokens are to be had; what it names must not be asked for it.
+        if _origin(str(request.url)) not in places:
+            raise ServerUnusable("it leads to an address that its declaration does not name")
+
     timeout = Timeout(declared.start_seconds, read=declared.call_seconds + declared.start_seconds)
     async with (
         limit_client(
-            AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [note_status]}),
+            AsyncClient(
+                headers=headers,
+                auth=oauth_of(declared.oauth, url, environment) if declared.oauth else None,
+                timeout=timeout,
+                event_hooks={"request": [stay], "response": [note_status]},
+            ),
             MOST_MESSAGE_BYTES,
             strings_check,
         ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES) as streams,
     ):
         yield streams
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port
 
 
 def strings_check(content_type: str) -> Callable[[bytes], None]:

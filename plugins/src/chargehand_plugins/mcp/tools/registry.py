@@ -112,9 +112,8 @@ def _once_each(declared: Mapping[str, Iterable[McpDeclaration]]) -> list[McpDecl
 
 
 def _values(declared: McpDeclaration, environment: Mapping[str, str]) -> dict[str, str]:
-    token = [declared.bearer_token] if declared.bearer_token else []
     values: dict[str, str] = {}
-    for variable in (*declared.environment, *declared.headers.values(), *token):
+    for variable in declared.variables:
         value = environment.get(variable, "").strip()
         if not value:
             raise SettingsError(f"{variable} is not set, but the MCP server '{declared.name}' of a crew needs it.")
