@@ -5,10 +5,10 @@ this process carries out, that is known. About any other the server is asked onc
 whose workers decide what the workflow does, and the parent.
 """
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from temporalio import activity, workflow
@@ -18,6 +18,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 
 from activities.contracts.session import OpenSessionRequest
 from activities.newest import Newest
+from activities.single_flight import SingleFlight
 from chargehand.visibility import describe
 from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
 
@@ -65,8 +66,7 @@ class CallerCheck(Interceptor):
     def __init__(self, task_queue: str) -> None:
         self._task_queue = task_queue
         self._known = Newest[_Run, _Caller](_MOST_RUNS)
-        self._asking: dict[_Run, asyncio.Task[_Caller]] = {}
-        """None is kept when it is done, since a task holds the context of the activity that began it."""
+        self._asking = SingleFlight[_Caller]()
 
     def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
         return _CheckedActivities(next, self)
@@ -97,15 +97,9 @@ class CallerCheck(Interceptor):
 
     async def _look_up(self, run: _Run) -> _Caller:
         """Return what is known of a run, which never changes; side by side activities ask the server once."""
-        known = _carried_out.get(run) or self._known.get(run)
-        if known is not None:
-            return known
-        asking = self._asking.get(run)
-        if asking is None:
-            asking = self._asking[run] = asyncio.create_task(_ask_server(run))
-            asking.add_done_callback(lambda _: self._asking.pop(run, None))
-        caller = await asyncio.shield(asking)
-        self._known[run] = caller
+        caller = _carried_out.get(run) or self._known.get(run)
+        if caller is None:
+            caller = self._known[run] = await self._asking.run(run, partial(_ask_server, run))
         return caller
 
 

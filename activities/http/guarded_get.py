@@ -132,17 +132,6 @@ class GuardedBackend(AsyncNetworkBackend):
         addresses = addresses[:_ADDRESSES_TRIED]
         return _SmallReads(await self._connect_to_first(addresses, port, timeout, local_address, socket_options))
 
-    async def connect_unix_socket(
-        self,
-        path: str,  # noqa: ARG002  # the signature is httpcore2's
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109
-        socket_options: Iterable[SocketOption] | None = None,  # noqa: ARG002
-    ) -> AsyncNetworkStream:
-        raise AddressRefusedError("web pages are not served from files")
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
     def _is_allowed(self, host: str, port: int) -> bool:
         name = f"[{host}]" if ":" in host else host.lower()
         return f"{name}:{port}" in self._allowed_hosts or (port in PORTS and name in self._allowed_hosts)

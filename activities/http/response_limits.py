@@ -6,7 +6,8 @@ A body is decoded here, piece by piece, since the clients would decompress a sma
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -70,6 +71,20 @@ async def bounded_parts(
         if wire_bytes < 0 or decoded_bytes < 0:
             raise BodyRefused(f"it is larger than {most / 1_000_000:g} MB")
         yield part
+
+
+def retry_after(header: str | None) -> timedelta | None:
+    """Read a `Retry-After` header, seconds or a date: how long the service asks to wait; None if not sensibly."""
+    try:
+        seconds = float(header or "")
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(header or "")
+        except ValueError:
+            return None
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    # Not if it is no number, either.
+    return timedelta(seconds=min(seconds, LONGEST_RETRY_AFTER.total_seconds())) if seconds > 0 else None
 
 
 def describe_tls_error(error: BaseException) -> str:

@@ -3,19 +3,18 @@
 import hashlib
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from pydantic import JsonValue
 
 from activities.models.clients import make_timeout
 from activities.models.failures import ReportedError, UnreadableReply
-from activities.models.provider_jobs import REQUEST_SECONDS, job_id
+from activities.models.provider_jobs import REQUEST_SECONDS, JobStore
 from activities.models.replies import parse, within
 
 if TYPE_CHECKING:
     import anthropic
-    from anthropic.types.messages.batch_create_params import Request
 
 PRICE_SHARE: Final = Decimal("0.5")
 """The price of a batch, as a share of the usual price."""
@@ -26,39 +25,21 @@ _NOT_OF_BATCHES: Final = frozenset({"stream", "service_tier"})
 """Parameters that requests in a batch may not have."""
 
 
-class BatchStore:
-    """One call as a batch."""
+class BatchStore(JobStore):
+    """One call as a batch of one request."""
 
     def __init__(self, client: "anthropic.AsyncAnthropic", body: Mapping[str, Any], key: str) -> None:
         """Prepare one call; `key` names it across attempts."""
         self._client = client
-        self._params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
         self._custom_id = hashlib.sha256(key.encode()).hexdigest()
-
-    async def begin(self) -> str:
-        """Create a batch of one request."""
-        request = cast("Request", {"custom_id": self._custom_id, "params": self._params})
-        response = await self._client.messages.batches.with_raw_response.create(
-            requests=[request], timeout=make_timeout(REQUEST_SECONDS)
-        )
-        return await job_id(response.http_response.content)
+        params = {name: value for name, value in body.items() if name not in _NOT_OF_BATCHES}
+        super().__init__(client.messages.batches, requests=[{"custom_id": self._custom_id, "params": params}])
 
     async def result(self, identity: str) -> JsonValue:
         """Return the message once the batch has ended."""
-        response = await self._client.messages.batches.with_raw_response.retrieve(
-            identity, timeout=make_timeout(REQUEST_SECONDS)
-        )
-        if within(await parse(response.http_response.content), "processing_status") != "ended":
+        if within(await self.state(identity), "processing_status") != "ended":
             return None
         return await self._message(await self._results(identity))
-
-    async def cancel(self, identity: str) -> None:
-        """Cancel the batch; requests that have not begun are not charged."""
-        await self._client.messages.batches.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
-
-    async def delete(self, identity: str) -> None:
-        """Delete the batch, which is otherwise kept for a month."""
-        await self._client.messages.batches.delete(identity, timeout=make_timeout(REQUEST_SECONDS))
 
     async def _results(self, identity: str) -> bytes:
         import httpx2  # a dependency of the SDK

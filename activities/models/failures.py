@@ -6,15 +6,14 @@ No SDK is imported: classes are known by their names, which a test checks agains
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import timedelta
 from enum import Enum, auto
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from activities.http.response_limits import LONGEST_RETRY_AFTER, describe_tls_error
+from activities.http.response_limits import describe_tls_error, retry_after
 from chargehand.contracts import Contract
 from chargehand.failure_causes import remedy_of_status
 from chargehand.wire import ErrorType
@@ -276,32 +275,10 @@ def _is_redirect(error: BaseException) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
-    """Read how long the provider asks to wait; None if it does not say, or not sensibly."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    seconds = milliseconds / 1000 if milliseconds is not None else _number(headers.get("retry-after"))
-    if seconds is None:
-        seconds = _seconds_until(headers.get("retry-after"))
-    if seconds is None or seconds <= 0:
-        return None
-    return timedelta(seconds=min(seconds, LONGEST_RETRY_AFTER.total_seconds()))
-
-
-def _number(text: str | None) -> float | None:
     try:
-        number = float(text or "")
-    except ValueError:
-        return None
-    return number if number == number else None  # noqa: PLR0124  # NaN is a float and no number
-
-
-def _seconds_until(text: str | None) -> float | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime.now(UTC)).total_seconds()
+        return retry_after(str(float(headers["retry-after-ms"]) / 1000))
+    except (KeyError, ValueError):
+        return retry_after(headers.get("retry-after"))
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:

@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from pydantic import BaseModel, JsonValue
 
 from activities.contracts.rounds import ToolCall
-from activities.models.clients import COUNT_SECONDS, ProviderModel, make_timeout
+from activities.models.clients import COUNT_SECONDS, ProviderModel
 from activities.models.failures import ReportedError, translating
 from activities.models.prices import Tokens
 from activities.models.protocol import Content, ModelCall
-from activities.models.provider_jobs import REQUEST_SECONDS, job_id, run_job
-from activities.models.replies import arguments_text, own_items, parse, read_content, shaped, token_count, within
+from activities.models.provider_jobs import JobStore, run_job
+from activities.models.replies import arguments_text, own_items, read_content, shaped, token_count, within
 from activities.models.schemas import strict
 from activities.turn_kinds.protocol import Message, ToolText
 
 if TYPE_CHECKING:
     import openai
-    from openai.types.responses.response_create_params import (
-        ResponseCreateParamsNonStreaming,
-        ResponseCreateParamsStreaming,
-    )
+    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 PROVIDER: Final = "openai"
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -203,36 +200,17 @@ class ResponseFold:
         return "".join(self._pieces)
 
 
-class BackgroundStore:
+class BackgroundStore(JobStore):
     """One call as a background response, which another worker can fetch."""
 
     def __init__(self, client: "openai.AsyncOpenAI", body: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        self._client = client
-        self._headers = headers
         # Only stored responses can be fetched.
-        self._body = {**body, "stream": False, "background": True, "store": True}
-
-    async def begin(self) -> str:
-        response = await self._client.responses.with_raw_response.create(
-            **cast("ResponseCreateParamsNonStreaming", self._body),
-            extra_headers=self._headers,
-            timeout=make_timeout(REQUEST_SECONDS),
-        )
-        return await job_id(response.http_response.content)
+        own = {**body, "stream": False, "background": True, "store": True}
+        super().__init__(client.responses, **own, extra_headers=headers)
 
     async def result(self, identity: str) -> JsonValue:
-        response = await self._client.responses.with_raw_response.retrieve(
-            identity, include=["reasoning.encrypted_content"], timeout=make_timeout(REQUEST_SECONDS)
-        )
-        body = await parse(response.http_response.content)
+        body = await self.state(identity, include=["reasoning.encrypted_content"])
         return None if str(within(body, "status")) in _UNFINISHED else body
-
-    async def cancel(self, identity: str) -> None:
-        await self._client.responses.cancel(identity, timeout=make_timeout(REQUEST_SECONDS))
-
-    async def delete(self, identity: str) -> None:
-        """Delete the response, which is otherwise kept for a month."""
-        await self._client.responses.delete(identity, timeout=make_timeout(REQUEST_SECONDS))
 
 
 class _Reply(BaseModel):

@@ -5,11 +5,13 @@ The job's id is journalled before the first poll, so that the next attempt conti
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import Final, Protocol
+from typing import Any, Final
 
 from pydantic import JsonValue
 
+from activities.models.clients import make_timeout
 from activities.models.failures import ReportedError, UnreadableReply, is_retryable
 from activities.models.protocol import ProviderJob
 from activities.models.replies import parse, within
@@ -26,32 +28,43 @@ REQUEST_SECONDS: Final = 60.0
 """How long the provider may take to begin a job, or to report its state."""
 
 
-class JobStore(Protocol):
+class JobStore(ABC):
     """One call as a job of one provider."""
+
+    def __init__(self, jobs: Any, **request: Any) -> None:
+        """Prepare a call: by the SDK's methods for such jobs, and the request that begins one."""
+        self._jobs = jobs
+        self._request = request
 
     async def begin(self) -> str:
         """Submit the call; return the job's id."""
-        ...
+        identity = within(await _read(self._jobs.with_raw_response.create(**self._request, timeout=_timeout())), "id")
+        if not isinstance(identity, str) or not 0 < len(identity) <= _LONGEST_JOB_ID:
+            raise UnreadableReply("unexpected form of: id")
+        return identity
 
+    @abstractmethod
     async def result(self, identity: str) -> JsonValue:
         """Return the finished job's reply; None while it is unfinished."""
-        ...
+
+    async def state(self, identity: str, **options: Any) -> JsonValue:
+        return await _read(self._jobs.with_raw_response.retrieve(identity, **options, timeout=_timeout()))
 
     async def cancel(self, identity: str) -> None:
-        """Ask the provider to stop the job."""
-        ...
+        """Ask the provider to stop the job; what has not begun is not charged."""
+        await self._jobs.cancel(identity, timeout=_timeout())
 
     async def delete(self, identity: str) -> None:
-        """Ask the provider to delete a job that has ended, with its prompt and reply."""
-        ...
+        """Ask the provider to delete a job that has ended, which it otherwise keeps for a month."""
+        await self._jobs.delete(identity, timeout=_timeout())
 
 
-async def job_id(content: bytes) -> str:
-    """Read the id of a new job. Raises `UnreadableReply` if there is none."""
-    identity = within(await parse(content), "id")
-    if not isinstance(identity, str) or not 0 < len(identity) <= _LONGEST_JOB_ID:
-        raise UnreadableReply("unexpected form of: id")
-    return identity
+async def _read(request: Awaitable[Any]) -> JsonValue:
+    return await parse((await request).http_response.content)
+
+
+def _timeout() -> object:
+    return make_timeout(REQUEST_SECONDS)
 
 
 async def run_job(job: ProviderJob, store: JobStore, *, poll_seconds: float, whole_seconds: float | None) -> JsonValue:

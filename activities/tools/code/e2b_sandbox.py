@@ -28,7 +28,7 @@ from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.http.response_limits import LONGEST_RETRY_AFTER
+from activities.http.response_limits import retry_after
 from activities.processes.stalls import note_progress
 from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import ARTIFACTS, DOCUMENTS, ROWS, CodeResult, GivenFile, Language, Rows
@@ -353,7 +353,7 @@ def _translate(fault: Exception) -> ApplicationError:
 
 
 def _asked_wait(fault: Exception) -> timedelta | None:
-    """Read `Retry-After`, in seconds as the service sends it.
+    """Read `Retry-After`.
 
     The SDK's exceptions do not carry the response, so it is read from the frame that raised them. If the SDK changes,
     the activity's own back-off applies.
@@ -363,12 +363,6 @@ def _asked_wait(fault: Exception) -> timedelta | None:
         answer = trace.tb_frame.f_locals.get("res")
         status = getattr(answer, "status_code", None)
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-            headers = httpx.Headers(getattr(answer, "headers", None))
-            asked = headers.get("retry-after", "")
-            return (
-                min(timedelta(seconds=int(asked)), LONGEST_RETRY_AFTER)
-                if asked.isdecimal() and len(asked) < 9
-                else None
-            )
+            return retry_after(httpx.Headers(getattr(answer, "headers", None)).get("retry-after"))
         trace = trace.tb_next
     return None

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from temporalio.exceptions import ApplicationError
 
 from activities.documents.words import content_words, words
-from activities.http.response_limits import LONGEST_RETRY_AFTER, BodyRefused, describe_tls_error, limit_client
+from activities.http.response_limits import BodyRefused, describe_tls_error, limit_client, retry_after
 from activities.tools.search.protocol import SearchHit
 from chargehand.wire import ErrorType
 
@@ -72,7 +72,7 @@ class JsonEngine:
             async with asyncio.timeout(_TIMEOUT.total_seconds()):
                 async with client.stream(method, url, **options) as response:
                     if response.status_code != HTTPStatus.OK:
-                        raise self._status_error(response.status_code, response.headers.get("retry-after", ""))
+                        raise self._status_error(response.status_code, retry_after(response.headers.get("retry-after")))
                     return await response.aread()
         except (TimeoutError, TimeoutException) as error:
             raise transient_error(f"{self._name} did not answer within {_TIMEOUT.total_seconds():g} seconds") from error
@@ -97,8 +97,7 @@ class JsonEngine:
         client = AsyncClient(trust_env=self._trust_env, timeout=_TIMEOUT.total_seconds(), headers=headers)
         return limit_client(client, _LONGEST_ANSWER_BYTES)
 
-    def _status_error(self, status: int, retry_after: str) -> ApplicationError:
-        wait = _wait(retry_after)
+    def _status_error(self, status: int, wait: timedelta | None) -> ApplicationError:
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             message = f"{self._name} limits the rate of searches"
             return ApplicationError(message, type=ErrorType.RATE_LIMITED, next_retry_delay=wait)
@@ -142,15 +141,3 @@ def iso_date(stated: str | None) -> str | None:
     if moment.tzinfo is None and moment.time() == time():
         return moment.date().isoformat()
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _wait(retry_after: str) -> timedelta | None:
-    """Read a `Retry-After` header: seconds, or a date."""
-    try:
-        wait = timedelta(seconds=float(retry_after))
-    except (ValueError, OverflowError):
-        try:
-            wait = parsedate_to_datetime(retry_after).astimezone(UTC) - datetime.now(UTC)
-        except ValueError:
-            return None
-    return max(timedelta(0), min(wait, LONGEST_RETRY_AFTER))

@@ -16,7 +16,6 @@ from activities.contracts.calls import ToolRequest
 from activities.contracts.crew import Agent, Crew
 from activities.contracts.rounds import ToolCall
 from activities.crews.versions import CrewVersions
-from activities.http.addresses import AddressRefusedError
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import Fetched, FetchError, FetchLimits
 from activities.tools.pages.fetch import Fetcher
@@ -132,12 +131,6 @@ async def test_the_next_address_is_tried() -> None:
         await stream.aclose()
 
     assert dial.tried == ["2606:2800:220:1::1", PUBLIC]
-
-
-async def test_files_are_not_dialled() -> None:
-    """There is no way to a socket in the file system."""
-    with pytest.raises(AddressRefusedError):
-        await GuardedBackend().connect_unix_socket("/var/run/docker.sock")
 
 
 SILENCE = 0.5

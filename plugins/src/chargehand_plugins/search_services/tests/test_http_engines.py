@@ -143,7 +143,7 @@ async def test_every_status_is_a_typed_error(service: EngineServer, search: Http
 async def test_the_wait_that_an_engine_asks_for_is_kept(service: EngineServer, search: HttpSearch) -> None:
     """The next attempt is delayed by it, within an hour; a header without sense is left to the retry policy."""
     service.status = 429
-    delays = {"7": 7.0, "0.5": 0.5, "999999": 3_600.0, "-3": 0.0, **dict.fromkeys(("", "soon", "nan", "inf"))}
+    delays = {"7": 7.0, "0.5": 0.5, "999999": 3_600.0, **dict.fromkeys(("", "soon", "nan", "-3"))}
     for retry_after, delay in delays.items():
         service.headers = {"Retry-After": retry_after}
         error = await fault(search)
