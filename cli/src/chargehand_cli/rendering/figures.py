@@ -30,6 +30,11 @@ def period(length: timedelta) -> str:
     return "less than 0.1 s" if words == "0.0 s" and length else words
 
 
+def took(started_at: datetime | None, ended_at: datetime | None) -> str:
+    """Say how long something took; nothing unless it has begun and ended."""
+    return period(ended_at - started_at) if started_at and ended_at else ""
+
+
 def moment(time: datetime) -> str:
     """Format a time with its zone, which is UTC wherever the page is read."""
     at = time.astimezone(UTC)

@@ -20,7 +20,7 @@ from chargehand.contracts import Verification
 from chargehand.state_words import NO_REPORT, standing
 from chargehand_cli.attachments import Attachments, Passage
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text
-from chargehand_cli.rendering.figures import cost, count, moment, period, title
+from chargehand_cli.rendering.figures import cost, count, moment, period, title, took
 from chargehand_cli.rendering.markdown import cited, marked, safe_html, text_fragment, with_commands
 from chargehand_cli.rendering.progress import ended_records
 from chargehand_cli.rendering.svg import plan_graph, timeline
@@ -131,15 +131,6 @@ class _ShownSource(NamedTuple):
     after: str = ""
 
 
-class _ShownSubtask(NamedTuple):
-    id: str
-    agent: str
-    instruction: str
-    state: str
-    took: str
-    facts: list[str]
-
-
 def _header(report: Report) -> Facts:
     usage = report.usage
     work = [count(usage.turns, "turn"), count(usage.tool_calls, "tool call") if usage.tool_calls else ""]
@@ -186,12 +177,11 @@ def plan_parts(records: Iterable[SubtaskRecord]) -> dict[str, Any]:
         linked = subtasks
     return {
         "graph": Markup(plan_graph(linked)) if linked else "",  # noqa: S704  # it escapes what it draws
-        "records": [_subtask(record) for record in subtasks],
+        "records": [(record, took(record.started_at, record.ended_at), _subtask_facts(record)) for record in subtasks],
     }
 
 
-def _subtask(record: SubtaskRecord) -> _ShownSubtask:
-    took = period(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
+def _subtask_facts(record: SubtaskRecord) -> list[str]:
     usage = record.usage
     facts = [
         record.reason if record.reason != record.state else "",
@@ -201,9 +191,7 @@ def _subtask(record: SubtaskRecord) -> _ShownSubtask:
         f"{count(usage.turns, 'turn')}, {cost(usage.cost_usd)}" if usage.turns else "",
         wasted_words(record.wasted),
     ]
-    return _ShownSubtask(
-        record.id, record.agent, record.instruction, record.state, took, [fact for fact in facts if fact]
-    )
+    return [fact for fact in facts if fact]
 
 
 def _timing(report: Report) -> Facts:

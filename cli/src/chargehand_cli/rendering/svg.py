@@ -8,7 +8,7 @@ from typing import Final
 
 from chargehand import Step, SubtaskRecord, Trace
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
-from chargehand_cli.rendering.figures import in_lines, period, title
+from chargehand_cli.rendering.figures import in_lines, period, title, took
 
 _NODE_WIDTH: Final = 250
 _NODE_HEIGHT: Final = 88
@@ -78,14 +78,13 @@ def _edge(start: tuple[float, float], end: tuple[float, float]) -> str:
 
 def _node(record: SubtaskRecord, x: float, y: float) -> str:
     colour = "failure" if record.state == "skipped" else record.state
-    took = period(record.ended_at - record.started_at) if record.started_at and record.ended_at else ""
     name = one_safe_line(f"{record.id} · {record.agent}", 30)
     about = in_lines(title(record.instruction), _NODE_CHARACTERS, 2)
     lines = "".join(
         f'<text x="{x + 16:.0f}" y="{y + 40 + 17 * row:.0f}" font-size="13" font-weight="600">{escape(line)}</text>'
         for row, line in enumerate(about)
     )
-    below = " · ".join(part for part in (record.state, took) if part)
+    below = " · ".join(filter(None, (record.state, took(record.started_at, record.ended_at))))
     return (
         f'<g><title>{escape(safe_text(record.instruction))}</title><rect x="{x:.0f}" y="{y:.0f}" width="{_NODE_WIDTH}" '
         f'height="{_NODE_HEIGHT}" rx="10" style="fill:var(--quote);stroke:var(--line)"/>'

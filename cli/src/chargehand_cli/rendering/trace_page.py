@@ -1,30 +1,19 @@
 """A trace as a self-contained page: the plan, a time line, and every step with what it was given and gave back."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from markupsafe import Markup
 from pydantic_core import to_json
 
 from chargehand import Step, Trace
-from chargehand.contracts import PlannedSubtask, Recorded
-from chargehand_cli.rendering.figures import cost, count, moment, period
+from chargehand.contracts import Recorded
+from chargehand_cli.rendering.figures import cost, count, moment, took
 from chargehand_cli.rendering.page import Facts, page, render
 from chargehand_cli.rendering.svg import timeline
 
 _COLOURS: Final = {"completed": "success", "running": "running"}
-
-
-class _ShownStep(NamedTuple):
-    name: str
-    kind: str
-    depth: int
-    state: str
-    colour: str
-    facts: list[str]
-    plan: tuple[PlannedSubtask, ...]
-    arguments: str
-    result: str
-    id: str
+_MOST_DEPTH: Final = 6
+"""Levels of indentation; deeper steps stand at the last."""
 
 
 def trace_page(trace: Trace) -> str:
@@ -38,7 +27,9 @@ def trace_page(trace: Trace) -> str:
         name=name,
         facts=_facts(trace),
         timeline=Markup(timeline(trace)),  # noqa: S704  # it escapes what it draws
-        steps=[_shown(step, depths[step.id]) for step in _in_order(trace)],
+        steps=[(step, min(depths[step.id], _MOST_DEPTH), _step_facts(step)) for step in _in_order(trace)],
+        colours=_COLOURS,
+        recorded=recorded_text,
     )
     return page(name, body, session=trace.session)
 
@@ -69,26 +60,15 @@ def _in_order(trace: Trace) -> list[Step]:
     return ordered
 
 
-def _shown(step: Step, depth: int) -> _ShownStep:
+def _step_facts(step: Step) -> list[str]:
     facts = [
-        period(step.ended_at - step.started_at) if step.started_at and step.ended_at else "",
+        took(step.started_at, step.ended_at),
         count(step.attempts, "attempt") if step.attempts > 1 else "",
         cost(step.usage.cost_usd) if step.usage.turns else "",
         step.error,
         f"task {step.task_hash}" if step.task_hash else "",
     ]
-    return _ShownStep(
-        name=step.name,
-        kind=step.kind,
-        depth=min(depth, 6),
-        state=step.state.replace("_", " "),
-        colour=f"state-{_COLOURS.get(step.state, 'failure')}",
-        facts=[fact for fact in facts if fact],
-        plan=step.plan,
-        arguments=recorded_text(step.arguments),
-        result=recorded_text(step.result),
-        id=step.id,
-    )
+    return [fact for fact in facts if fact]
 
 
 def recorded_text(value: Recorded | None) -> str:
