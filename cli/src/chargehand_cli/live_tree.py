@@ -32,16 +32,15 @@ def now() -> datetime:
 def choose_progress(session_id: str, *, url: str = "", quiet: bool = False) -> "Progress":
     """Draw a tree if standard error is a terminal, and write lines to it otherwise."""
     if quiet:
-        return Lines(session_id, write=lambda _: None)
+        return Lines(write=lambda _: None)
     is_drawn = sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
-    return LiveTree(session_id, url) if is_drawn else Lines(session_id)
+    return LiveTree(session_id, url) if is_drawn else Lines()
 
 
 class Lines:
     """One line for each change."""
 
-    def __init__(self, session_id: str, *, write: Callable[[str], object] = say, clock: Clock = now) -> None:
-        self._session_id = session_id
+    def __init__(self, *, write: Callable[[str], object] = say, clock: Clock = now) -> None:
         self._write = write
         self._clock = clock
         self._started_at = clock()

@@ -14,7 +14,7 @@ from chargehand import ChargehandError, Plan, Question, Session, Status
 from chargehand_cli.live_tree import Progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
-from chargehand_cli.run_options import BadRequest, read_model
+from chargehand_cli.run_options import BadRequest, read_plan
 from chargehand_cli.terminal import prompt, read_line, say
 
 _ANSWER: Final = "Your answer (leave empty to skip): "
@@ -128,7 +128,7 @@ async def _edited(plan: Plan) -> Plan:
             if failed:
                 say(f"{command[0]} failed; the plan is as it was.")
                 return plan
-            return read_model(Plan, file, "plan")
+            return read_plan(file)
         except OSError as error:
             say(f"{command[0]} cannot be started: {error.strerror}. Name another editor with EDITOR.")
         except BadRequest as error:

@@ -17,7 +17,7 @@ from chargehand_cli.verb import Documents
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from chargehand import PlanEdit, RaisedLimits, SessionRequest
+    from chargehand import Plan, PlanEdit, RaisedLimits, SessionRequest
 
     Model = TypeVar("Model", bound=BaseModel)
 
@@ -192,17 +192,19 @@ def build_plan_edit(edits: list[dict[str, Any]], file: str | None) -> "PlanEdit"
     return _validate(PlanEdit, read | {"edits": [*cast("list[object]", before or []), *edits]}, "The edit is invalid")
 
 
-def read_model(kind: "type[Model]", file: Path, noun: str) -> "Model":
-    """Read a contract from a JSON file.
+def read_plan(file: Path) -> "Plan":
+    """Read a plan from a JSON file.
 
     Raises:
         BadRequest: the file is unreadable or its content is invalid.
     """
+    from chargehand import Plan
+
     try:
         content = file.expanduser().read_bytes()
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}.") from error
-    return _validate(kind, content, f"{file} is not a valid {noun}")
+    return _validate(Plan, content, f"{file} is not a valid plan")
 
 
 def _validate(

@@ -73,11 +73,6 @@ def kept_report(state: Path, session_id: str) -> Report | None:
     return _kept(Report, SessionFiles(state, session_id).report)
 
 
-def kept_trace(state: Path, session_id: str) -> Trace | None:
-    """Read a kept trace; None if there is none."""
-    return _kept(Trace, SessionFiles(state, session_id).trace)
-
-
 def _kept(kind: type[_Kept], file: Path) -> _Kept | None:
     try:
         return kind.model_validate_json(file.read_bytes())
@@ -109,7 +104,7 @@ async def open_report(connection: Connection, session_id: str) -> Report:
 async def open_trace(connection: Connection, session_id: str) -> Trace:
     """Read the kept trace of a finished session, or connect and read the trace from the server."""
     location = connection.location
-    if location.is_embedded and (kept := kept_trace(location.state, session_id)):
+    if location.is_embedded and (kept := _kept(Trace, SessionFiles(location.state, session_id).trace)):
         return kept
     await connection.open(worker=False)
     return await connection.session(session_id).trace()

@@ -10,15 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chargehand.client import Chargehand as Chargehand
-    from chargehand.contracts import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-    from chargehand.conversation import Conversation as Conversation
-    from chargehand.converter import data_converter as data_converter
-    from chargehand.errors import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
-    from chargehand.listing import SessionSummary as SessionSummary
-    from chargehand.session import Session as Session
-    from chargehand.wire import TASK_QUEUE as TASK_QUEUE
-    from chargehand.wire import ErrorType as ErrorType
+    from chargehand.api import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 
 
 def __getattr__(name: str) -> object:

@@ -35,7 +35,7 @@ def test_there_is_a_line_for_each_change() -> None:
     """A change is said once, with the time since the beginning; what stays the same is not said again."""
     lines: list[str] = []
     times = iter([at(0), at(1), at(1), at(1), at(2), at(3), at(3)])
-    shown = Lines("s", write=lines.append, clock=lambda: next(times, at(3)))
+    shown = Lines(write=lines.append, clock=lambda: next(times, at(3)))
 
     shown.update(status(_RUNNING, _AFTER))
     shown.update(status(_RUNNING, _AFTER))

@@ -66,7 +66,7 @@ def _plan(text: str) -> Plan:
 
 
 def _lines(text: str) -> None:
-    lines = Lines(text)
+    lines = Lines()
     lines.update(_status(text))
     lines.remark(text)
 

@@ -21,7 +21,7 @@ class Terminal:
     def __init__(self, chargehand: StandInChargehand, session: StandInSession) -> None:
         self.session, self.typed = session, asyncio.Queue[str]()
         self._chargehand, self.reads = chargehand, 0
-        self.prompts = Prompts(session, Lines(session.id, write=lambda _: None), self._read)
+        self.prompts = Prompts(session, Lines(write=lambda _: None), self._read)
         self.update, self.close = self.prompts.update, self.prompts.close
 
     @property

@@ -22,6 +22,7 @@ from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
 HOST: Final = "127.0.0.1"
 _PREFERRED_PORT: Final = 7233
 _TRIES: Final = 5
+_START_SECONDS: Final = 30
 _PR_SET_PDEATHSIG: Final = 1
 _ENVIRONMENT: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LANG")
 _GO: Final = {"GOGC": "400", "GOMEMLIMIT": "1GiB", "GOMAXPROCS": str(max(1, (os.cpu_count() or 1) // 2))}
@@ -82,7 +83,6 @@ def start_server(
     *,
     lock_descriptor: int,
     prefer: int | None = None,
-    timeout_seconds: float = 30,
     announce: Callable[[str], None] = lambda _: None,
 ) -> ServerProcess:
     """Start a server and wait until it serves; retry with other ports if the chosen ones are taken meanwhile.
@@ -101,13 +101,13 @@ def start_server(
         command = server_command(binary, port=port, ui=ui, database=database)
         process = spawn(command, log, environment=_environment(), death_signal=signal.SIGTERM, keep=(lock_descriptor,))
         announce(f"{HOST}:{port}")
-        if _comes_up(process, log, log_offset, timeout_seconds):
+        if _comes_up(process, log, log_offset):
             return ServerProcess(process, port, ui)
         end_process(process, grace_seconds=5)
         words = _output(log, log_offset)
         if "address already in use" not in words:
             break
-    raise ServerFailed(words.strip() or f"no output within {timeout_seconds:.0f} s")
+    raise ServerFailed(words.strip() or f"no output within {_START_SECONDS} s")
 
 
 def spawn(
@@ -176,9 +176,9 @@ def _environment() -> dict[str, str]:
     return kept | {"TEMPORAL_VERSION_CHECK_DISABLED": "1"} | _GO
 
 
-def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int, timeout_seconds: float) -> bool:
+def _comes_up(process: subprocess.Popen[bytes], log: Path, log_offset: int) -> bool:
     """Wait for the banner that the process prints once it listens, which proves that the port is its own."""
-    give_up_at = time.monotonic() + timeout_seconds
+    give_up_at = time.monotonic() + _START_SECONDS
     while process.poll() is None and time.monotonic() < give_up_at:
         if "Temporal Server:" in _output(log, log_offset):
             return True

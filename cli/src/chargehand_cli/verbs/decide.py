@@ -9,7 +9,7 @@ import typer
 from chargehand import AlreadyEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.run_options import BadRequest, build_raised_limits, read_json, read_model
+from chargehand_cli.run_options import BadRequest, build_raised_limits, read_json, read_plan
 from chargehand_cli.terminal import put, put_json, say
 from chargehand_cli.verb import AsJson, SessionId, verb
 
@@ -35,11 +35,10 @@ async def plan(
     as_json: AsJson = False,
 ) -> None:
     """Show a session's plan, or approve, replace or reject it."""
-    from chargehand import Plan
     from chargehand_cli.session_files import open_to_query
 
     decision = _decision(approve=approve, edit=edit, reject=reject)
-    edited = read_model(Plan, edit, "plan") if edit else None
+    edited = read_plan(edit) if edit else None
     if decision:
         await connection.open_to_steer(session)
         steered = connection.session(session)
