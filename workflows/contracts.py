@@ -11,7 +11,6 @@ from activities.queues import ToolQueues
 from activities.turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
-    Capability,
     Contract,
     ConversationRequest,
     Dollars,
@@ -22,7 +21,6 @@ from chargehand.contracts import (
     Source,
     SpendLine,
     Subtask,
-    TranscriptLine,
     Usage,
     left_out,
 )
@@ -215,23 +213,6 @@ class GivenReply(Contract):
 
     update: str
     reply: Reply
-
-
-class DialogueState(Contract):
-    """What was said in a conversation; see `workflows.state.dialogue`. Nothing is being answered."""
-
-    floor: str = left_out("")
-    lines: tuple[TranscriptLine, ...] = left_out(())
-    numbered: int = left_out(0)
-    messages: int = left_out(0)
-    replies: int = left_out(0)
-    attempts: int = left_out(0)
-    jobs: int = left_out(0)
-    known_jobs: tuple[str, ...] = left_out(())
-    conversation: ConversationState | None = left_out(None)
-    """That of the agent which has the floor; None if it begins with the transcript."""
-    reads: frozenset[Capability] = left_out(frozenset())
-    given: tuple[GivenReply, ...] = left_out(())
 
 
 class ConversationStartRequest(ConversationRequest, title="ConversationRequest"):

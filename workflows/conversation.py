@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from chargehand.converter import invalid_input
     from chargehand.messages import ConversationMessages, handles
     from chargehand.wire import WorkflowType
-    from workflows.contracts import ConversationStartRequest, DialogueState, SupervisorRequest
+    from workflows.contracts import ConversationStartRequest, SupervisorRequest
     from workflows.rules.refusal import Refused
     from workflows.rules.report_content import merge_spend, usage_of
     from workflows.session_workflow import SessionWorkflow, next_task, refusals
@@ -31,7 +31,7 @@ class ConversationWorkflow(SessionWorkflow):
     def __init__(self, request: ConversationStartRequest) -> None:
         super().__init__()
         self._state = _state_of(request)
-        self._dialogue = Dialogue(self._state.dialogue if self._state else DialogueState())
+        self._dialogue = self._state.dialogue if self._state else Dialogue()
         self._talk: Talk | None = None
         self._is_over = False
 
@@ -45,11 +45,10 @@ class ConversationWorkflow(SessionWorkflow):
             reason = await converse(self._talk)
             self._is_over = True
             await close_conversation(session, self._place, reason)
-            before = self._dialogue.state()
             return ConversationEnd(
                 reason=reason,
-                messages=before.messages,
-                replies=before.replies,
+                messages=self._dialogue.messages,
+                replies=self._dialogue.replies,
                 spend=merge_spend(session.spending.lines),
                 usage=usage_of(session.spending.lines),
                 gaps=tuple(self._progress.gaps),

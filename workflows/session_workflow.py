@@ -31,7 +31,7 @@ class SessionWorkflow:
     """A session that may not be open yet, and its handlers."""
 
     def __init__(self) -> None:
-        self._progress = Progress(workflow.info().workflow_id)
+        self._progress = Progress(session=workflow.info().workflow_id)
         self._session: Session | None = None
         self._mailbox = Mailbox(workflow.info().workflow_id)
         self._place = Place(self._mailbox)

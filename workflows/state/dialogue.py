@@ -5,13 +5,15 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Final, Literal, TypeVar
 
+from pydantic import PrivateAttr
+
 from activities.contracts.rounds import Round
-from chargehand.contracts import Contract, Outcome, Reply, Transcript, TranscriptLine
+from chargehand.contracts import Contract, Outcome, Reply, Transcript, TranscriptLine, left_out
 from chargehand.contracts.conversation import JOB, USER
 from workflows.budget.ledger import Amount
+from workflows.carried import Carried, present
 from workflows.contracts import (
     ConversationState,
-    DialogueState,
     GivenReply,
     QueuedMessage,
     SpendingState,
@@ -34,45 +36,39 @@ _LINE_CHARACTERS: Final = 4_000
 _MOST_KNOWN_JOBS: Final = 3
 
 
-class ConversationRunState(Contract):
-    """A conversation that continues in a new run."""
-
-    session: SupervisorState
-    dialogue: DialogueState
-
-
-class Dialogue:
+class Dialogue(Carried):
     """A message is numbered when it comes, and waits for its turn once it is admitted."""
 
-    def __init__(self, before: DialogueState) -> None:
-        self._state = before
-        self._waiting: dict[int, QueuedMessage] = {}
-        """By number, in order; those about jobs have numbers too, so that they do not overtake."""
-        self._admitted: set[int] = set()
-        self._told: dict[int, int] = {}
-        """Messages that were handed to the agent while it works, by the number under which it knows them."""
-        self._numbers = {each.update: each.reply.answers[0] for each in before.given}
-        self._replies = {number: each.reply for each in before.given for number in each.reply.answers}
-        self.is_closing = False
-        self.working_on = ""
-        """The subtask that answers a message now."""
+    floor: str = left_out("")
+    lines: tuple[TranscriptLine, ...] = left_out(())
+    numbered: int = left_out(0)
+    messages: int = left_out(0)
+    replies: int = left_out(0)
+    attempts: int = left_out(0)
+    jobs: int = left_out(0)
+    known_jobs: tuple[str, ...] = left_out(())
+    """Jobs whose outcomes the agent that has the floor knows."""
+    conversation: ConversationState | None = left_out(None)
+    """That of the agent which has the floor; None if it begins with the transcript."""
+    reads: Reads = left_out(frozenset())
+    """What kinds of text the transcript rests on."""
+    given: tuple[GivenReply, ...] = left_out(())
+    is_closing: bool = present(default=False)
+    working_on: str = present("")
+    """The subtask that answers a message now."""
+    _waiting: dict[int, QueuedMessage] = PrivateAttr(default_factory=dict[int, QueuedMessage])
+    """By number, in order; those about jobs have numbers too, so that they do not overtake."""
+    _admitted: set[int] = PrivateAttr(default_factory=set[int])
+    _told: dict[int, int] = PrivateAttr(default_factory=dict[int, int])
+    """Messages that were handed to the agent while it works, by the number under which it knows them."""
+    _numbers: dict[str, int] = PrivateAttr(default_factory=dict[str, int])
+    """Of messages, by the update that brought them."""
+    _replies: dict[int, Reply] = PrivateAttr(default_factory=dict[int, Reply])
 
-    def state(self) -> DialogueState:
-        return self._state
-
-    @property
-    def floor(self) -> str:
-        return self._state.floor
-
-    @property
-    def reads(self) -> Reads:
-        """What kinds of text the transcript rests on."""
-        return self._state.reads
-
-    @property
-    def known_jobs(self) -> tuple[str, ...]:
-        """Jobs whose outcomes the agent that has the floor knows."""
-        return self._state.known_jobs
+    def model_post_init(self, _: object) -> None:
+        """Remember the replies of earlier runs, for updates that are sent again."""
+        self._numbers = {each.update: each.reply.answers[0] for each in self.given}
+        self._replies = {number: each.reply for each in self.given for number in each.reply.answers}
 
     @property
     def has_message(self) -> bool:
@@ -80,7 +76,7 @@ class Dialogue:
         return first in self._admitted
 
     def transcript(self, jobs: Collection[str]) -> Transcript:
-        return Transcript(lines=self._state.lines, floor=self.floor, jobs=tuple(jobs))
+        return Transcript(lines=self.lines, floor=self.floor, jobs=tuple(jobs))
 
     def check(self) -> None:
         """Refuse a message when too many wait, or the conversation is about to end."""
@@ -101,7 +97,7 @@ class Dialogue:
         number = self._add("message", USER, text, at)
         self._numbers[update] = number
         self._waiting[number] = QueuedMessage(number=number, text=text, update=update)
-        self._change(messages=self._state.messages + 1)
+        self.messages += 1
         return number
 
     def admit(self, number: int) -> None:
@@ -127,13 +123,13 @@ class Dialogue:
 
     def begin_attempt(self) -> str:
         """Name the subtask that answers a message."""
-        self._change(attempts=self._state.attempts + 1)
-        self.working_on = f"m{self._state.attempts}"
+        self.attempts += 1
+        self.working_on = f"m{self.attempts}"
         return self.working_on
 
     def opening(self, message: QueuedMessage, grant: Amount, now: datetime) -> SubtaskState:
         """Have an agent go on with a message: in its own conversation, or from the transcript."""
-        before, text = self._state.conversation, message.text
+        before, text = self.conversation, message.text
         if before is None:
             talk = ConversationState(opening=text, summary=self._so_far(message.number))
         else:
@@ -150,27 +146,26 @@ class Dialogue:
     def end_attempt(self, ended: SubtaskResult, reads: Reads) -> None:
         """Keep what the agent's conversation has come to."""
         self.working_on = ""
-        self._change(conversation=ended.conversation, reads=self.reads | reads)
+        self.conversation, self.reads = ended.conversation, self.reads | reads
 
     def give_floor(self, agent: str, text: str, at: datetime) -> None:
         """Have another agent go on, which begins with the transcript."""
         if self.floor:
             self._add("hand_over", self.floor, f"(hands over to {agent}) {text}".strip(), at)
-        self._change(floor=agent, conversation=None)
+        self.floor, self.conversation = agent, None
 
     def begin_job(self) -> str:
-        self._change(jobs=self._state.jobs + 1)
-        return f"j{self._state.jobs}"
+        self.jobs += 1
+        return f"j{self.jobs}"
 
     def end_job(self, job: str, outcome: Outcome, at: datetime) -> None:
         """Have the agent that has the floor report on a job, with the outcome as its input."""
         self._add("job", JOB, f"{job}: {outcome.content[:_LINE_CHARACTERS] or outcome.kind}", at)
-        number = self._state.numbered
+        number = self.numbered
         text = f"The job {job} has ended; its outcome is above. Tell me what came of it."
         self._waiting[number] = QueuedMessage(number=0, text=text)
         self.admit(number)
-        known = (*self.known_jobs, job)[-_MOST_KNOWN_JOBS:]
-        self._change(known_jobs=known, conversation=None)
+        self.known_jobs, self.conversation = (*self.known_jobs, job)[-_MOST_KNOWN_JOBS:], None
 
     def reply(self, reply: Reply, answered: Collection[QueuedMessage]) -> Reply:
         """Give the reply to some messages its place in the transcript."""
@@ -179,23 +174,27 @@ class Dialogue:
         reply = reply.model_copy(update={"number": number, "answers": numbers})
         self._replies |= dict.fromkeys(numbers, reply)
         given = [GivenReply(update=each.update, reply=reply) for each in answered if each.number]
-        self._change(replies=self._state.replies + 1, given=_newest((*self._state.given, *given), _GIVEN_BYTES))
+        self.replies, self.given = self.replies + 1, _newest((*self.given, *given), _GIVEN_BYTES)
         return reply
 
     def _so_far(self, but: int) -> str:
         """Write down what was said before a message, the end of it if it is long; what waits has not been said yet."""
-        lines = (line for line in self._state.lines if line.number != but and line.number not in self._waiting)
+        lines = (line for line in self.lines if line.number != but and line.number not in self._waiting)
         text = "\n\n".join(f"{line.speaker}: {line.text[:_LINE_CHARACTERS]}" for line in lines)
         return text[-_OPENING_CHARACTERS:]
 
     def _add(self, kind: Literal["message", "reply", "hand_over", "job"], speaker: str, text: str, at: datetime) -> int:
-        number = self._state.numbered + 1
-        line = TranscriptLine(number=number, kind=kind, speaker=speaker, text=text, at=at)
-        self._change(numbered=number, lines=_newest((*self._state.lines, line), _TRANSCRIPT_BYTES))
-        return number
+        self.numbered += 1
+        line = TranscriptLine(number=self.numbered, kind=kind, speaker=speaker, text=text, at=at)
+        self.lines = _newest((*self.lines, line), _TRANSCRIPT_BYTES)
+        return self.numbered
 
-    def _change(self, **changes: object) -> None:
-        self._state = self._state.model_copy(update=changes)
+
+class ConversationRunState(Contract):
+    """A conversation that continues in a new run."""
+
+    session: SupervisorState
+    dialogue: Dialogue
 
 
 def _newest(items: Sequence[_Item], most: int) -> tuple[_Item, ...]:

@@ -4,12 +4,12 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
+from pydantic import PrivateAttr
+
 from activities.contracts.rounds import InputOutcome
 from chargehand.contracts import (
     Answer,
-    Contract,
     Contradiction,
-    DecisionRecord,
     EditRecord,
     FailureCause,
     Outcome,
@@ -26,6 +26,7 @@ from chargehand.contracts import (
 )
 from chargehand.contracts.problems import printable
 from workflows.budget.ledger import Ledger
+from workflows.carried import Carried, present
 from workflows.contracts import LimitUsage
 from workflows.rules import graph
 from workflows.rules.refusal import Refused
@@ -38,113 +39,75 @@ from workflows.state.waits import VERDICTS, Waits
 _MOST_NAMED: Final = 5
 _NAME_CHARACTERS: Final = 60
 _WORK_IS_OVER: Final[frozenset[SessionState]] = frozenset({"synthesising", "finished", "failed", "cancelled"})
-
-
 _OVERRUN: Final = "Model providers charged"
 """How the gap begins that names an overrun."""
 
 
-class ProgressState(Contract):
-    """What a session has done, for the run in which it continues. No question is open, and no call waits for a person.
-
-    Its fields are attributes of `Progress`.
-    """
-
-    plan: Plan
-    outcomes: dict[str, Outcome]
-    records: tuple[SubtaskRecord, ...]
-    gaps: list[str] = left_out([])
-    contradictions: list[Contradiction] = left_out([])
-    compatible: list[str] = left_out([])
-    routes: list[Route] = left_out([])
-    reviews: int = left_out(0)
-    outcomes_read: int = left_out(0)
-    ignored_messages: int = left_out(0)
-    approvals: Approvals = left_out(Approvals())
-    steering: Steering = left_out(Steering())
-    edits: list[EditRecord] = left_out([])
-    decisions: tuple[DecisionRecord, ...] = left_out(())
-    children: tuple[str, ...] = left_out(())
-    limit_usage: LimitUsage = left_out(LimitUsage())
-    booked: tuple[str, ...] = left_out(())
-
-
-class Progress:
+class Progress(Carried):
     """What a session has done so far. It exists before the session is open, so that its status can always be read."""
 
-    failure: FailureCause | None = None
+    session: str = present("")
+    goal: str = present("")
+    state: SessionState = present("planning")
+    plan: Plan | None = None
+    decision: PlanDecision | None = present(None)
+    """What a person decided about the plan."""
+    ledger: Ledger | None = present(None)
+    clock: Clock | None = present(None)
+    failure: FailureCause | None = present(None)
+    outcomes: dict[str, Outcome] = left_out({})
+    """How subtasks ended, by their id."""
+    records: tuple[SubtaskRecord, ...] = left_out(())
+    """One for each subtask, in the order of the plan."""
+    questions: dict[str, Question] = present({})
+    """Questions that are open, by subtask."""
+    answers: dict[str, str] = present({})
+    """What a person answered, by the subtask that asked."""
+    approvals: Approvals = left_out(Approvals())
+    """Tool calls that a policy or a person must allow."""
+    waits: Waits = left_out(Waits())
+    """What people have to decide, and what they decided."""
+    steering: Steering = left_out(Steering())
+    """What a person tells the agents."""
+    begun: set[str] = present(set[str]())
+    """Subtasks that were started, skipped or expanded, by their id."""
+    children: tuple[str, ...] = left_out(())
+    """Ids of the child workflows that were started, in earlier runs too."""
+    limit_usage: LimitUsage = left_out(LimitUsage())
+    booked: tuple[str, ...] = left_out(())
+    """Ids of the charges that were booked after a restore."""
+    edits: list[EditRecord] = left_out([])
+    """What people changed in the plan while it was carried out."""
+    gaps: list[str] = left_out([])
+    """What the session itself knows to be missing."""
+    routes: list[Route] = left_out([])
+    """How the request got to its agents without a plan."""
+    contradictions: list[Contradiction] = left_out([])
+    """Where outcomes are known to disagree."""
+    compatible: list[str] = left_out([])
+    """What outcomes state differently, though all of it can be right."""
+    reviews: int = left_out(0)
+    outcomes_read: int = left_out(0)
+    """How many outcomes there were when it was last decided whether to review them."""
+    ignored_messages: int = left_out(0)
+    """Signals that no workflow of this session can have sent, or that could not be handled."""
+    unknown_signals: dict[str, None] = present({})
+    """Names of signals that mean nothing to a session."""
+    _has_decision: bool = False
+    """Whether a decision was received, even if it is not applied yet."""
+    _answered: set[str] = PrivateAttr(default_factory=set[str])
+    """Subtasks whose question has received an answer, even if it is not applied yet."""
+    _outcomes_before: int = 0
+    """Outcomes that earlier runs have handed on."""
 
-    def __init__(self, session: str) -> None:
-        self.session = session
-        self.goal = ""
-        self.state: SessionState = "planning"
-        self.plan: Plan | None = None
-        self.decision: PlanDecision | None = None
-        """What a person decided about the plan."""
-        self._has_decision = False
-        """Whether a decision was received, even if it is not applied yet."""
-        self.ledger: Ledger | None = None
-        self.clock: Clock | None = None
-        self.outcomes: dict[str, Outcome] = {}
-        """How subtasks ended, by their id."""
-        self.questions: dict[str, Question] = {}
-        """Questions that are open, by subtask."""
-        self.answers: dict[str, str] = {}
-        """What a person answered, by the subtask that asked."""
-        self._answered: set[str] = set()
-        """Subtasks whose question has received an answer, even if it is not applied yet."""
-        self.approvals = Approvals()
-        """Tool calls that a policy or a person must allow."""
-        self.waits = Waits()
-        """What people have to decide, and what they decided."""
-        self.steering = Steering()
-        """What a person tells the agents."""
-        self.begun: set[str] = set()
-        """Subtasks that were started, skipped or expanded, by their id."""
-        self.children: tuple[str, ...] = ()
-        """Ids of the child workflows that were started, in earlier runs too."""
-        self.limit_usage = LimitUsage()
-        self.booked: tuple[str, ...] = ()  # ids of charges, after a restore
-        self.edits: list[EditRecord] = []
-        """What people changed in the plan while it was carried out."""
-        self.gaps: list[str] = []
-        """What the session itself knows to be missing."""
-        self.routes: list[Route] = []
-        """How the request got to its agents without a plan."""
-        self.contradictions: list[Contradiction] = []
-        """Where outcomes are known to disagree."""
-        self.compatible: list[str] = []  # what outcomes state differently, though all of it can be right
-        self.reviews = 0  # how often the outcomes were reviewed
-        self.outcomes_read = 0
-        """How many outcomes there were when it was last decided whether to review them."""
-        self.ignored_messages = 0
-        """Signals that no workflow of this session can have sent, or that could not be handled."""
-        self.unknown_signals: dict[str, None] = {}
-        """Names of signals that mean nothing to a session."""
-        self._records: dict[str, SubtaskRecord] = {}
-        self._outcomes_before = 0
-        """Outcomes that earlier runs have handed on."""
-
-    def snapshot(self) -> ProgressState:
-        return ProgressState.model_validate(self, from_attributes=True)
-
-    def resume(self, before: ProgressState) -> None:
-        for name in ProgressState.model_fields.keys() - {"records", "decisions", "ignored_messages"}:
-            setattr(self, name, getattr(before, name))
-        self.ignored_messages += before.ignored_messages
-        self.waits = Waits(before.decisions)
-        self._records = {record.id: record for record in before.records}
+    def resume(self, before: "Progress") -> None:
+        """Go on where another run has stopped."""
+        ignored = self.ignored_messages + before.ignored_messages
+        for name, field in Progress.model_fields.items():
+            if not field.exclude:
+                setattr(self, name, getattr(before, name))
+        self.ignored_messages = ignored
         self.begun, self._outcomes_before = set(before.outcomes), len(before.outcomes)
-
-    @property
-    def decisions(self) -> Sequence[DecisionRecord]:
-        """What people have decided, in order."""
-        return self.waits.decisions
-
-    @property
-    def records(self) -> tuple[SubtaskRecord, ...]:
-        """One record for each subtask, in the order of the plan."""
-        return tuple(self._records.values())
 
     @property
     def subtasks(self) -> Sequence[Subtask]:
@@ -206,19 +169,21 @@ class Progress:
 
     def adopt(self, plan: Plan) -> Plan:
         """Follow a plan, which is returned; records of subtasks that have begun are kept."""
+        kept = {record.id: record for record in self.records if record.id in self.begun}
         self.plan = plan
-        self._records = {
-            subtask.id: self._records[subtask.id].model_copy(update={"depends_on": subtask.depends_on})
-            if subtask.id in self._records and subtask.id in self.begun
+        self.records = tuple(
+            kept[subtask.id].model_copy(update={"depends_on": subtask.depends_on})
+            if subtask.id in kept
             else _record_of(subtask)
             for subtask in plan.subtasks
-        }
+        )
         return plan
 
     def forget_others(self) -> None:
         """Drop what is known of subtasks that are no longer in the plan."""
-        self.outcomes = {id_: outcome for id_, outcome in self.outcomes.items() if id_ in self._records}
-        self.begun &= {*self._records}
+        known = {record.id for record in self.records}
+        self.outcomes = {id_: outcome for id_, outcome in self.outcomes.items() if id_ in known}
+        self.begun &= known
 
     def begin(self, subtask_id: str) -> None:
         """Note that a subtask begins, or ends without beginning: it can no longer be edited."""
@@ -235,28 +200,21 @@ class Progress:
 
     def start(self, subtask_id: str, workflow_id: str, at: datetime) -> None:
         self.begin(subtask_id)
-        record = self._records[subtask_id]
-        self._records[subtask_id] = record.model_copy(
-            update={
-                "state": "running",
-                "workflow_id": workflow_id,
-                "attempts": record.attempts + 1,
-                "started_at": record.started_at or at,
-            }
-        )
+        record = self._record(subtask_id)
+        began = {"attempts": record.attempts + 1, "started_at": record.started_at or at}
+        self._change(record, state="running", workflow_id=workflow_id, **began)
 
     def end(self, subtask_id: str, outcome: Outcome, at: datetime) -> None:
         self.outcomes[subtask_id] = outcome
         self.begin(subtask_id)
-        record = self._records[subtask_id]
-        self._records[subtask_id] = record.model_copy(
-            update={
-                "state": state_of(outcome),
-                "reason": reason_of(outcome),
-                "ended_at": at if record.started_at else None,
-                "confidence": outcome.confidence,
-                "usage": usage_of(outcome.spend),
-            }
+        record = self._record(subtask_id)
+        self._change(
+            record,
+            state=state_of(outcome),
+            reason=reason_of(outcome),
+            ended_at=at if record.started_at else None,
+            confidence=outcome.confidence,
+            usage=usage_of(outcome.spend),
         )
 
     def record_child(self, child: str) -> bool:
@@ -274,7 +232,7 @@ class Progress:
         self.booked += tuple(charges)
 
     def record_waste(self, subtask_id: str, usage: Usage) -> None:
-        self._records[subtask_id] = self._records[subtask_id].model_copy(update={"wasted": usage})
+        self._change(self._record(subtask_id), wasted=usage)
 
     def inputs(self, ids: Iterable[str] | None = None) -> tuple[InputOutcome, ...]:
         """Collect the outcomes of some subtasks, or of all, as others read them."""
@@ -374,7 +332,7 @@ class Progress:
             routes=tuple(self.routes),
             edits=tuple(self.edits),
             waits=tuple(self.waits.open.values()),
-            decisions=tuple(self.decisions),
+            decisions=tuple(self.waits.decisions),
             questions=tuple(self.questions.values()),
             calls=self.approvals.pending,
             failure=self.failure,
@@ -394,6 +352,13 @@ class Progress:
                 "budget_usd": self.ledger.granted.usd,
             }
         )
+
+    def _record(self, subtask_id: str) -> SubtaskRecord:
+        return next(record for record in self.records if record.id == subtask_id)
+
+    def _change(self, record: SubtaskRecord, **changes: object) -> None:
+        changed = record.model_copy(update=changes)
+        self.records = tuple(changed if each is record else each for each in self.records)
 
 
 def _record_of(subtask: Subtask) -> SubtaskRecord:

@@ -59,7 +59,7 @@ from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.places import Places
-from workflows.state.progress import Progress, ProgressState
+from workflows.state.progress import Progress
 
 _RESERVED_TO_SPENT: Final = 3
 """How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
@@ -84,7 +84,7 @@ class SupervisorState(Contract):
     mailbox: MailboxState = left_out(MailboxState())
     provenance: Provenance
     places: Places
-    progress: ProgressState
+    progress: Progress
 
 
 @dataclass
@@ -408,5 +408,5 @@ class Session:
             mailbox=self.mailbox.state(),
             provenance=self.provenance,
             places=self.places,
-            progress=self.progress.snapshot(),
+            progress=self.progress,
         )

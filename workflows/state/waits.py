@@ -1,10 +1,12 @@
 """What a session waits for people to decide, and what they have decided."""
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from chargehand.contracts import DecisionRecord, Wait, WaitKind
+from pydantic import PrivateAttr
+
+from chargehand.contracts import DecisionRecord, Wait, WaitKind, left_out
+from workflows.carried import Carried, present
 
 Verdict = Literal["approved", "edited", "rejected", "answered", "raised", "none"]
 VERDICTS: dict[Literal["approve", "edit", "reject"], Verdict] = {
@@ -17,14 +19,13 @@ _DAY: Final = timedelta(days=1)
 _SATURDAY: Final = 5
 
 
-class Waits:
-    def __init__(self, decisions: Iterable[DecisionRecord] = ()) -> None:
-        self.open: dict[str, Wait] = {}
-        """By id."""
-        self.decisions = [*decisions]
-        """How waits ended, in order."""
-        self._verdicts: dict[str, tuple[Verdict, str]] = {}
-        """What was decided about waits that have not ended yet, and by whom."""
+class Waits(Carried):
+    decisions: list[DecisionRecord] = left_out([])
+    """How waits ended, in order."""
+    open: dict[str, Wait] = present({})
+    """By id."""
+    _verdicts: dict[str, tuple[Verdict, str]] = PrivateAttr(default_factory=dict[str, tuple[Verdict, str]])
+    """What was decided about waits that have not ended yet, and by whom."""
 
     def begin(self, wait: Wait) -> None:
         self.open[wait.id] = wait

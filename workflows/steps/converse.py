@@ -116,7 +116,7 @@ async def _continue_as_new(talk: Talk) -> None:
     await workflow.wait_condition(lambda: workflow.all_handlers_finished() or dialogue.has_message)
     raise_if_cancelled()
     if not dialogue.has_message and not dialogue.is_closing:
-        state = ConversationRunState(session=talk.session.state(), dialogue=dialogue.state())
+        state = ConversationRunState(session=talk.session.state(), dialogue=dialogue)
         workflow.continue_as_new(talk.request.model_copy(update={"state": state.model_dump_json()}))
 
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Success
-from workflows.contracts import DialogueState
 from workflows.state.dialogue import Dialogue
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
@@ -15,7 +14,7 @@ NOW = datetime(2026, 11, 23, tzinfo=UTC)
 @given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
 def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) -> None:
     """A message that is not admitted yet holds back what came after it: messages, and the ends of jobs."""
-    dialogue = Dialogue(DialogueState())
+    dialogue = Dialogue()
     waiting: list[str] = []
     unadmitted: dict[str, int] = {}
     for count, step in enumerate(steps):

@@ -21,14 +21,14 @@ def _at(seconds: int) -> datetime:
 
 
 def _planned() -> Progress:
-    progress = Progress("s")
+    progress = Progress(session="s")
     progress.adopt(PLAN)
     return progress
 
 
 def test_a_session_can_be_asked_before_anything_is_known() -> None:
     """A status can be had from the first moment, without goal, plan or ledger."""
-    assert Progress("s").status() == Status(session="s", goal="", state="planning")
+    assert Progress(session="s").status() == Status(session="s", goal="", state="planning")
 
 
 def test_a_changed_plan_keeps_what_has_happened() -> None:

@@ -52,7 +52,7 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         run="r",
         original=SessionRequest(goal="Settle it.", **(request or {})),
         facts=facts,
-        progress=Progress("s"),
+        progress=Progress(session="s"),
         clock=Clock(START, START + timedelta(minutes=10), lambda: START),
         spending=Spending(SpendingState(granted_turns=20, granted_usd=Decimal(2))),
         mailbox=Mailbox("s"),
@@ -160,4 +160,4 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     assert opened.progress.gaps == [
         "Model providers charged $1.5000 more than the budget of $2.00; nothing more was started."
     ]
-    assert opened.progress.snapshot().booked == ("a" * 40, "b" * 40, "c" * 40)
+    assert opened.progress.booked == ("a" * 40, "b" * 40, "c" * 40)
