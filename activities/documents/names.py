@@ -58,7 +58,7 @@ def _document(asked: str, names: list[str]) -> str | None:
     if asked in names:
         return asked
     for form in _FORMS:
-        found = [name for name in names if form(name) == _folded(asked)]
+        found = [name for name in names if _folded(form(name)) == _folded(asked)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -105,17 +105,10 @@ def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold()
 
 
-def _without_suffix(name: str) -> str:
-    return _folded(name.removesuffix(PurePosixPath(name).suffix))
-
-
-def _without_folder(name: str) -> str:
-    return _folded(PurePosixPath(name).name)
-
-
-def _stem(name: str) -> str:
-    return _folded(PurePosixPath(name).stem)
-
-
-_FORMS: Final[tuple[Callable[[str], str], ...]] = (_folded, _without_suffix, _without_folder, _stem)
-"""From exact to loose."""
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (
+    lambda name: name,
+    lambda name: name.removesuffix(PurePosixPath(name).suffix),
+    lambda name: PurePosixPath(name).name,
+    lambda name: PurePosixPath(name).stem,
+)
+"""From exact to loose: as it is, without its extension, without its folder, without both."""

@@ -1,4 +1,4 @@
-"""Names for tables and columns that can be written in SQL as they are."""
+"""Names for tables and columns that can be written in SQL as they are, and others in quotes."""
 
 import re
 import unicodedata
@@ -35,3 +35,11 @@ def sql_name(text: str, taken: set[str], fallback: str) -> str:
         number += 1
     taken.add(unique)
     return unique
+
+
+def quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

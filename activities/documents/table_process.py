@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import duckdb
 
-from activities.documents.sql_names import sql_name
+from activities.documents.sql_names import quoted_name, quoted_text, sql_name
 from activities.processes import limits
 
 _MEMORY_BYTES: Final = 2 << 30
@@ -54,17 +54,15 @@ def load(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> dict[str, Any]:
-    table = question["table"]
+    table, path = question["table"], quoted_text(question["path"])
     header = f"header={str(question['header']).lower()}, nullstr={_EMPTY}, max_line_size=4000000, sample_size=-1"
-    delimiter = f"{header}, delim={_literal(question['delimiter'])}"
+    delimiter = f"{header}, delim={quoted_text(question['delimiter'])}"
     # Ragged lines keep their cells, and if that fails every value as text: half of the rows would give wrong sums.
     ragged = f"{delimiter}, null_padding=true, strict_mode=false"
     last = f"{ragged}, all_varchar=true"
     for options in (header, ragged, last):
         try:
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv({_literal(question['path'])}, {options})"
-            )
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE raw AS SELECT * FROM read_csv({path}, {options})")
         except duckdb.Error:
             if options == last:
                 raise
@@ -76,7 +74,7 @@ def _load(connection: duckdb.DuckDBPyConnection, question: dict[str, Any]) -> di
         taken: set[str] = set()
         named = [(title, sql_name(title, taken, "column"), kind) for title, kind, *_ in described]
         selected = ", ".join(
-            f'{_expression(connection, title) if kind == "VARCHAR" else _quoted(title)} AS "{name}"'
+            f'{_expression(connection, title) if kind == "VARCHAR" else quoted_name(title)} AS "{name}"'
             for title, name, kind in named
         )
         connection.execute(f'CREATE TABLE "{table}" AS SELECT {selected} FROM raw')
@@ -95,14 +93,14 @@ def _is_undivided(connection: duckdb.DuckDBPyConnection, delimiter: str) -> bool
         return False
     title = str(columns[0][0])
     found = connection.execute(
-        f"SELECT count(*) FROM raw WHERE contains(CAST({_quoted(title)} AS VARCHAR), $1)", [delimiter]
+        f"SELECT count(*) FROM raw WHERE contains(CAST({quoted_name(title)} AS VARCHAR), $1)", [delimiter]
     )
     return delimiter in title or bool(found.fetchall()[0][0])
 
 
 def _expression(connection: duckdb.DuckDBPyConnection, title: str) -> str:
     """The column as a number if all of it is money of one currency or has thousands separators, else as it is."""
-    column = _quoted(title)
+    column = quoted_name(title)
     for form, digits in ((_MONEY, f"regexp_replace({column}, '[^0-9.]', '', 'g')"), (_COMMA_MONEY, _comma(column))):
         amounts, values, plain, currencies = connection.execute(
             f"SELECT count(*) FILTER (regexp_full_match({column}, $1)), count({column}),"
@@ -141,14 +139,6 @@ def _columns(connection: duckdb.DuckDBPyConnection, table: str, titles: dict[str
 
 def _scalar(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
     return int(connection.execute(sql).fetchall()[0][0])
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
 
 
 if __name__ == "__main__":

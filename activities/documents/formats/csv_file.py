@@ -58,7 +58,7 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
         raise UnreadableError("The file is empty.")
     delimiter = max(",;\t|", key=first_lines[0].count)
     titles = [title.strip().strip('"') for title in first_lines[0].split(delimiter)]
-    has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(_is_number, titles))
+    has_header = all(titles) and len(set(titles)) == len(titles) and not any(map(is_number, titles))
     heading = ", ".join(titles)[:300] if has_header else ""
     indexed = first_lines[:_MOST_INDEXED_LINES]
     parsed = Parsed(
@@ -72,7 +72,7 @@ def _parse(lines: Iterator[str], csv_path: Path) -> Parsed:
     return parsed
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     """Whether this is a value; years count as titles of columns."""
     try:
         value = float(text.replace(",", "."))

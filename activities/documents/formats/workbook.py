@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from activities.documents.formats.csv_file import is_number
 from activities.documents.parsed import Block, Parsed, Part, Sheet, Source, UnreadableError
 from activities.processes.limits import Allowance
 
@@ -107,16 +108,11 @@ def _header_at(rows: list[list[str]]) -> int | None:
     """Index of the first row with two words or more and nothing that looks like data."""
     for index, row in enumerate(rows[:_HEADER_WITHIN_ROWS]):
         cells = [cell for cell in row if cell]
-        if len(cells) >= 2 and not any(_is_number(cell) for cell in cells):
+        if len(cells) >= 2 and not any(_is_value(cell) for cell in cells):
             return index
-    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_number(rows[0][0])
+    is_titled_column = len(rows) > 1 and len(rows[0]) == 1 and rows[0][0] and not _is_value(rows[0][0])
     return 0 if is_titled_column else None
 
 
-def _is_number(cell: str) -> bool:
-    """Whether this is a number; years count as titles of columns."""
-    try:
-        value = float(cell)
-    except ValueError:
-        return len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit()
-    return not (value.is_integer() and 1900 <= value <= 2100)
+def _is_value(cell: str) -> bool:
+    return is_number(cell) or (len(cell) == 10 and cell[4] == cell[7] == "-" and cell[:4].isdigit())

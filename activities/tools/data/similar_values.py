@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
+from activities.documents.sql_names import quoted_name
+
 _LITERAL: Final = re.compile(r"'((?:[^']|''){2,200})'")
 _MOST_LITERALS: Final = 10
 _MOST_COLUMNS: Final = 40
@@ -35,7 +37,7 @@ def similar_values(connection: Any, sql: str) -> list[str]:
 
 
 def _matches(connection: Any, table: str, column: str, literal: str) -> Iterator[str]:
-    named, source = _quoted(column), _quoted(table)
+    named, source = quoted_name(column), quoted_name(table)
     like = "LIKE" if "%" in literal else "="
     found = connection.execute(
         f"SELECT DISTINCT {named} FROM {source} WHERE lower(strip_accents(trim({named}))) {like}"  # noqa: S608  # quoted
@@ -43,7 +45,3 @@ def _matches(connection: Any, table: str, column: str, literal: str) -> Iterator
         [literal, literal],
     )
     yield from (str(value)[:100] for (value,) in found.fetchall())
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -7,7 +7,7 @@ import html
 import re
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Final
 from urllib.parse import unquote, unquote_to_bytes
@@ -171,9 +171,9 @@ def _from_digits(text: str) -> Iterator[str]:
         digits = run.replace("-", "+").replace("_", "/")
         # A slash may be a digit of base64, or stand between two segments of a path.
         for part in {digits, *digits.split("/"), digits.replace("/", ""), *_joined(digits.split("/"))}:
-            yield from _from_base64(part.replace("=", ""))
+            yield from _shifted(part.replace("=", ""), base64.b64decode, 4, {1})
     for run in _BASE32.findall(text):
-        yield from _from_base32(run.upper())
+        yield from _shifted(run.upper(), base64.b32decode, 8, {1, 3, 6})
     for run in _HEXADECIMAL.findall(text):
         for start in (0, 1):
             yield from _texts(bytes.fromhex(run[start : start + (len(run) - start) // 2 * 2]))
@@ -192,23 +192,13 @@ def _joined(segments: Sequence[str]) -> Iterator[str]:
             yield "".join(pieces)
 
 
-def _from_base64(digits: str) -> Iterator[str]:
-    for start in range(4):
+def _shifted(digits: str, decode: Callable[[str], bytes], group: int, partial: Collection[int]) -> Iterator[str]:
+    """Decode from each place in a group of digits on; `partial` are lengths that are no whole number of bytes."""
+    for start in range(group):
         shifted = digits[start:]
-        whole = shifted[: len(shifted) - (1 if len(shifted) % 4 == 1 else 0)]
+        whole = shifted[: len(shifted) - (len(shifted) % group in partial)]
         try:
-            yield from _texts(base64.b64decode(whole + "=" * (-len(whole) % 4)))
-        except binascii.Error:
-            continue
-
-
-def _from_base32(digits: str) -> Iterator[str]:
-    for start in range(8):
-        shifted = digits[start:]
-        # Of eight digits, groups of 1, 3 and 6 are no whole number of bytes.
-        whole = shifted[: len(shifted) - (1 if len(shifted) % 8 in {1, 3, 6} else 0)]
-        try:
-            yield from _texts(base64.b32decode(whole + "=" * (-len(whole) % 8)))
+            yield from _texts(decode(whole + "=" * (-len(whole) % group)))
         except binascii.Error:
             continue
 
