@@ -16,7 +16,7 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
-from chargehand_plugins.extractive.lexicon import is_grammar, sentence
+from chargehand_plugins.extractive.lexicon import is_grammar, says, sentence
 from chargehand_plugins.extractive.tokens import one_line
 from chargehand_plugins.extractive.vocabulary import title_of
 
@@ -28,21 +28,6 @@ _COVERED: Final = 0.3
 _TABLE: Final = re.compile(r"\.(?:csv|tsv|xlsx|xls|ods)#")
 _LONGEST: Final = 900
 _LONGEST_QUERY: Final = 400
-_NEEDS_MODEL: Final = re.compile(
-    r"\b(?:why|explain|summar\w+|compare|should (?:we|i)|warum|wieso|weshalb|erklär\w*|fasse|vergleich\w*"
-    r"|soll(?:en|te)? (?:wir|ich)|pourquoi|expli\w+|résum\w+|compar\w+|doit-on|por qué|resum\w+|debemos)\b",
-    re.IGNORECASE,
-)
-_LIMITS: Final = re.compile(
-    r"\b(?:not|\w+n['’]t|never|except|without|excluding|nicht|keine?[rnms]?|ohne|außer|pas|sans|sauf|jamais|sin|excepto|salvo)\b",
-    re.IGNORECASE,
-)
-"""Words that turn a question round, and that no search looks for."""
-_OUTDATED: Final = re.compile(
-    r"\b(?:superseded|replaced by|obsolete|withdrawn|ersetzt durch|aufgehoben|überholt|remplacée? par|abrogée?|périmée?"
-    r"|sustituid[oa] por|derogad[oa]|obsolet[oa])\b",
-    re.IGNORECASE,
-)
 _DATE: Final = re.compile(r"\b((?:19|20)\d\d)(?:-(\d\d)(?:-(\d\d))?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
@@ -75,10 +60,10 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     """Quote the passages that have every word of the question, else those that have enough of it, else say why not."""
     language = language_of(question)
     quotes = _quotes(question, results, catalog)
-    needs_model = _NEEDS_MODEL.search(question) is not None
+    needs_model = says("needs_model", question)
     reason = None if needs_model else _reason(question, results, catalog)
     texts = [quote for quote in quotes if not _TABLE.search(quote.ref)]
-    is_plain = not (needs_model or (reason and _LIMITS.search(question)))
+    is_plain = not (needs_model or (reason and says("limits", question)))
     # Rows are no answer where a figure is asked for.
     whole = [quote for quote in (texts if reason else quotes) if quote.is_whole and is_plain]
     whole.sort(key=lambda quote: quote.date, reverse=True)
@@ -124,7 +109,7 @@ def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> l
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             date = max(("-".join(filter(None, parts)) for parts in _DATE.findall(opening)), default="")
-            found += [_Quote(source.ref, passage, is_whole, bool(_OUTDATED.search(opening)), date)] if passage else []
+            found += [_Quote(source.ref, passage, is_whole, says("outdated", opening), date)] if passage else []
     return found
 
 

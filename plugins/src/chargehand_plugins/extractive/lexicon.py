@@ -23,7 +23,8 @@ def _words() -> Mapping[str, Mapping[str, Sequence[str]]]:
 
 
 @cache
-def _tables(name: str) -> str:
+def pattern(name: str) -> str:
+    """Find a regular expression, or a list with `|`, of words of all languages."""
     return str(_words()["tables"][name])
 
 
@@ -35,6 +36,11 @@ def languages() -> tuple[str, ...]:
 def sentence(key: str, language: str) -> str:
     """Find a fixed sentence in the user's language, else in English."""
     return _words()["sentences"][key][languages().index(language) if language in languages() else 0]
+
+
+def says(name: str, text: str) -> bool:
+    """Whether a text has one of a pattern's words."""
+    return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
@@ -65,13 +71,20 @@ def empty_words(language: str) -> frozenset[str]:
 @cache
 def totals() -> tuple[str, ...]:
     """List what the row of a table is called that adds up the others."""
-    return tuple(_tables("totals").split("|"))
+    return tuple(pattern("totals").split("|"))
+
+
+@cache
+def months() -> Mapping[str, int]:
+    """List the names of months, in the languages that are told apart, with their numbers."""
+    numbered = enumerate(pattern("months").split(";"), start=1)
+    return {name: number for number, names in numbered for name in names.split("|")}
 
 
 @lru_cache(maxsize=10_000)
 def unit_forms(word: str) -> frozenset[str]:
     """List the ways to write a unit; nothing for what is none."""
-    return frozenset(form for group in _tables("units").split("|") if word in group.split() for form in group.split())
+    return frozenset(form for group in pattern("units").split("|") if word in group.split() for form in group.split())
 
 
 def is_currency(word: str) -> bool:
@@ -80,23 +93,24 @@ def is_currency(word: str) -> bool:
 
 def is_cost(word: str) -> bool:
     """Whether a verb says that something has a price."""
-    return word in _tables("costs").split()
+    return word in pattern("costs").split()
 
 
 def is_event(word: str) -> bool:
     """Whether a word has the form of a verb that says what happened: `issued`, `ausgeliehen`, `vendus`."""
-    return _matches("event", word)
+    return matches("event", word)
 
 
 def is_flow(words: Sequence[str]) -> bool:
     """Whether amounts of this name can only have come about bit by bit: money, or what was lost, sold or booked."""
-    return any(_matches("flow", word) or is_currency(word) for word in words)
+    return any(matches("flow", word) or is_currency(word) for word in words)
 
 
 def is_added(words: Sequence[str], *, is_event: bool) -> bool:
     """Whether values of this name make a sum; what was charged does where each row is an event."""
-    return not any(_matches("not_added", word) and not (is_event and _matches("charges", word)) for word in words)
+    return not any(matches("not_added", word) and not (is_event and matches("charges", word)) for word in words)
 
 
-def _matches(name: str, word: str) -> bool:
-    return re.fullmatch(_tables(name), word) is not None
+def matches(name: str, word: str) -> bool:
+    """Whether a word is one of a pattern's."""
+    return re.fullmatch(pattern(name), word) is not None

@@ -2,45 +2,23 @@
 
 import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.documents.words import LANGUAGES, words
-from chargehand_plugins.extractive.lexicon import empty_words, languages, totals
+from activities.documents.words import words
+from chargehand_plugins.extractive.lexicon import empty_words, languages, matches, months, pattern, totals
 from chargehand_plugins.extractive.tokens import Token, stems
 
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_DAY: Final = re.compile(r"([12]?\d|3[01]|0[1-9])(?:st|nd|rd|th|er)?")
-_NUMERIC: Final = re.compile(
-    r"(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?|(?P<day2>\d\d?)\.(?P<month2>\d\d?)\.(?P<year2>\d{4})"
-)
+_MONTH: Final = re.compile(r"([^\W\d_]+)\.?(?: ((?:19|20)\d\d))?|((?:19|20)\d\d)-(\d\d)")
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 _NOT_DIGITS: Final = re.compile(r"\D+")
 _ORDERS: Final = ("%d-%m-%Y", "%m-%d-%Y", "%Y-%m-%d")
-_MONTH_VALUE: Final = re.compile(r"[^\W\d_]{3,}\.?(?: (?:19|20)\d\d)?|(?:19|20)\d\d-\d\d")
-_MONTHS: Final = re.compile(
-    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mai|okt|dez|mrz|fev|avr|jui|aou|ene|abr|ago|dic|set|gen|mag|giu|"
-    "lug|ott|maa|mrt|mei|out|maj"
-)
-"""How they begin in the languages that are told apart, without accents."""
-_ORDINALS: Final = (
-    "1(st|er)?|first|erste.?|premier|primer",
-    "2(nd|e)?|second|zweite.?|deuxieme|segundo",
-    "3(rd|e)?|third|dritte.?|troisieme|tercer",
-    "4(th|e)?|fourth|vierte.?|quatrieme|cuarto",
-)
-_QUARTERS: Final = frozenset({"quarter", "quartal", "quartals", "trimestre"})
-_OF: Final = frozenset({"of", "de", "del", "du"})
-_BEFORE_MONTH: Final = _OF | frozenset(
-    {"in", "from", "to", "between", "and", "through", "im", "von", "bis", "und", "en", "a", "au", "et", "entre", "y"}
-)
-_TIME_WORDS: Final = (
-    *("date", "day", "month", "year", "datum", "tag", "monat", "jahr"),
-    *("jour", "mois", "annee", "fecha", "dia", "mes", "ano"),
-)
+_MOST_TOKENS: Final = 6
+"""Of one period, such as `the 7th of March of 2024`."""
 
 
 class Moment(NamedTuple):
@@ -75,86 +53,68 @@ class Period(NamedTuple):
 
 def read_period(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
     """Read the longest period that begins at a token, and say where it ends."""
-    if match := _NUMERIC.fullmatch(tokens[at].word):
-        return _moment(at + 1, *(match[name] or match[f"{name}2"] for name in ("year", "month", "day")))
-    if found := _quarter(tokens, at) or _named(tokens, at):
-        return found
-    year, end = _year(tokens, at)
-    return (Period(Moment(year), Moment(year)), end) if year else None
+    text = "".join(f"{token.word} " for token in tokens[at : at + _MOST_TOKENS])
+    for quarter, form in _forms():
+        if match := form.match(text):
+            said = match.groupdict()
+            is_name = said.get("name") is not None
+            is_meant = not is_name or _is_meant(tokens, at + text[: match.start("name")].count(" "))
+            period = _period(said, quarter) if is_meant else None
+            if period:
+                return period, at + match[0].count(" ")
+    return None
 
 
-def _moment(end: int, *parts: str | int | None) -> tuple[Period, int] | None:
-    year, month, day = (int(part) if part else None for part in parts)
-    if not month or not 1 <= month <= 12 or not 1 <= (day or 1) <= calendar.monthrange(year or 2000, month)[1]:
+@cache
+def _forms() -> Sequence[tuple[int, re.Pattern[str]]]:
+    """Write the forms of a period over words that each end with a blank; those of a quarter with its number."""
+    of, names = pattern("of"), "|".join(months())
+    year, last = r"(?P<year>(?:19|20)\d\d) ", r"(?:st|nd|rd|th|er)? "
+    day, day_after = (rf"(?P<{name}>[12]?\d|3[01]|0[1-9]){last}" for name in ("day", "day_after"))
+    in_year = rf"(?:(?:{of} )?{year})?"
+    quarters = [
+        (number, rf"(?:[qt]{number}|(?:{ordinal}) (?:{pattern('quarter')})) {in_year}")
+        for number, ordinal in enumerate(pattern("ordinals").split(";"), start=1)
+    ]
+    forms = [
+        (0, r"(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))? "),
+        (0, r"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4}) "),
+        *quarters,
+        (0, rf"(?:{day}(?:{of} )?(?P<name>{names}) {in_year})"),
+        (0, rf"(?P<name>{names}) (?:{day_after})?{in_year}"),
+        (0, rf"(?:{of} )?{year}"),
+    ]
+    return [(quarter, re.compile(form)) for quarter, form in forms]
+
+
+def _period(said: Mapping[str, str | None], quarter: int) -> Period | None:
+    year = int(said["year"] or 0) or None
+    if quarter:
+        return Period(Moment(year, 3 * quarter - 2), Moment(year, 3 * quarter))
+    name, number, stated_day = said.get("name"), said.get("month"), said.get("day") or said.get("day_after")
+    month = months()[name] if name else int(number) if number else None
+    day = int(stated_day) if stated_day else None
+    if month and not (1 <= month <= 12 and 1 <= (day or 1) <= calendar.monthrange(year or 2000, month)[1]):
         return None
-    moment = Moment(year, month, day)
-    return Period(moment, moment), end
-
-
-def _year(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
-    """Read a year, also after `of`."""
-    place = at + 1 if at < len(tokens) and tokens[at].word in _OF else at
-    is_year = place < len(tokens) and _YEAR.fullmatch(tokens[place].word)
-    return (int(tokens[place].word), place + 1) if is_year else (None, at)
-
-
-def _quarter(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
-    """Read `Q2`, `second quarter`, `2. Quartal`."""
-    word, end = tokens[at].word, at + 1
-    if match := re.fullmatch(r"[qt]([1-4])", word):
-        number = int(match[1])
-    elif end < len(tokens) and tokens[end].word in _QUARTERS:
-        number = next((number for number, form in enumerate(_ORDINALS, 1) if re.fullmatch(form, word)), 0)
-        end += 1
-    else:
-        return None
-    year, end = _year(tokens, end)
-    return (Period(Moment(year, 3 * number - 2), Moment(year, 3 * number)), end) if number else None
-
-
-def _named(tokens: Sequence[Token], at: int) -> tuple[Period, int] | None:
-    """Read `March`, `7 March 2025`, `March 7`."""
-    day, end = _day(tokens, at)
-    if day and end < len(tokens) and tokens[end].word in _OF:
-        end += 1
-    month = parse_month(tokens[end].text) if end < len(tokens) and tokens[end].text.isalpha() else None
-    if month is None or not _is_meant(tokens, end):
-        return None
-    day, end = (day, end + 1) if day else _day(tokens, end + 1)
-    year, end = _year(tokens, end)
-    return _moment(end, year, month.month, day)
-
-
-def _day(tokens: Sequence[Token], at: int) -> tuple[int | None, int]:
-    match = _DAY.fullmatch(tokens[at].word) if at < len(tokens) else None
-    return (int(match[1]), at + 1) if match else (None, at)
+    return Period(Moment(year, month, day), Moment(year, month, day))
 
 
 def _is_meant(tokens: Sequence[Token], at: int) -> bool:
     """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
     beside = [token.word for token in (*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2])]
     is_dated = any(word[0].isdigit() for word in beside)
-    return tokens[at].text[0].isupper() or is_dated or (at > 0 and beside[0] in _BEFORE_MONTH)
+    return tokens[at].text[0].isupper() or is_dated or (at > 0 and matches("before_month", beside[0]))
 
 
 @lru_cache(maxsize=10_000)
 def parse_month(text: str) -> Moment | None:
     """Read a month in any of the languages that are told apart: `March`, `Mär 2025`, `2025-03`."""
-    if not _MONTH_VALUE.fullmatch(text) or not (text[0].isdigit() or _may_be_month(words(text)[0])):
+    if not (match := _MONTH.fullmatch(text)):
         return None
-    if text[0].isdigit():
-        year, month = map(int, text.split("-"))
-        return Moment(year, month) if month in range(1, 13) else None
-    from dateparser import parse
-
-    found = parse(text, languages=list(LANGUAGES), settings={"PARSERS": ["absolute-time"], "REQUIRE_PARTS": ["month"]})
-    said = _YEAR.search(text)
-    return Moment(int(said[0]) if said else None, found.month) if found else None
-
-
-def _may_be_month(word: str) -> bool:
-    """Whether it is worth half a second to load what reads months."""
-    return bool(_MONTHS.match(word)) and len(word) <= len("septiembre")
+    name, year, iso_year, number = match.groups()
+    month = months().get(words(name)[0]) if name else int(number)
+    stated = year or iso_year
+    return Moment(int(stated) if stated else None, month) if month in range(1, 13) else None
 
 
 class Calendar(NamedTuple):
@@ -218,7 +178,7 @@ def _between(sql: str, ends: tuple[str, str], bound: str) -> str:
 
 def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
     """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
-    generic = {stem for word in _TIME_WORDS for stem in stems(word, language)}
+    generic = {stem for word in pattern("time_words").split("|") for stem in stems(word, language)}
     empty = empty_words(language) if language in languages() else frozenset[str]()
     fitting = [
         (Calendar(column, unit), frozenset(stems(column.title or column.name, language)) - generic - empty)

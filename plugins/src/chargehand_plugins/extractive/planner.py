@@ -10,23 +10,13 @@ from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from chargehand_plugins.extractive.evidence import SEARCHES
 from chargehand_plugins.extractive.grammar import Figure, read_figure
+from chargehand_plugins.extractive.lexicon import pattern
 from chargehand_plugins.extractive.tokens import one_line
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
 _LONGEST: Final = 3_000
-_ASKING: Final = (
-    r"(?:what|which|how|who|when|where|why|was|welche[rsnm]?|wie|wer|wann|wo|warum|wieso"
-    r"|quel(?:le)?s?|combien|qui|quand|où|pourquoi|comment|¿?(?:qué|cuál(?:es)?|cuánt[oa]s?|quién|cuándo|dónde|cómo)"
-    r"|(?:in|on|at|for|by|im|in|am|bei|à|en|de) (?:what|which|welche[rsnm]?|quel(?:le)?s?|qué))\b"
-)
-_BREAK: Final = re.compile(
-    rf"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?={_ASKING})|,\s++(?=(?:what|how)\b)", re.IGNORECASE
-)
-_ASKS: Final = re.compile(
-    rf"{_ASKING}|(?:total|average|number|sum|anzahl|summe|somme|nombre|suma|número|list|liste|lista)\b", re.IGNORECASE
-)
-_POINTER: Final = re.compile(r"\b(?:its|their|his|her|ihre[rnms]?|seine[rnms]?|deren|dessen)\b", re.IGNORECASE)
+_BREAK: Final = r"(?<=\?)\s++|\n++|(?<!\s),?\s++(?:and|und|et|y)\s++(?=(?:{asking})\b)|,\s++(?=(?:what|how)\b)"
 
 Agents = Sequence[tuple[str, str, tuple[str, ...]]]
 
@@ -74,7 +64,8 @@ def read_instruction(text: str) -> tuple[str, str]:
 
 def point(question: str, name: str) -> str:
     """Put a name where a question says `its`."""
-    return _POINTER.sub(lambda _: f"{name}'s", question, count=1) if name else question
+    pointer = rf"\b(?:{pattern('pointers')})\b"
+    return re.sub(pointer, lambda _: f"{name}'s", question, count=1, flags=re.IGNORECASE) if name else question
 
 
 def _agent(agents: Agents, tools: Sequence[str]) -> str:
@@ -84,8 +75,11 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 
 def _steps(goal: str, catalog: Catalog) -> list[_Step]:
     """Cut a request into questions. A piece that asks nothing may limit the others, so then it is left whole."""
-    pieces = [one_line(piece).strip(" ,") for piece in _BREAK.split(goal) if words(piece)]
-    if not pieces or (len(pieces) > 1 and not all(map(_ASKS.match, pieces))):
+    asking = pattern("asking")
+    found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
+    pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
+    asks = re.compile(rf"(?:{asking}|{pattern('asks')})\b", re.IGNORECASE)
+    if not pieces or (len(pieces) > 1 and not all(map(asks.match, pieces))):
         return [_Step(QUOTE, one_line(goal))]
     read: list[tuple[_Step, Figure | None]] = []
     for piece in pieces:
