@@ -2,29 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import CodeResult, GivenFile, Language, Rows
-from chargehand.contracts import Contract
 
 if TYPE_CHECKING:
     from e2b.connection_config import ApiParams
-
-
-class E2BLimits(Contract):
-    """How much one piece of code may take."""
-
-    execution: timedelta = timedelta(seconds=60)
-    request: timedelta = timedelta(seconds=15)
-    """Time for one call of the service itself, such as making a sandbox."""
-    output_characters: int = 64 * 1024
-
-    @property
-    def life(self) -> timedelta:
-        """After this the service ends the sandbox by itself, in case the worker is lost."""
-        return self.execution + 4 * self.request
 
 
 _DEFAULT_LIMITS: Final = E2BLimits()

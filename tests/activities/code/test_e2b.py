@@ -14,7 +14,8 @@ from e2b_server import E2BServer, serve_e2b
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.tools.code.e2b import E2BLimits, E2BRunner
+from activities.tools.code.e2b import E2BRunner
+from activities.tools.code.e2b_limits import E2BLimits
 from activities.tools.code.protocol import CodeResult, GivenFile
 from activities.tools.outputs import ToolOutput
 from chargehand.wire import ErrorType

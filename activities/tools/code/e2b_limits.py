@@ -1,0 +1,19 @@
+"""The limits of code in an E2B sandbox."""
+
+from datetime import timedelta
+
+from chargehand.contracts import Contract
+
+
+class E2BLimits(Contract):
+    """How much one piece of code may take."""
+
+    execution: timedelta = timedelta(seconds=60)
+    request: timedelta = timedelta(seconds=15)
+    """Time for one call of the service itself, such as making a sandbox."""
+    output_characters: int = 64 * 1024
+
+    @property
+    def life(self) -> timedelta:
+        """After this the service ends the sandbox by itself, in case the worker is lost."""
+        return self.execution + 4 * self.request
