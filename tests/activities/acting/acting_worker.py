@@ -1,13 +1,16 @@
-"""Workers of acting tools, a process for each moment, killed there: `… ADDRESS FOLDER QUEUE MOMENT […]`."""
+"""Workers of acting tools, a process for each moment, killed there: `… ADDRESS FOLDER QUEUE MOMENT […]`.
+
+Each effect of the tools is a line of a file, which outlives every worker.
+"""
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any
+from pathlib import Path
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -20,32 +23,76 @@ from activities.turn.apply_once import ActingCalls, CallTimes, Entry
 from activities.turn.tool_use import ToolActivities
 from chargehand.converter import data_converter
 from chargehand.record import Record
-from chargehand.tools import Tool
-from tests.activities.acting.acting_shop import ACTING, LATENESS
+from chargehand.tools import ToolContext, tool
 from worker.heartbeat_sender import Heartbeats
 from worker.slots import PacedSlots
 
-IN_TESTS = CallTimes(2 * LATENESS)
+
+def effects(ledger: Path) -> list[list[str]]:
+    """List the effects in their order: tool and idempotency key."""
+    return [line.split() for line in ledger.read_text().splitlines()] if ledger.exists() else []
 
 
-def _crew(tools: Sequence[Tool[..., Any]]) -> Crew:
-    clerk = {"name": "clerk", "description": "Sells and ships things.", "prompt": "You sell and ship things."}
-    shop = {"name": "shop", "description": "Sells things.", "guidance": "Ask the clerk for everything."}
-    return Crew.model_validate(shop | {"agents": [clerk | {"tools": [each.name for each in tools]}]})
+def _apply(ledger: str, name: str, key: str) -> str:
+    with Path(ledger).open("a") as opened:
+        opened.write(f"{name} {key}\n")
+    return f"Applied {name}."
+
+
+@tool(capabilities=[], acts=True)
+def book(ledger: str, context: ToolContext) -> str:
+    """Book something; nothing can say afterwards whether it was booked."""
+    return _apply(ledger, "book", context.idempotency_key)
+
+
+@tool(capabilities=[], acts=True)
+async def ship(ledger: str, context: ToolContext) -> str:
+    """Ship something."""
+    return _apply(ledger, "ship", context.idempotency_key)
+
+
+@ship.lookup
+def find_shipment(ledger: str, context: ToolContext) -> str | None:
+    """Look a shipment up."""
+    return "Applied ship." if ["ship", context.idempotency_key] in effects(Path(ledger)) else None
+
+
+@tool(capabilities=[], acts=True, idempotent=True)
+def pay(ledger: str, context: ToolContext) -> str:
+    """Pay something, at a bank that applies each key once."""
+    if ["pay", context.idempotency_key] in effects(Path(ledger)):
+        return "Applied pay."
+    return _apply(ledger, "pay", context.idempotency_key)
+
+
+ACTING = (book, ship, pay)
+_CREW = Crew.model_validate(
+    {
+        "name": "shop",
+        "description": "Sells things.",
+        "guidance": "Ask the clerk for everything.",
+        "agents": [
+            {
+                "name": "clerk",
+                "description": "Sells and ships things.",
+                "prompt": "You sell and ship things.",
+                "tools": [each.name for each in ACTING],
+            }
+        ],
+    }
+)
 
 
 @asynccontextmanager
-async def acting_worker(
-    client: Client, task_queue: str, folder: str, acting: Sequence[Tool[..., Any]] = ACTING, times: CallTimes = IN_TESTS
-) -> AsyncGenerator[None]:
+async def acting_worker(client: Client, task_queue: str, folder: str) -> AsyncGenerator[None]:
     """Run a worker of the production activity that uses tools; its record is in a folder."""
     async with AsyncExitStack() as closing:
-        tools = await open_own_tools(acting, 20, closing)
-        uses = ToolActivities(CrewVersions({"shop": _crew(acting)}, tools), tools, ActingCalls(Record(folder), times))
+        tools = await open_own_tools(ACTING, 20, closing)
+        acting = ActingCalls(Record(folder), CallTimes(timedelta(seconds=1)))
         async with Worker(
             client,
             task_queue=task_queue,
-            activities=[uses.use_tool],
+            activities=[ToolActivities(CrewVersions({"shop": _CREW}, tools), tools, acting).use_tool],
             interceptors=[Heartbeats(PacedSlots(100))],
             build_id="shop",
             max_heartbeat_throttle_interval=timedelta(seconds=BEAT_SECONDS),

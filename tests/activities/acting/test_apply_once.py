@@ -22,8 +22,7 @@ from activities.contracts.rounds import ToolCall, ToolResult
 from activities.turn.tool_use import ToolActivities
 from chargehand.contracts import Contract
 from chargehand.wire import WorkflowType
-from tests.activities.acting.acting_shop import ACTING, effects
-from tests.activities.acting.acting_worker import acting_worker
+from tests.activities.acting.acting_worker import ACTING, acting_worker, effects
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +30,8 @@ ROOT = Path(__file__).resolve().parents[3]
 _ALL = {each.name for each in ACTING}
 KNOWN = {
     "before the intent is recorded": _ALL,
-    "after the intent is recorded": {"pay", "wire"},
-    "before the answer is recorded": _ALL - {"book", "post"},
+    "after the intent is recorded": {"pay"},
+    "before the answer is recorded": _ALL - {"book"},
     "after the answer is recorded": _ALL,
 }
 """At each moment of the heartbeats, the tools whose outcome is known by them after all."""

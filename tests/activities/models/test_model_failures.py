@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from temporalio.api.failure.v1 import Failure
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from activities.http.response_limits import LONGEST_RETRY_AFTER
+from activities.http.response_limits import LONGEST_RETRY_AFTER, retry_after
 from activities.models.failures import (
     ProviderError,
     ProviderFault,
@@ -136,34 +136,23 @@ async def test_a_spend_limit_is_not_a_rate_limit() -> None:
 
 @every_wire
 async def test_the_wait_that_the_provider_asks_for_is_kept(wire: Wire) -> None:
-    """`retry-after-ms` counts before `retry-after`; nonsense and the past are no wait; nothing is above an hour."""
-    cases: list[tuple[dict[str, str], timedelta | None]] = [
-        ({}, None),
-        ({"retry-after": "7"}, timedelta(seconds=7)),
-        ({"retry-after": "0.25"}, timedelta(milliseconds=250)),
-        ({"retry-after-ms": "1500", "retry-after": "7"}, timedelta(milliseconds=1500)),
-        ({"retry-after-ms": "soon", "retry-after": "7"}, timedelta(seconds=7)),
-        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
-        ({"retry-after": "-3"}, None),
-        ({"retry-after": "nan"}, None),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "1e999"}, LONGEST_RETRY_AFTER),
-        ({"retry-after": "9999999999999"}, LONGEST_RETRY_AFTER),
-    ]
-    for headers, delay in cases:
-        raised, _ = await failure_of(wire, error(429, headers))
-        assert raised.retry_after == delay
+    """`retry-after-ms` counts before `retry-after`."""
+    for milliseconds, seconds in (("1500", 1.5), ("soon", 7.0)):
+        raised, _ = await failure_of(wire, error(429, {"retry-after-ms": milliseconds, "retry-after": "7"}))
+        assert raised.retry_after == timedelta(seconds=seconds)
 
 
-@every_wire
-async def test_the_wait_may_be_a_date(wire: Wire) -> None:
-    """`retry-after` as an HTTP date is the time until then."""
-    raised, _ = await failure_of(
-        wire, error(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)})
-    )
+def test_a_wait_has_to_make_sense() -> None:
+    """It is in seconds, or a date; nonsense and the past are no wait, and none is above an hour."""
+    hour = LONGEST_RETRY_AFTER.total_seconds()
+    waits = {"7": 7.0, "0.25": 0.25, "1e999": hour, "9999999999999": hour}
+    senseless = ("", "-3", "nan", "soon", "Wed, 21 Oct 2015 07:28:00 GMT")
 
-    assert raised.retry_after is not None
-    assert timedelta(seconds=60) < raised.retry_after <= timedelta(seconds=90)
+    assert {header: wait and wait.total_seconds() for header in waits if (wait := retry_after(header))} == waits
+    assert [retry_after(header) for header in senseless] == [None] * len(senseless)
+    until = retry_after(format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True))
+    assert until is not None
+    assert timedelta(seconds=60) < until <= timedelta(seconds=90)
 
 
 @every_wire

@@ -10,11 +10,14 @@ from typing import Final, Literal
 
 import httpx2
 import pytest
+from pydantic import BaseModel
+from temporalio.exceptions import ApplicationError
 
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
+from activities.tools.search.engine import JsonEngine
 from chargehand.wire import ErrorType
 from tests.activities.certificates import issue, server_context
 from tests.activities.models.calls import KEY, WIRES, AnyModel, Wire, a_call
@@ -83,6 +86,20 @@ async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: 
         assert " cannot be used: " in error.message
     assert not any(KEY.encode() in data or b"ferry" in data for data in peer.received)
     assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["unknown authority", "no TLS"])
+async def test_a_search_engine_that_cannot_prove_itself_is_named(tmp_path: Path, fault: Fault) -> None:
+    """The failure names the host and the reason, and is not retried."""
+    says = "does not speak TLS" if fault == "no TLS" else "its certificate is not trusted"
+    context, _ = await asyncio.to_thread(_contexts, tmp_path, fault)
+    async with _peer(context, fault) as peer:
+        engine = JsonEngine("SearXNG", {}, trust_env=False)
+        with pytest.raises(ApplicationError, match=rf"SearXNG at 127\.0\.0\.1 cannot be used: .*{says}") as refused:
+            await engine.ask(BaseModel, f"https://127.0.0.1:{peer.port}")
+        await engine.close()
+
+    assert refused.value.non_retryable
 
 
 def _contexts(folder: Path, fault: Fault) -> tuple[ssl.SSLContext, ssl.SSLContext]:
