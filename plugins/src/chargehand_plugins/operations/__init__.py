@@ -5,8 +5,7 @@ from chargehand.plugins import Registry
 
 def register(registry: Registry) -> None:
     """Add the verbs, and what they have the worker program do."""
-    for verb in ("setup", "doctor", "replay", "clean", "reconcile"):
-        registry.verbs("Operate", f"{__name__}.{verb}:app")
+    registry.verbs("Operate", f"{__name__}.verbs:app")
     registry.verbs("Build", f"{__name__}.crew:app")
     registry.worker_verb("--explain", f"{__name__}.self_checks:explain")
     registry.worker_verb("--crews", f"{__name__}.self_checks:list_crews")

@@ -1,4 +1,4 @@
-"""The verb `clean`: delete what no session needs."""
+"""Delete what no session needs."""
 
 import asyncio
 import os
@@ -9,40 +9,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import typer
+from temporalio.client import Client
 
+from chargehand.bucket import bucket_location
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.payloads.settings import protection_from
+from chargehand.payloads.storage import PayloadDirectory
+from chargehand.record import FOLDER
+from chargehand.visibility import list_executions
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.terminal import put
-from chargehand_cli.verb import verb
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-app = typer.Typer()
 
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])")
 _UNITS: Final[Mapping[str, timedelta]] = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
-
-
 _MARGIN: Final = timedelta(hours=1)
 """For clocks that differ, and for input that is stored before its workflow starts."""
 
 
-@verb(app)
-async def clean(
-    connection: Connection,
-    *,
-    older_than: Annotated[str, typer.Option(help="Minimum age: 12h, 30d or 4w.")] = "30d",
-    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only print what would be.")] = False,
-) -> None:
-    """Delete stored payloads, documents and files made by agents that no session on the server needs."""
-    minimum_age = age(older_than)
-    await connection.open(worker=False)
+async def clean_up(connection: Connection, minimum_age: timedelta, *, delete: bool) -> None:
+    """Delete files that no session on the server needs and that are older, or say what would be deleted."""
     client = connection.chargehand.client
     storage = protection_from(os.environ, client.namespace, usual_storage=connection.location.storage).storage
     folders = _folders_of_files(connection.location, storage.driver if storage else None)
@@ -53,10 +41,6 @@ async def clean(
 
 
 def _folders_of_files(location: Location, payloads: object) -> list[Path]:
-    from chargehand.bucket import bucket_location
-    from chargehand.payloads.storage import PayloadDirectory
-    from chargehand.record import FOLDER
-
     folders = {location.state / "artifacts", location.state / "crews"}
     if isinstance(payloads, PayloadDirectory):
         folders.add(payloads.folder)
@@ -90,14 +74,12 @@ class Cleaning:
     """Only what was last stored or used before this is deleted."""
 
 
-async def clean_folders(client: "Client", folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
+async def clean_folders(client: Client, folders: Sequence[Path], older_than: timedelta, *, delete: bool) -> Cleaning:
     """Find files that are older and that no workflow of the client's namespace needs; delete them if told to.
 
     A file may be needed for as long as a workflow exists that was started before it was last stored or used, since only
     such a workflow can refer to it. So whatever is younger than the oldest workflow of the namespace stays.
     """
-    from chargehand.visibility import list_executions
-
     before = datetime.now(UTC) - max(older_than, _MARGIN)
     query = f"StartTime < '{before.isoformat()}'"
     async for execution in list_executions(client, query):

@@ -1,4 +1,4 @@
-"""Diagnose an installation: `doctor`."""
+"""Diagnose an installation."""
 
 import asyncio
 import os
@@ -8,26 +8,24 @@ import time
 from datetime import timedelta
 from difflib import get_close_matches
 from shlex import quote
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-import typer
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.service import RPCError, RPCStatusCode
 
 from chargehand import NotReachable
 from chargehand.environment import describe_unknown
+from chargehand.messages import Messages
+from chargehand.visibility import OPEN, list_executions, pollers
+from chargehand.wire import WorkflowType
 from chargehand_cli.connection import WORKER_SECONDS, Connection
 from chargehand_cli.embedded.state import last_lines
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit
-from chargehand_cli.verb import FILES, verb
 from chargehand_cli.worker_settings import WrongSettings
 from chargehand_plugins.operations.stuck_sessions import Findings, check_sessions
 from chargehand_plugins.operations.worker_program import explain
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-app = typer.Typer()
 
 _MAX_UNKNOWN: Final = 100
 _MAX_LISTED: Final = 1_000
@@ -35,16 +33,8 @@ _QUERIED: Final = 3
 _QUERY_TIMEOUT: Final = timedelta(seconds=3)
 
 
-@verb(app, location=FILES, warns=False)
-async def doctor(connection: Connection) -> Exit:
-    """Check the settings, server, workers and sessions, and explain every problem."""
-    return await examine(connection, Findings())
-
-
 async def examine(connection: Connection, findings: Findings) -> Exit:
     """Check everything that a session needs; problems are findings, not errors."""
-    from temporalio.service import RPCError
-
     findings.good(f"Python {sys.version.split()[0]} at {sys.executable}")
     for unknown in describe_unknown(os.environ):
         findings.bad(unknown)
@@ -107,7 +97,6 @@ async def _check_worker_program(connection: Connection, findings: Findings) -> N
 
 
 async def _check_worker(connection: Connection, findings: Findings) -> None:
-    from chargehand.visibility import pollers
 
     queue = connection.location.task_queue
     give_up_at = time.monotonic() + (WORKER_SECONDS if connection.location.is_embedded else 0)
@@ -142,14 +131,8 @@ async def _check_search_attributes(connection: Connection, findings: Findings) -
     )
 
 
-async def _answers(client: "Client", queue: str) -> bool:
+async def _answers(client: Client, queue: str) -> bool:
     """Query some sessions of a queue, which only a worker can answer; True if there is none to query."""
-    from temporalio.client import WorkflowQueryFailedError
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from chargehand.messages import Messages
-    from chargehand.visibility import list_executions
-    from chargehand.wire import WorkflowType
 
     async def answers(workflow_id: str) -> bool | None:
         try:
@@ -170,9 +153,6 @@ async def _answers(client: "Client", queue: str) -> bool:
 
 async def _check_unknown_workflows(connection: Connection, findings: Findings) -> None:
     """Report workflows of unknown types on our task queue: they wait for ever, and nothing else reports them."""
-    from chargehand.visibility import OPEN, list_executions
-    from chargehand.wire import WorkflowType
-
     client = connection.chargehand.client
     others = " AND ".join(f"WorkflowType != '{each}'" for each in WorkflowType)
     query = f"{OPEN} AND TaskQueue = '{connection.location.task_queue}' AND {others}"

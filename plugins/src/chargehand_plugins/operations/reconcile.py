@@ -1,4 +1,4 @@
-"""The verb `reconcile`: compare a restored database with the record of what sessions did and paid."""
+"""Compare a restored database with the record of what sessions did and paid."""
 
 import asyncio
 import json
@@ -8,27 +8,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import typer
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
+from chargehand import Chargehand
+from chargehand.bucket import bucket_location
+from chargehand.contracts.steering import MOST_CHARGES
 from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import encryption_of
+from chargehand.record import FOLDER, Call, Charge, Record, charge_id
+from chargehand.visibility import ROOT_RUNS, describe, list_executions, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES, Location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.run_options import BadRequest
 from chargehand_cli.terminal import Exit, put, put_json, say
-from chargehand_cli.verb import FILES, AsJson, verb
-from chargehand_cli.verbs.sessions import read_since
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from chargehand import Chargehand
-    from chargehand.record import Call, Charge, Record
-
-app = typer.Typer()
 
 VANISHED: Final = "vanished"
 RUNNING: Final = "running"
@@ -43,11 +39,11 @@ class Reconciled:
     session: str
     state: str
     """As Temporal names it, or `vanished` if the database has never heard of it."""
-    calls: "Sequence[Call]"
+    calls: Sequence[Call]
     """That act, since the backup."""
-    charges: "Sequence[Charge]"
+    charges: Sequence[Charge]
     """Since the backup."""
-    lost: "Sequence[Charge]" = field(default=())
+    lost: Sequence[Charge] = field(default=())
     """Those of them that no history has, and no session has booked."""
 
     def as_json(self) -> dict[str, Any]:
@@ -64,48 +60,31 @@ class Reconciled:
         }
 
 
-@verb(app, location=FILES)
-async def reconcile(
-    connection: Connection,
-    *,
-    since: Annotated[
-        str, typer.Option(help="When the backup was made that was restored: 2h, or a time such as 2026-11-22T17:30.")
-    ],
-    repair: Annotated[bool, typer.Option("--repair", help="Have running sessions book what they have paid.")] = False,
-    as_json: AsJson = False,
-) -> Exit:
-    """List what sessions did and paid since a backup that was restored. Exits with 1 if some of it is not known."""
-    made = read_since(since)
-    assert made is not None
-    await connection.open(worker=repair)
-    record = await asyncio.to_thread(_open_record, connection.location)
-    found = await reconcile_record(connection.chargehand.client, record, made)
+async def report(connection: Connection, since: datetime, *, repair: bool, as_json: bool) -> Exit:
+    """Print what was found; fails if some of it is not known."""
+    client, record = connection.chargehand.client, await asyncio.to_thread(_open_record, connection.location)
+    found = await reconcile_record(client, record, since)
     if repair:
         for each in found:
             await repair_books(connection.chargehand, record, each)
-        found = await reconcile_record(connection.chargehand.client, record, made)
+        found = await reconcile_record(client, record, since)
     if as_json:
         put_json(json.dumps([each.as_json() for each in found], indent=1))
     else:
-        for line in lines_of(found, made):
+        for line in lines_of(found, since):
             put(line)
     return Exit.FAILED if any(each.lost or each.state == VANISHED for each in found) else Exit.DONE
 
 
-def _open_record(location: Location) -> "Record":
-    from chargehand.bucket import bucket_location
-    from chargehand.record import FOLDER, Record
-
+def _open_record(location: Location) -> Record:
     place = location.artifacts or location.state
     if not bucket_location(place) and not (Path(place) / FOLDER).is_dir():
         raise BadRequest(f"There is no record in {place}: {NAME_SHARED_FILES}")
     return Record(place, encryption_of(os.environ))
 
 
-async def reconcile_record(client: "Client", record: "Record", since: datetime) -> list[Reconciled]:
+async def reconcile_record(client: Client, record: Record, since: datetime) -> list[Reconciled]:
     """Find the sessions that began or went on since a backup, those that vanished first."""
-    from chargehand.visibility import ROOT_RUNS, list_executions, state_word
-
     states: dict[str, str] = {}
     query = f"{ROOT_RUNS} AND (CloseTime IS NULL OR CloseTime >= '{since.isoformat()}')"
     async for execution in list_executions(client, query):
@@ -124,11 +103,8 @@ async def reconcile_record(client: "Client", record: "Record", since: datetime) 
     return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
 
 
-async def repair_books(chargehand: "Chargehand", record: "Record", found: Reconciled) -> None:
+async def repair_books(chargehand: Chargehand, record: Record, found: Reconciled) -> None:
     """Tell a session that runs what it has paid and does not know; what it was told before it leaves out."""
-    from chargehand.contracts.steering import MOST_CHARGES
-    from chargehand.record import charge_id
-
     if found.state != RUNNING:
         return
     telling = [each for each in found.lost if await asyncio.to_thread(record.begin_telling, each)]
@@ -145,14 +121,14 @@ async def repair_books(chargehand: "Chargehand", record: "Record", found: Reconc
             await asyncio.to_thread(record.end_telling, each)
 
 
-def _begun(record: "Record", since: datetime) -> Iterator[Any]:
+def _begun(record: Record, since: datetime) -> Iterator[Any]:
     day, today = since.astimezone(UTC).date(), datetime.now(UTC).date()
     while day <= today + timedelta(days=1):  # clocks differ
         yield from (begun for begun in record.sessions(day) if begun.at >= since)
         day += timedelta(days=1)
 
 
-async def _reconcile(client: "Client", record: "Record", since: datetime, session: str, state: str) -> Reconciled:
+async def _reconcile(client: Client, record: Record, since: datetime, session: str, state: str) -> Reconciled:
     calls = [call for call in await asyncio.to_thread(record.calls, session) if call.begun.at >= since]
     charges = [each for each in await asyncio.to_thread(record.charges, session) if each.scheduled_at >= since]
     runs = {(each.workflow_id, each.run_id) for each in charges}
@@ -166,11 +142,7 @@ async def _reconcile(client: "Client", record: "Record", since: datetime, sessio
     return Reconciled(session, state, calls, charges, unbooked)
 
 
-async def _is_known(client: "Client", workflow_id: str, run_id: str) -> bool:
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from chargehand.visibility import describe
-
+async def _is_known(client: Client, workflow_id: str, run_id: str) -> bool:
     try:
         await describe(client, workflow_id, run_id)
     except RPCError as error:
@@ -180,7 +152,7 @@ async def _is_known(client: "Client", workflow_id: str, run_id: str) -> bool:
     return True
 
 
-async def _scheduled(client: "Client", workflow_id: str, run_id: str) -> set[tuple[str, datetime]]:
+async def _scheduled(client: Client, workflow_id: str, run_id: str) -> set[tuple[str, datetime]]:
     """List the activities that a run has scheduled, and when."""
     if not await _is_known(client, workflow_id, run_id):
         return set()
@@ -191,7 +163,7 @@ async def _scheduled(client: "Client", workflow_id: str, run_id: str) -> set[tup
     }
 
 
-def dollars(charges: "Sequence[Charge]") -> Decimal:
+def dollars(charges: Sequence[Charge]) -> Decimal:
     return sum((each.usage.cost_usd for each in charges), Decimal(0))
 
 
@@ -212,13 +184,13 @@ def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
     yield f"Paid: {paid}; in no books: ${dollars(lost):.4f}."
 
 
-def _outcome(call: "Call") -> str:
+def _outcome(call: Call) -> str:
     if call.answer is None:
         return "unknown, look it up"
     return "applied, do not repeat" if call.answer.ok else "not applied"
 
 
-def _title(call: "Call") -> str:
+def _title(call: Call) -> str:
     decision = f", {call.begun.decision}" if call.begun.decision else ""
     arguments = json.dumps(call.begun.arguments, ensure_ascii=False)
     return one_safe_line(f"{call.begun.tool} {arguments} by {call.begun.agent}{decision}, key {call.begun.key}", 600)

@@ -1,4 +1,4 @@
-"""The verb `replay`: check that the code of this machine fits the sessions of a server."""
+"""Check that the code of this machine fits the sessions of a server."""
 
 import asyncio
 import gzip
@@ -7,78 +7,54 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import typer
+from temporalio.client import Client
 
+from chargehand.temporal_errors import translated
+from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import Location
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, put_check, say
-from chargehand_cli.verb import AsJson, verb
+from chargehand_plugins.operations.histories import histories_of_tree
 from chargehand_plugins.operations.worker_program import Checked, check
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-app = typer.Typer()
 
 _REPLAYED: Final = 20
 
 
-@verb(app)
-async def replay(
+async def replay_sessions(
     connection: Connection,
-    sessions: Annotated[list[str] | None, typer.Argument(metavar="SESSION", help="Session IDs.")] = None,
+    sessions: Sequence[str],
+    last: int | None,
+    save: Path | None,
     *,
-    last: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Replay the newest N sessions.", show_default="20")
-    ] = None,
-    running: Annotated[
-        bool, typer.Option("--running", help="Replay running sessions only; all of them unless --last is given.")
-    ] = False,
-    file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Replay histories from --save or from Temporal's tools.")
-    ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the histories to replay them later.")] = None,
-    as_json: AsJson = False,
+    only_running: bool,
+    as_json: bool,
 ) -> Exit:
-    """Check that sessions replay on this machine's workflows, and so survive an upgrade. Exits with 1 if not."""
-    if sum((bool(sessions), last is not None or running, file is not None)) > 1 or (file and save):
-        raise typer.BadParameter(
-            "SESSION, --last or --running, and --file are mutually exclusive; --save cannot be combined with --file."
-        )
-    connection.location.require_worker("replay with")
-    if file:
-        return await _replay(connection.location, file.absolute(), namespace=None, as_json=as_json)
-    await connection.open(worker=False)
+    """Replay sessions of the server; without any named, the newest or all that run."""
     client = connection.chargehand.client
-    limit = last or (None if running else _REPLAYED)
-    ids = sessions or [each async for each in _newest(client, limit, only_running=running)]
+    limit = last or (None if only_running else _REPLAYED)
+    ids = sessions or [each async for each in _newest(client, limit, only_running=only_running)]
     if not ids:
-        say(f"There are no {'running ' if running else ''}sessions to replay.")
+        say(f"There are no {'running ' if only_running else ''}sessions to replay.")
         return Exit.DONE
     with tempfile.TemporaryDirectory(prefix="chargehand-replay-") as folder:
         histories = Path(folder) / "histories.json.gz"
         await _fetch(client, ids, histories)
         if save:
             await asyncio.to_thread(_save, histories, save)
-        return await _replay(connection.location, histories, namespace=client.namespace, as_json=as_json)
+        return await replay_file(connection.location, histories, namespace=client.namespace, as_json=as_json)
 
 
-async def _newest(client: "Client", limit: int | None, *, only_running: bool) -> AsyncIterator[str]:
-    from chargehand.visibility import OPEN, ROOT_SESSIONS, list_executions
-
+async def _newest(client: Client, limit: int | None, *, only_running: bool) -> AsyncIterator[str]:
     query = f"{ROOT_SESSIONS} AND {OPEN}" if only_running else ROOT_SESSIONS
     async for execution in list_executions(client, query, limit):
         yield execution.execution.workflow_id
 
 
-async def _fetch(client: "Client", sessions: Sequence[str], file: Path) -> None:
+async def _fetch(client: Client, sessions: Sequence[str], file: Path) -> None:
     """Write a list of `{"id", "history"}` one history at a time, since all of them together may be large."""
-    from chargehand.temporal_errors import translated
-    from chargehand_plugins.operations.histories import histories_of_tree
-
     with gzip.open(file, "wt", encoding="utf-8") as written:
         separator = "["
         for session in sessions:
@@ -102,7 +78,7 @@ def _save(file: Path, target: Path) -> None:
     say(f"Histories saved to {target}. They contain user text.")
 
 
-async def _replay(location: Location, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
+async def replay_file(location: Location, file: Path, *, namespace: str | None, as_json: bool) -> Exit:
     def show(result: Checked) -> None:
         summary = f"{result['events']:>6} events  {result['type']:<10}  {one_safe_line(result['id'], 300)}"
         put_check(summary, result["problem"])

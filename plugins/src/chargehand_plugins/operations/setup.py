@@ -1,29 +1,19 @@
-"""The verb `setup`: prepare a namespace."""
+"""Prepare a namespace: register the search attributes of sessions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-import typer
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
 
+from chargehand.wire import SEARCH_ATTRIBUTE_TYPES, SearchAttribute
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, put, say
-from chargehand_cli.verb import verb
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from chargehand.wire import SearchAttribute
-
-app = typer.Typer()
 
 
-@verb(app)
-async def setup(connection: Connection) -> Exit:
-    """Register the search attributes by which sessions are found: once for each namespace."""
-    from temporalio.service import RPCError
-
-    await connection.open(worker=False)
+async def prepare(connection: Connection) -> Exit:
     missing = await connection.chargehand.missing_search_attributes()
     if not missing:
         put("All search attributes of sessions are registered.")
@@ -41,13 +31,8 @@ async def setup(connection: Connection) -> Exit:
     return Exit.DONE
 
 
-async def register_attributes(client: "Client", missing: "Sequence[SearchAttribute]") -> None:
+async def register_attributes(client: Client, missing: Sequence[SearchAttribute]) -> None:
     """Register attributes in a namespace; Temporal Cloud refuses that by an `RPCError`."""
-    from temporalio.api.enums.v1 import IndexedValueType
-    from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
-
-    from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
-
     types = {
         str(each): IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{SEARCH_ATTRIBUTE_TYPES[each].upper()}")
         for each in missing
@@ -56,9 +41,7 @@ async def register_attributes(client: "Client", missing: "Sequence[SearchAttribu
     await client.operator_service.add_search_attributes(request, retry=True)
 
 
-def _other_ways(missing: "Sequence[SearchAttribute]", connection: Connection) -> list[str]:
-    from chargehand.wire import SEARCH_ATTRIBUTE_TYPES
-
+def _other_ways(missing: Sequence[SearchAttribute], connection: Connection) -> list[str]:
     namespace = connection.chargehand.client.namespace
     typed = [(each, SEARCH_ATTRIBUTE_TYPES[each]) for each in missing]
     cloud = " ".join(f"--search-attribute {name}={kind}" for name, kind in typed)

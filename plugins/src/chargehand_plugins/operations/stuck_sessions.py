@@ -8,16 +8,28 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
+from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from chargehand.failure_causes import failure_cause
+from chargehand.history.steps import error_of
+from chargehand.visibility import (
+    OPEN,
+    OURS,
+    REPORTED_PROBLEMS,
+    describe,
+    is_open,
+    list_executions,
+    pollers,
+    state_word,
+)
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.terminal import Exit, put
-
-if TYPE_CHECKING:
-    from temporalio.api.workflow.v1 import PendingActivityInfo, WorkflowExecutionInfo
-    from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
-    from temporalio.client import Client
 
 _MAX_CHECKED: Final = 1_000
 _MAX_REPORTED: Final = 100
@@ -57,8 +69,6 @@ class Findings:
 
 async def check_sessions(connection: Connection, findings: Findings) -> None:
     """Report stuck sessions and subtasks, which look like running ones everywhere else."""
-    from chargehand.visibility import OPEN, OURS, list_executions
-
     client = connection.chargehand.client
     ours = f"{OPEN} AND {OURS}"
     reported = await _reported(client, ours)
@@ -82,12 +92,8 @@ async def check_sessions(connection: Connection, findings: Findings) -> None:
         findings.good(f"{total} session(s) and subtask(s) running, none stuck")
 
 
-async def _reported(client: "Client", ours: str) -> "list[WorkflowExecutionInfo]":
+async def _reported(client: Client, ours: str) -> list[WorkflowExecutionInfo]:
     """List those that the server itself reports as failing, however many others are running."""
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from chargehand.visibility import REPORTED_PROBLEMS, list_executions
-
     reported = f"{ours} AND {REPORTED_PROBLEMS} IS NOT NULL"
     try:
         return [each async for each in list_executions(client, reported, _MAX_CHECKED)]
@@ -98,15 +104,11 @@ async def _reported(client: "Client", ours: str) -> "list[WorkflowExecutionInfo]
 
 
 async def _describe_all(
-    client: "Client", executions: "Sequence[WorkflowExecutionInfo]"
-) -> "list[DescribeWorkflowExecutionResponse]":
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from chargehand.visibility import describe, is_open
-
+    client: Client, executions: Sequence[WorkflowExecutionInfo]
+) -> list[DescribeWorkflowExecutionResponse]:
     at_once = asyncio.Semaphore(_CONCURRENCY)
 
-    async def one(workflow_id: str, run_id: str) -> "DescribeWorkflowExecutionResponse | None":
+    async def one(workflow_id: str, run_id: str) -> DescribeWorkflowExecutionResponse | None:
         async with at_once:
             try:
                 return await describe(client, workflow_id, run_id)
@@ -120,9 +122,7 @@ async def _describe_all(
     return [each for each in described if each and is_open(each.workflow_execution_info)]
 
 
-def _problems(connection: Connection, described: "DescribeWorkflowExecutionResponse") -> Iterator[str]:
-    from chargehand.visibility import state_word
-
+def _problems(connection: Connection, described: DescribeWorkflowExecutionResponse) -> Iterator[str]:
     info = described.workflow_execution_info
     name = one_safe_line(info.execution.workflow_id, 300)
     if state_word(info) == "paused":
@@ -140,10 +140,7 @@ def _problems(connection: Connection, described: "DescribeWorkflowExecutionRespo
             yield problem
 
 
-def _activity_problem(connection: Connection, name: str, activity: "PendingActivityInfo") -> str:
-    from chargehand.failure_causes import failure_cause
-    from chargehand.history.steps import error_of
-
+def _activity_problem(connection: Connection, name: str, activity: PendingActivityInfo) -> str:
     activity_id = one_safe_line(activity.activity_id)
     what = f"{name}: {activity.activity_type.name} '{activity_id}'"
     if activity.paused:
@@ -161,21 +158,15 @@ def _by(identity: str) -> str:
     return f" by {one_safe_line(identity, 60)}" if identity else ""
 
 
-def _cause(info: "WorkflowExecutionInfo") -> str:
-    from chargehand.visibility import REPORTED_PROBLEMS
-
+def _cause(info: WorkflowExecutionInfo) -> str:
     payload = info.search_attributes.indexed_fields.get(REPORTED_PROBLEMS)
     problems = cast("list[str]", json.loads(payload.data)) if payload else []
     causes = [each.removeprefix("cause=WorkflowTaskFailedCause") for each in problems if each.startswith("cause=")]
     return one_safe_line(causes[0], 60) if causes else ""
 
 
-async def _unserved(
-    connection: Connection, descriptions: "Sequence[DescribeWorkflowExecutionResponse]"
-) -> Sequence[str]:
+async def _unserved(connection: Connection, descriptions: Sequence[DescribeWorkflowExecutionResponse]) -> Sequence[str]:
     """Report other task queues on which work is waiting without a worker."""
-    from chargehand.visibility import pollers
-
     own = connection.location.task_queue
     waiting: defaultdict[tuple[str, str, bool], list[str]] = defaultdict(list)
     for each in descriptions:
