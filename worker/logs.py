@@ -1,7 +1,7 @@
 """Logs of a worker: one record a line, without keys or the text of users, models and documents.
 
 Exception messages may contain them: an SDK's error holds the body of the provider's answer, which may quote the prompt
-or the key. The messages are in the session's history and, at DEBUG, in the log.
+or the key. The messages are in the session's history and, at DEBUG, in the log. A failed attempt has one record.
 """
 
 import json
@@ -19,10 +19,14 @@ from types import TracebackType
 from typing import Any, Final, Literal, cast
 
 from temporalio import activity, workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from activities.current_span import current_trace_id
+from activities.metrics import ERRORS, FAILED_ATTEMPTS, count_in_activity
+from activities.models.failures import ProviderFault
+from chargehand.failure_causes import failure_cause
 from chargehand.wire import SESSIONS
 
 LogFormat = Literal["auto", "json", "text"]
@@ -46,6 +50,8 @@ _CHILD: Final = re.compile(r"(.+)/[0-9a-f]{12}/([^/]+)(/[0-9a-f]{16}(?:-\w+)?)?"
 """The id of a workflow below a session: the session's, its run, the agent or the workflow's purpose, the task."""
 _STANDARD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 _HOST: Final = socket.gethostname()
+_attempts: Final = logging.getLogger("chargehand.attempts")
+_LOGGED: Final = "logged_by_chargehand"
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
@@ -203,3 +209,44 @@ def _traceback_lines(error: BaseException) -> Iterator[str]:
 
 def _before(error: BaseException) -> BaseException | None:
     return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+class LogFailedAttempts(Interceptor):
+    """Logs and counts failed attempts, in place of the SDK, which knows neither trace nor provider."""
+
+    def __init__(self) -> None:
+        logging.getLogger("temporalio.activity").addFilter(_is_new)
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002  # the SDK's own name
+        return _LoggedActivities(next)
+
+
+class _LoggedActivities(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002  # as above
+        try:
+            return await super().execute_activity(input)
+        except Exception as error:
+            if not isinstance(error, ApplicationError) or error.category is not ApplicationErrorCategory.BENIGN:
+                _log(error)
+            raise
+
+
+def _log(error: Exception) -> None:
+    kind = _kind_of(error)
+    details = error.details if isinstance(error, ApplicationError) else ()
+    fault = next((each for each in details if isinstance(each, ProviderFault)), ProviderFault(provider=""))
+    cause = failure_cause(kind, status=fault.status, provider=fault.provider, model=fault.model)
+    count_in_activity(FAILED_ATTEMPTS, error=ERRORS.of(kind))
+    what = " ".join(filter(None, (kind, str(fault.status or ""), fault.model)))
+    _attempts.warning("attempt failed: %s", what, exc_info=error, extra=cause.model_dump(exclude_defaults=True))
+    setattr(error, _LOGGED, True)
+
+
+def _kind_of(error: Exception) -> str:
+    if isinstance(error, ApplicationError):
+        return error.type or type(error).__name__
+    return "OSError" if isinstance(error, OSError) else type(error).__name__
+
+
+def _is_new(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and getattr(record.exc_info[1], _LOGGED, False))

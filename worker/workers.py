@@ -12,10 +12,10 @@ from activities.caller_check import CallerCheck
 from activities.turn.activity import TurnActivities
 from activities.turn.tool_use import ToolActivities
 from chargehand.plugins import installed
-from worker.attempt_log import LogFailedAttempts
 from worker.build import own_build
 from worker.composition import activity_slots, turns_queue
 from worker.heartbeat_sender import Heartbeats, SetHeartbeatTimeout, heartbeat_throttle
+from worker.logs import LogFailedAttempts
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.registry import WORKFLOWS, RefuseBadInput, added_workflows, workflow_runner

@@ -13,10 +13,9 @@ import pytest
 import typer
 from temporalio.client import Client
 
-from chargehand_cli.main import app, execute
+from chargehand_cli.main import VerbGroups, app, execute
 from chargehand_cli.session_files import keep
 from chargehand_cli.terminal import Exit
-from chargehand_cli.verb_groups import VerbGroups
 from tests.acceptance.commands import Ran, command_environment, run_command
 from tests.unit.cli.reports import report, trace
 

@@ -31,9 +31,8 @@ from chargehand.contracts import (
 from chargehand.converter import data_converter
 from chargehand.history.projection import Child, Projection
 from chargehand.history.records import Decoder, SessionResult
-from chargehand.history.status import status_of
 from chargehand.history.steps import Draft, Scope, Written
-from chargehand.history.tree import trace_of
+from chargehand.history.tree import status_of, trace_of
 from chargehand_cli.live_tree import session_tree
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.text import dollars

@@ -32,8 +32,7 @@ from chargehand.contracts.base import contract
 from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
-from chargehand.history.status import read_status, with_running
-from chargehand.history.tree import read_trace
+from chargehand.history.tree import read_status, read_trace, with_running
 from chargehand.interface import Supervisor, Verification, start_options, valid_id
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.messages import CommonMessages, Input, Messages, Output, SessionMessage

@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowHistory
 
 from chargehand.contracts import Status, Usage
 from chargehand.converter import data_converter
-from chargehand.history.status import with_running
+from chargehand.history.tree import with_running
 from chargehand.wire import ActivityType, WorkflowType
 
 CHILD = "s/run/reader/0123456789abcdef"

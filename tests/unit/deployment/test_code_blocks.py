@@ -15,8 +15,7 @@ from typer.core import TyperGroup
 
 from chargehand.contracts import ConversationRequest, SessionRequest
 from chargehand.messages import CONVERSATION_MESSAGES, UPDATES
-from chargehand_cli.main import app
-from chargehand_cli.verb_groups import VerbGroups
+from chargehand_cli.main import VerbGroups, app
 from tests.unit.deployment.test_documents import ROOT, documents
 
 _FENCE = re.compile(r"^( *)```([\w{}-]*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

@@ -1,10 +1,10 @@
 """The verbs: a file for those that belong together, and a row of this registry in the order of `chargehand --help`."""
 
-from chargehand_cli.verbs import chat, decide, inspect, report, run, sessions, steer, up, watch
+from chargehand_cli.verbs import chat, inspect, report, run, sessions, steer, up, watch
 
 GROUPS = {
     "Run": (run.app, chat.app),
-    "Follow and steer": (watch.app, steer.app, decide.app),
+    "Follow and steer": (watch.app, steer.app),
     "Read": (inspect.app, sessions.app, report.app),
     "Operate": (up.app,),
 }

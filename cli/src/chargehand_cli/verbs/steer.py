@@ -1,17 +1,26 @@
-"""Steer what runs: `tell`, `interrupt` and `edit`."""
+"""Steer a running session: `tell`, `interrupt`, `edit`, `plan`, `answer`, `raise`, `finish`, `cancel` and `calls`."""
 
+import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from chargehand import AlreadyEnded
 from chargehand_cli.connection import Connection
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.run_options import build_plan_edit
-from chargehand_cli.terminal import say
-from chargehand_cli.verb import SessionId, verb
+from chargehand_cli.run_options import BadRequest, build_plan_edit, build_raised_limits, read_json, read_plan
+from chargehand_cli.terminal import put, put_json, say
+from chargehand_cli.verb import AsJson, SessionId, verb
+
+if TYPE_CHECKING:
+    from chargehand import PendingCall, Question, Status
 
 app = typer.Typer()
+
+_DECIDED: Final = {"approve": "approved", "edit": "replaced and approved", "reject": "rejected"}
+_DONE: Final = {"approve": "is made as shown", "edit": "is made with your arguments", "reject": "is not made"}
 
 
 @verb(app)
@@ -83,6 +92,142 @@ async def edit(
     say(f"Session {session}: the plan is now {', '.join(one_safe_line(each.id) for each in plan.subtasks)}.")
 
 
+@verb(app)
+async def plan(
+    connection: Connection,
+    session: SessionId,
+    *,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve the plan.")] = False,
+    edit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Replace the plan by a JSON file in the format of --json.")
+    ] = None,
+    reject: Annotated[str | None, typer.Option(metavar="REASON", help="Reject the plan and end the session.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session's plan, or approve, replace or reject it."""
+    from chargehand_cli.session_files import open_to_query
+
+    decision = _decision(approve=approve, edit=edit, reject=reject)
+    edited = read_plan(edit) if edit else None
+    if decision:
+        await connection.open_to_steer(session)
+        steered = connection.session(session)
+        if edited:
+            await steered.edit(edited)
+        else:
+            await (steered.approve() if reject is None else steered.reject(reject))
+        say(f"Session {session}: the plan was {_DECIDED[decision]}.")
+        return
+    await open_to_query(connection, session)
+    found = await connection.session(session).plan()
+    if found is None:
+        say(f"Session {session} has no plan yet.")
+    elif as_json:
+        put_json(found.model_dump_json(indent=2))
+    else:
+        from chargehand_cli.rendering.progress import plan_lines
+
+        put("\n".join(plan_lines(found)))
+
+
+@verb(app)
+async def answer(
+    connection: Connection,
+    session: SessionId,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
+    *,
+    subtask: Annotated[
+        str | None, typer.Option(help="Subtask that asks.", show_default="the only one that asks")
+    ] = None,
+) -> None:
+    """Answer a question of a session that was started with --questions."""
+    await connection.open_to_steer(session)
+    question = _open_question(await connection.session(session).status(), subtask)
+    await connection.session(session).answer(subtask=question.subtask, text=text)
+    say(f"Session {session}: {one_safe_line(question.subtask)} continues with your answer.")
+
+
+@verb(app, "raise")
+async def raise_limits(
+    connection: Connection,
+    session: SessionId,
+    *,
+    turns: Annotated[int | None, typer.Option(help="New total of model calls.")] = None,
+    budget: Annotated[float | None, typer.Option(help="New total budget in US dollars.")] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="New total duration since the start: 90s, 10m, 2h or ISO 8601.")
+    ] = None,
+) -> None:
+    """Raise a running session's limits; a paused session continues."""
+    from chargehand.messages import Messages
+    from chargehand_cli.rendering.text import dollars
+
+    raised = build_raised_limits(turns, budget, deadline)
+    await connection.open_to_steer(session)
+    now = await connection.session(session).send(Messages.raise_limits, raised)
+    until = f", until {now.deadline_at.astimezone():%Y-%m-%d %H:%M:%S}" if now.deadline_at else ""
+    say(f"New limits of session {session}: {now.max_turns} turns, {dollars(float(now.budget_usd))}{until}.")
+
+
+@verb(app)
+async def finish(connection: Connection, session: SessionId) -> None:
+    """Stop a session's work and have it write its report from the results so far."""
+    await connection.open_to_steer(session)
+    await connection.session(session).finish_now()
+    say(f"Session {session} is writing its report from the results so far: `chargehand result {session}`")
+
+
+@verb(app)
+async def cancel(connection: Connection, session: SessionId) -> None:
+    """Stop a session without a report."""
+    from chargehand_cli.live_session import ends_soon
+
+    has_ended = False
+    try:
+        await connection.open_to_steer(session)
+        await connection.session(session).cancel()
+        has_ended = await ends_soon(connection, session)
+    except AlreadyEnded:
+        has_ended = True
+    if has_ended:
+        connection.farewell = ""
+    say(f"Session {session} {'has ended' if has_ended else 'is stopping'}.")
+
+
+@verb(app)
+async def calls(
+    connection: Connection,
+    session: SessionId,
+    call: Annotated[
+        str | None, typer.Argument(metavar="[CALL]", help="Id of the call.", show_default="the only one that waits")
+    ] = None,
+    *,
+    approve: Annotated[bool, typer.Option("--approve", help="Let the call be made as it is shown.")] = False,
+    edit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Have it made with the arguments of a JSON file instead.")
+    ] = None,
+    reject: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Have it not made; the agent is told why.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tool calls of a session that wait for approval, or approve, edit or reject one."""
+    from chargehand_cli.session_files import open_to_query
+
+    decision = _decision(approve=approve, edit=edit, reject=reject)
+    await (open_to_query(connection, session) if decision is None else connection.open_to_steer(session))
+    status = await connection.session(session).status()
+    if decision is None:
+        _show_calls(status, call, as_json=as_json)
+        return
+    chosen = _chosen_call(status, call)
+    if reject is not None:
+        await connection.session(session).reject_call(chosen, reject)
+    else:
+        await connection.session(session).approve_call(chosen, read_json(str(edit)) if edit else None)
+    say(f"Session {session}: call {chosen.id} of {one_safe_line(chosen.tool)} {_DONE[decision]}.")
+
+
 def _edits(typed: Mapping[str, list[str] | None]) -> list[dict[str, Any]]:
     """Read the changes as typed."""
     pairs = {name: [_pair(name, each) for each in typed[name] or ()] for name in typed if name != "drop"}
@@ -108,3 +253,54 @@ def _pair(option: str, typed: str) -> tuple[str, str]:
         shape = "T6:reader=Find out …" if option == "add" else f"T2={'…' if option == 'reword' else 'T1'}"
         raise typer.BadParameter(f"--{option} takes {shape}, not '{one_safe_line(typed)}'.")
     return name.strip(), value
+
+
+def _decision(*, approve: bool, edit: Path | None, reject: str | None) -> str | None:
+    """Name the decision that was typed, if one was."""
+    typed = {"approve": approve, "edit": edit is not None, "reject": reject is not None}
+    if sum(typed.values()) > 1:
+        raise typer.BadParameter("--approve, --edit and --reject are mutually exclusive.")
+    return next((name for name, is_typed in typed.items() if is_typed), None)
+
+
+def _open_question(status: "Status", subtask: str | None) -> "Question":
+    """Find the question to answer."""
+    matching = [question for question in status.questions if subtask in (None, question.subtask)]
+    if len(matching) == 1:
+        return matching[0]
+    if not status.questions:
+        raise BadRequest(f"Session {status.session} has no open question; its state is {status.state}.")
+    known = "; ".join(f"{one_safe_line(each.subtask)}: {one_safe_line(each.text)}" for each in status.questions)
+    problem = "Several questions are open" if subtask is None else f"Subtask {one_safe_line(subtask)} asks no question"
+    raise BadRequest(f"{problem}. Choose one with --subtask: {known}")
+
+
+def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
+    shown = status.calls if call is None else (_chosen_call(status, call),)
+    if as_json:
+        put_json(json.dumps([each.model_dump(mode="json") for each in shown], indent=2))
+    elif not shown:
+        say(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+    for each in () if as_json else shown:
+        put(f"{each.id} {one_safe_line(each.tool)}, by {one_safe_line(each.agent)} for {one_safe_line(each.subtask)}")
+        for name, value in each.arguments.items():
+            put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
+        if each.is_doubtful:
+            put("    made before, and possibly applied; --approve makes it again")
+        if each.why:
+            put(f"    not made without you: {one_safe_line(each.why)}")
+        put(f"    denied at {each.open_until.astimezone():%Y-%m-%d %H:%M:%S} without a decision\n")
+
+
+def _chosen_call(status: "Status", call: str | None) -> "PendingCall":
+    """Find the call to decide about."""
+    from chargehand.contracts.problems import join_problems
+
+    matching = [each for each in status.calls if call in (None, each.id)]
+    if len(matching) == 1:
+        return matching[0]
+    if not status.calls:
+        raise BadRequest(f"No call of session {status.session} waits for approval; its state is {status.state}.")
+    known = join_problems(f"{each.id}: {each.tool} of {each.subtask}" for each in status.calls)
+    problem = "Several calls wait" if call is None else f"Call {one_safe_line(call)} does not wait"
+    raise BadRequest(f"{problem}. Choose one by its id: {known}")

@@ -2,6 +2,6 @@
 
 `projection.py` reads the events of one workflow, in order, to typed events and steps; `records.py` has the parts of
 stored payloads that it reads. The views: `follow.py` gives the events as they happen, from any cursor;
-`tree.py` reads a whole session, for its trace and for what it has spent; `status.py` reads a status.
+`tree.py` reads a whole session, for its trace, its status and what it has spent.
 They raise `RPCError` if the server does not answer, or has no such workflow.
 """

@@ -7,8 +7,8 @@ from typing import Final
 
 from chargehand.contracts import SubtaskRecord
 from chargehand.history.projection import Child, Projection
-from chargehand.history.status import status_of
 from chargehand.history.steps import Draft
+from chargehand.history.tree import status_of
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.figures import count

@@ -23,9 +23,8 @@ from chargehand import (
     SubtaskRecord,
 )
 from chargehand.history.projection import Projection
-from chargehand.history.status import status_of
 from chargehand.history.steps import Draft
-from chargehand.history.tree import TreeReader, trace_of
+from chargehand.history.tree import TreeReader, status_of, trace_of
 from chargehand.messages import UPDATES
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import NEEDS, SESSION_STATES, Standing, standing
