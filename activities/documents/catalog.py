@@ -38,7 +38,7 @@ class DocumentEntry(Contract):
     name: str
     """Relative path, unique in the session."""
     kind: str
-    """pdf, docx, xlsx, ods, csv, md, html, picture, txt."""
+    """As `activities.documents.formats.registry` names it: pdf, docx, csv, picture, txt, …"""
     bytes: int = 0
     units: int = 0
     """Pages of a PDF, lines of a text, rows of a table."""

@@ -22,15 +22,23 @@ _HEADINGS: Final = {f"h{level}": level for level in range(1, 7)}
 def parse(source: Source, allowance: Allowance) -> Parsed:
     """Split a page into blocks under its headings, without menus and scripts."""
     text = read_text(source.path)
+    blocks, headings = read_blocks(text, allowance)
+    if not blocks:
+        raise UnreadableError("The page has no text.")
+    parts = [Part(block.first, block.last, block.text) for block in blocks]
+    return Parsed("line", text.count("\n") + 1, blocks, parts, headings)
+
+
+def read_blocks(text: str, allowance: Allowance) -> tuple[list[Block], list[str]]:
+    """Read the blocks and headings of a page; of one that is all menu, the menu."""
     for skipped in (_NEVER_SHOWN | _BESIDE_THE_TEXT, _NEVER_SHOWN):
         reader = _Reader(skipped, allowance)
         reader.feed(text)
         reader.close()
         reader.end_block()
         if reader.blocks:
-            parts = [Part(block.first, block.last, block.text) for block in reader.blocks]
-            return Parsed("line", text.count("\n") + 1, reader.blocks, parts, reader.path.all)
-    raise UnreadableError("The page has no text.")
+            return reader.blocks, reader.path.all
+    return [], []
 
 
 class _Reader(HTMLParser):

@@ -29,6 +29,10 @@ _TEXT: Final = Format("txt", (), "plain_text", 20 << 20)
 FORMATS: Final = (
     Format("pdf", (".pdf",), "pdf", 100 << 20),
     Format("docx", (".docx",), "docx", is_zip=True),
+    Format("pptx", (".pptx",), "presentation", is_zip=True),
+    Format("odt", (".odt", ".odp"), "open_document", is_zip=True),
+    Format("epub", (".epub",), "ebook", is_zip=True),
+    Format("rtf", (".rtf",), "rich_text", 20 << 20),
     Format("xlsx", (".xlsx", ".xlsm", ".xlsb", ".xls"), "workbook", is_zip=True, has_tables=True),
     Format("ods", (".ods",), "workbook", is_zip=True, has_tables=True),
     Format("csv", (".csv", ".tsv", ".tab"), "csv_file", 200 << 20, has_tables=True),
@@ -40,16 +44,11 @@ FORMATS: Final = (
 _UNSUPPORTED: Final = {
     ".doc": "an old Word format: save it as DOCX or PDF",
     ".ppt": "an old PowerPoint format: save it as PDF",
-    ".pptx": "a presentation: save it as PDF",
-    ".odp": "a presentation: save it as PDF",
-    ".odt": "an OpenDocument text: save it as DOCX or PDF",
-    ".rtf": "rich text: save it as DOCX or PDF",
     ".gif": "a picture of a kind that models do not see: save it as PNG",
     ".tif": "a picture of a kind that models do not see: save it as PNG",
     ".tiff": "a picture of a kind that models do not see: save it as PNG",
     ".heic": "a picture of a kind that models do not see: save it as JPEG",
     ".bmp": "a picture of a kind that models do not see: save it as PNG",
-    ".epub": "an e-book: save it as HTML or PDF",
 }
 
 

@@ -25,8 +25,14 @@ MOST_FILE_BYTES: Final = 50_000_000
 
 _MOST_ENTRIES: Final = 100_000
 _MOST_SKIPPED_LISTED: Final = 1_000
-_READABLE: Final = frozenset({".pdf", ".docx", ".xlsx", ".ods", ".csv", ".tsv", ".md", ".html", ".htm", ".txt", ".rst"})
-_READABLE_WORDS: Final = "PDF, DOCX, XLSX, ODS, CSV, TSV, Markdown, HTML, reStructuredText and any UTF-8 text"
+READABLE: Final = frozenset(
+    """
+    .pdf .docx .pptx .odt .odp .epub .rtf .xlsx .xlsm .xlsb .xls .ods .csv .tsv .tab .md .markdown
+    .mdx .html .htm .xhtml .png .jpg .jpeg .webp
+    """.split()  # noqa: SIM905  # a list of words reads best as text
+)
+"""Suffixes of the formats that workers read; any other file is uploaded if it is text."""
+_READABLE_WORDS: Final = "PDF, DOCX, PPTX, ODT, ODP, EPUB, RTF, XLSX, ODS, CSV, pictures, HTML and any UTF-8 text"
 _SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
@@ -196,7 +202,7 @@ def _size_problem(size: int) -> str:
 def _kind_problem(name: str, read: Callable[[], bytes]) -> str:
     if not name.isprintable():
         return "its name holds characters that cannot be shown"
-    if PurePath(name).suffix.lower() not in _READABLE and not _is_text(read()):
+    if PurePath(name).suffix.lower() not in READABLE and not _is_text(read()):
         return f"its type is not supported ({_READABLE_WORDS} are)"
     return ""
 

@@ -12,10 +12,11 @@ from typing import Final
 import docx
 import openpyxl
 from hostile_documents import LAUGHTER, circular_pdf, lying_zip, nested_zip, pdf_of, pixel_pdf, replaced, text_page
+from made_documents import ebook, open_text, slides
 
 from activities.documents.formats.registry import FORMATS
 
-ELSEWHERE: Final = (".json", ".eml", ".pptx", ".epub", ".svg", ".xml", ".py", ".rst", ".unknown", "")
+ELSEWHERE: Final = (".json", ".eml", ".ppt", ".svg", ".xml", ".py", ".rst", ".unknown", "")
 """Suffixes that are read as text, or not at all."""
 SUFFIXES: Final = (*(suffix for known in FORMATS for suffix in known.suffixes), *ELSEWHERE)
 _TAG: Final = "<a>"
@@ -28,6 +29,9 @@ _XML_PARTS: Final = {
     "docx": ("word/document.xml", "word/styles.xml", "[Content_Types].xml", "_rels/.rels"),
     "xlsx": ("xl/worksheets/sheet1.xml", "xl/workbook.xml", "xl/styles.xml", "xl/_rels/workbook.xml.rels"),
     "ods": ("content.xml", "META-INF/manifest.xml"),
+    "pptx": ("ppt/presentation.xml", "ppt/slides/slide1.xml", "[Content_Types].xml"),
+    "odt": ("content.xml",),
+    "epub": ("META-INF/container.xml", "OEBPS/book.opf"),
 }
 
 
@@ -59,7 +63,14 @@ def _ods(content: bytes = b"<office:document-content/>") -> bytes:
     return file.getvalue()
 
 
-PACKAGES: Final[dict[str, Callable[[], bytes]]] = {"docx": _docx, "xlsx": _xlsx, "ods": _ods}
+PACKAGES: Final[dict[str, Callable[[], bytes]]] = {
+    "docx": _docx,
+    "xlsx": _xlsx,
+    "ods": _ods,
+    "pptx": slides,
+    "odt": open_text,
+    "epub": ebook,
+}
 
 XML: Final[dict[str, Callable[[], bytes]]] = {
     "laughs": f"{LAUGHTER}<x>&l9;</x>".encode,
@@ -221,8 +232,8 @@ def _packages() -> Iterator[tuple[str, str, Callable[[], bytes]]]:
 
 _KINDS: Final = (
     (PDF, (".pdf",)),
-    (ZIP, (".docx", ".xlsx", ".xlsb", ".ods")),
-    (TEXT, (".md", ".html", ".csv", ".txt", ".json")),
+    (ZIP, (".docx", ".xlsx", ".xlsb", ".ods", ".pptx", ".odt", ".epub")),
+    (TEXT, (".rtf", ".md", ".html", ".csv", ".txt", ".json")),
     (XML, (".html", ".xml")),
     (POLYGLOTS, (".pdf", ".docx", ".xls", ".html")),
 )

@@ -5,10 +5,13 @@ import datetime
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import docx
 import openpyxl
+import pptx
 from reportlab.lib.styles import getSampleStyleSheet
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import PageBreak, Paragraph, SimpleDocTemplate
@@ -164,4 +167,97 @@ def zip_bomb() -> bytes:
     ):
         for _ in range(50):
             member.write(bytes(1 << 20))
+    return file.getvalue()
+
+
+def slides() -> bytes:
+    """A PPTX of two slides: bullets with notes, and a table."""
+    presentation: Any = pptx.Presentation()  # shapes of many classes
+    first = presentation.slides.add_slide(presentation.slide_layouts[1])
+    first.shapes.title.text = "Berths in winter"
+    first.placeholders[1].text_frame.text = "Berths are let from October."
+    first.notes_slide.notes_text_frame.text = "Say that the north pier is closed."
+    second = presentation.slides.add_slide(presentation.slide_layouts[5])
+    second.shapes.title.text = "Fees"
+    table = second.shapes.add_table(2, 2, 0, 0, 100, 100).table
+    for row, texts in enumerate((("Vessel", "Fee"), ("Trawler", "410 EUR"))):
+        for column, text in enumerate(texts):
+            table.cell(row, column).text = text
+    file = io.BytesIO()
+    presentation.save(file)
+    return file.getvalue()
+
+
+_ODF = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{of}:1.0"'
+    for name, of in (
+        ("office", "office"),
+        ("text", "text"),
+        ("table", "table"),
+        ("draw", "drawing"),
+        ("p", "presentation"),
+    )
+)
+
+
+def open_document(kind: str, body: str) -> bytes:
+    """An OpenDocument file as LibreOffice writes it: `text` or `presentation`."""
+    inside = f"<office:body><office:{kind}>{body}</office:{kind}></office:body>"
+    content = f"<office:document-content {_ODF}>{inside}</office:document-content>"
+    return _archive(f"application/vnd.oasis.opendocument.{kind}", {"content.xml": content})
+
+
+def open_text() -> bytes:
+    """An ODT with headings, spans, a list, a table, a deleted sentence and a comment."""
+    return open_document(
+        "text",
+        "<text:tracked-changes><text:p>The old fee was 9 EUR.</text:p></text:tracked-changes>"
+        '<text:h text:outline-level="1">Moorings</text:h><text:h text:outline-level="2">Fees</text:h>'
+        "<text:p>The <text:span>fee</text:span> for<text:tab/>a night is<text:s/>12 EUR."
+        "<office:annotation><text:p>Is it?</text:p></office:annotation></text:p>"
+        "<text:list><text:list-item><text:p>Children pay nothing.</text:p></text:list-item></text:list>"
+        "<table:table><table:table-row><table:table-cell><text:p>Buoy</text:p></table:table-cell>"
+        "<table:table-cell><text:p>7 EUR</text:p></table:table-cell></table:table-row></table:table>",
+    )
+
+
+def open_slides() -> bytes:
+    """An ODP of one slide with its notes."""
+    return open_document(
+        "presentation",
+        '<draw:page><draw:frame p:class="title"><draw:text-box><text:p>Dredging</text:p></draw:text-box></draw:frame>'
+        "<draw:frame><draw:text-box><text:p>The channel is dredged in May.</text:p></draw:text-box></draw:frame>"
+        "<p:notes><draw:frame><draw:text-box><text:p>Ask for the survey.</text:p></draw:text-box></draw:frame>"
+        "</p:notes></draw:page>",
+    )
+
+
+def ebook() -> bytes:
+    """An EPUB of two chapters, whose order is not that of their names."""
+    return _archive(
+        "application/epub+zip",
+        {
+            "META-INF/container.xml": '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>',
+            "OEBPS/book.opf": '<package xmlns="http://www.idpf.org/2007/opf"><manifest>'
+            '<item id="a" href="b%201.xhtml"/><item id="b" href="a.xhtml"/></manifest>'
+            '<spine><itemref idref="a"/><itemref idref="b"/></spine></package>',
+            "OEBPS/b 1.xhtml": "<html><body><h1>The pilot</h1><p>She came aboard at dawn.</p></body></html>",
+            "OEBPS/a.xhtml": "<html><body><h1>The fog</h1><p>The bell rang twice a minute.</p></body></html>",
+        },
+    )
+
+
+RICH_TEXT = (
+    r"{\rtf1\ansi{\fonttbl{\f0 Arial;}}{\info{\author A. Clerk}}\b Towing\b0\par "
+    r"The tug costs 300\~EUR an hour, f\'fcr ein Schiff.\par}"
+)
+
+
+def _archive(kind: str, members: Mapping[str, str]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", kind, zipfile.ZIP_STORED)
+        for name, content in members.items():
+            archive.writestr(name, content)
     return file.getvalue()

@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from activities.documents.artifacts import ArtifactStore, BucketStore
+from activities.documents.formats.registry import FORMATS
 from chargehand import upload
 from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
@@ -18,7 +19,7 @@ from chargehand.contracts.request import DocumentUri
 from chargehand.download import Downloaded, download_artifacts, read_artifact
 from chargehand.errors import DownloadRefused, UploadRefused
 from chargehand.payloads.encryption import Encryption
-from chargehand.upload import store_documents
+from chargehand.upload import READABLE, store_documents
 from tests.s3_server import BUCKET, serve_s3
 
 
@@ -54,7 +55,7 @@ def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
     (folder / "b").mkdir(parents=True)
     (folder / "b" / "notes.py").write_text("print('ünïcode')")
     (folder / "a.csv").write_text("x,y\n1,2\n")
-    (folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    (folder / "tool.bin").write_bytes(b"\x7fELF\0\0")
     (folder / "empty.txt").touch()
 
     (uri,) = store_documents([folder], tmp_path / "artifacts")
@@ -68,8 +69,13 @@ def test_a_folder_is_a_manifest(tmp_path: Path) -> None:
     ]
     assert [(one["name"], one["reason"].partition(" (")[0]) for one in manifest["skipped"]] == [
         ("empty.txt", "it is empty"),
-        ("picture.png", "its type is not supported"),
+        ("tool.bin", "its type is not supported"),
     ]
+
+
+def test_what_workers_read_can_be_uploaded() -> None:
+    """A format that is added to the worker is one that clients send."""
+    assert {suffix for known in FORMATS for suffix in known.suffixes} == READABLE
 
 
 def test_uris_fit_the_contract(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Read an OpenDocument text (ODT) by paragraphs, or an OpenDocument presentation (ODP) by slides."""
+
+import zipfile
+from collections.abc import Iterator
+from typing import Final
+from xml.etree import ElementTree
+
+from activities.documents.formats.paragraphs import Paragraphs, row_text
+from activities.documents.formats.presentation import pages_of
+from activities.documents.parsed import Parsed, Source, UnreadableError
+from activities.processes.limits import Allowance
+
+_NAMESPACE: Final = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}{}"
+_HEADING, _PARAGRAPH, _ITEM = (_NAMESPACE.format("text", name) for name in ("h", "p", "list-item"))
+_LEVEL: Final = _NAMESPACE.format("text", "outline-level")
+_BLANKS: Final = frozenset(_NAMESPACE.format("text", name) for name in ("s", "tab", "line-break"))
+_ROW, _CELL = (_NAMESPACE.format("table", name) for name in ("table-row", "table-cell"))
+_PAGE: Final = _NAMESPACE.format("drawing", "page")
+_CLASS: Final = _NAMESPACE.format("presentation", "class")
+_NOTES: Final = _NAMESPACE.format("presentation", "notes")
+_BESIDE_THE_TEXT: Final = frozenset(
+    _NAMESPACE.format(*name) for name in (("office", "annotation"), ("text", "tracked-changes"), ("text", "note"))
+)
+_PIECES: Final = 100
+
+
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    try:
+        with zipfile.ZipFile(source.path) as archive:
+            # Entities that grow are refused by the parser, and the process that runs it is limited.
+            body = ElementTree.fromstring(archive.read("content.xml"))  # noqa: S314  # as just said
+    except (zipfile.BadZipFile, KeyError, RuntimeError, ElementTree.ParseError) as error:
+        problem = "It is not a readable OpenDocument file: broken, or protected by a password."
+        raise UnreadableError(problem) from error
+    slides = [*body.iter(_PAGE)]
+    if slides:
+        return pages_of((_slide(each) for each in slides), allowance)
+    read = Paragraphs()
+    for element, is_item in allowance.over(_elements(body), _PIECES):
+        text = _plain(element)
+        if element.tag == _ROW:
+            row = row_text([_plain(cell) for cell in element.iter(_CELL)])
+            if row:
+                read.add(row, "table")
+        elif element.tag == _HEADING and text:
+            level = element.get(_LEVEL) or ""
+            read.add_title(int(level) if level.isdecimal() else 1, text)
+        elif text:
+            read.add(f"- {text}" if is_item else text)
+    return read.parsed()
+
+
+def _elements(above: ElementTree.Element, *, is_item: bool = False) -> Iterator[tuple[ElementTree.Element, bool]]:
+    """Yield headings, paragraphs and rows in reading order, with whether each belongs to a list."""
+    for element in above:
+        if element.tag in {_HEADING, _PARAGRAPH, _ROW}:
+            yield element, is_item
+        elif element.tag not in _BESIDE_THE_TEXT:
+            yield from _elements(element, is_item=is_item or element.tag == _ITEM)
+
+
+def _slide(page: ElementTree.Element) -> tuple[str, list[str]]:
+    title, lines = "", list[str]()
+    for frame in page:
+        texts = [*filter(None, (_plain(element) for element, _ in _elements(frame)))]
+        if frame.get(_CLASS) == "title":
+            title = " ".join(texts)
+        else:
+            lines += [f"Notes: {text}" for text in texts] if frame.tag == _NOTES else texts
+    return title, lines
+
+
+def _plain(element: ElementTree.Element) -> str:
+    return " ".join("".join(_words(element)).split())
+
+
+def _words(element: ElementTree.Element) -> Iterator[str]:
+    yield element.text or ""
+    for part in element:
+        if part.tag not in _BESIDE_THE_TEXT:
+            yield " " if part.tag in _BLANKS else ""
+            yield from _words(part)
+            yield " " if part.tag in {_PARAGRAPH, _HEADING, _CELL} else ""
+        yield part.tail or ""

@@ -1,0 +1,39 @@
+"""Number the paragraphs and table rows of a text that has no pages, from 1, in reading order."""
+
+from activities.documents.formats.plain_text import line_parts
+from activities.documents.parsed import Block, BlockKind, HeadingPath, Parsed, UnreadableError
+
+
+class Paragraphs:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self.headings = HeadingPath()
+        self._lines: list[str] = []
+        self._blocks: list[Block] = []
+
+    def add_title(self, level: int, text: str) -> None:
+        """Enter what a heading stands above."""
+        self._lines.append(text)
+        self.headings.enter(level, text)
+
+    def add(self, text: str, kind: BlockKind = "text") -> None:
+        """Add a paragraph, a list item or a table row under the headings entered before."""
+        self.add_under(str(self.headings), text, kind)
+
+    def add_under(self, heading: str, text: str, kind: BlockKind) -> None:
+        """Add a paragraph whose headings were read with it."""
+        self._lines.append(text)
+        self._blocks.append(Block(text, len(self._lines), len(self._lines), heading, kind))
+
+    def parsed(self) -> Parsed:
+        """Close the text. Raises `UnreadableError` if there is none."""
+        if not self._lines:
+            raise UnreadableError("It has no text.")
+        return Parsed("paragraph", len(self._lines), self._blocks, line_parts(self._lines), self.headings.all)
+
+
+def row_text(cells: list[str]) -> str:
+    """Write a row of a table; cells of it that are empty keep their place, a row of them is empty."""
+    plain = [" ".join(cell.split()) for cell in cells]
+    return " | ".join(plain) if any(plain) else ""

@@ -1,0 +1,68 @@
+"""Read a PPTX: a page for each slide, with its texts, tables and notes."""
+
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from activities.documents.formats.paragraphs import row_text
+from activities.documents.parsed import Block, HeadingPath, Parsed, Part, Source, UnreadableError
+from activities.processes.limits import Allowance
+
+if TYPE_CHECKING:
+    from pptx.slide import Slide
+
+
+def parse(source: Source, allowance: Allowance) -> Parsed:
+    if find_spec("pptx") is None:
+        raise UnreadableError("It is a presentation, which a worker reads with the extra `office`: or save it as PDF.")
+    import pptx
+    from pptx.exc import PackageNotFoundError
+
+    try:
+        slides = pptx.Presentation(str(source.path)).slides
+    except (PackageNotFoundError, KeyError, ValueError) as error:
+        problem = "It is not a readable PPTX: broken, protected by a password, or in an older format."
+        raise UnreadableError(problem) from error
+    return pages_of(((_title(slide), [*_lines(slide)]) for slide in slides), allowance)
+
+
+def pages_of(slides: Iterable[tuple[str, list[str]]], allowance: Allowance) -> Parsed:
+    """Number slides, each with its title and lines. Raises `UnreadableError` if none has text."""
+    parsed = Parsed("page", 0)
+    for number, (title, lines) in enumerate(allowance.over(slides), start=1):
+        headings = HeadingPath()
+        headings.enter(1, title)
+        parsed.headings += headings.all
+        parsed.blocks += [Block(line, number, number, str(headings)) for line in lines]
+        parsed.parts.append(Part(number, number, "\n".join([*([title] if title else []), *lines])))
+        parsed.units = number
+    if not parsed.blocks and not parsed.headings:
+        raise UnreadableError("Its slides have no text.")
+    return parsed
+
+
+def _title(slide: "Slide") -> str:
+    title = slide.shapes.title
+    return " ".join(title.text_frame.text.split()) if title is not None else ""
+
+
+def _lines(slide: "Slide") -> Iterator[str]:
+    title = slide.shapes.title
+    yield from _texts(shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id)
+    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None:
+        yield from (f"Notes: {text}" for text in _paragraphs(notes.text))
+
+
+def _texts(shapes: Iterable[Any]) -> Iterator[str]:  # of many classes without a common one
+    for shape in shapes:
+        if hasattr(shape, "shapes"):  # a group
+            yield from _texts(shape.shapes)
+        elif shape.has_text_frame:
+            yield from _paragraphs(shape.text_frame.text)
+        elif getattr(shape, "has_table", False):
+            rows = (row_text([cell.text for cell in row.cells]) for row in shape.table.rows)
+            yield from filter(None, rows)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    return filter(None, (" ".join(line.split()) for line in text.splitlines()))

@@ -1,0 +1,22 @@
+"""Read an RTF file as the text that its reader sees, line by line."""
+
+from importlib.util import find_spec
+from typing import cast
+
+from activities.documents.formats.plain_text import parse_text
+from activities.documents.parsed import Parsed, Source, UnreadableError
+from activities.processes.limits import Allowance
+
+
+def parse(source: Source, _: Allowance) -> Parsed:
+    if find_spec("striprtf") is None:
+        raise UnreadableError("It is rich text, which a worker reads with the extra `office`: or save it as PDF.")
+    from striprtf.striprtf import rtf_to_text  # pyright: ignore[reportUnknownVariableType]  # it has no types
+
+    content = source.path.read_text(encoding="latin-1")
+    if not content.startswith("{\\rtf"):
+        raise UnreadableError("It is not a readable RTF file: it does not begin as one.")
+    # Paragraphs of rich text are single lines; those of plain text have an empty one between them.
+    text = cast("str", rtf_to_text(content, errors="ignore"))
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return parse_text("\n\n".join(filter(None, lines)), "text.txt")
