@@ -24,9 +24,8 @@ from tests.recording_server import Update
 from tests.scripted_model import Held, Respond, reply
 from tests.simulation.invariants import report_of
 from tests.simulation.script import Script
-from tests.simulation.server import Answer
 from tests.simulation.traces import unanswered_handlers_are_no_error
-from tests.simulation.world import ROOT, Scenario, World
+from tests.simulation.world import ROOT, Answer, Scenario, World
 
 _SECOND: Final = 1_000_000_000
 _Task = TypeVar("_Task", bound=BaseModel)

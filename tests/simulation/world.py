@@ -11,6 +11,7 @@ from typing import Final, Literal
 from zlib import crc32
 
 from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import TimeoutType
 from temporalio.api.failure.v1 import Failure
 from temporalio.exceptions import ApplicationError
 
@@ -26,14 +27,13 @@ from activities.turn.activity import interpret
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from chargehand.contracts import Limits, SessionRequest, Source, Tier
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
-from chargehand_plugins.testing.in_memory.executions import Execution, at
+from chargehand_plugins.testing.in_memory.executions import Execution, at, nanoseconds
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS, application_failure
 from chargehand_plugins.testing.in_memory.sdk import Job, ScheduleActivity
 from chargehand_plugins.webhooks.activity import WebhookNotice, WebhookRules
-from tests.recording_server import RecordedExecution, Task
+from tests.recording_server import RecordedExecution, RecordingServer, Task
 from tests.scripted_model import ScriptedTool, found
 from tests.simulation.script import Script, choice
-from tests.simulation.server import Answer, SimulatedServer
 
 ROOT: Final = "session"
 CEILINGS: Final = Limits(
@@ -59,8 +59,23 @@ _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_mil
 _CARD: Final = ModelCard(provider="scripted", name="scripted-1", prices=_PRICES)
 _CREWS: Final = Path(__file__).resolve().parents[2] / "crews"
 _MOST_LOST_IN_A_ROW: Final = 4
+_MOST_EVENTS: Final = 6_000
 _LONGEST_OPENING: Final = timedelta(milliseconds=100)
 """It looks into the worker's memory only, and a session's time counts from its end."""
+
+
+class Stuck(AssertionError):  # noqa: N818  # it is raised as a statement of fact
+    """More happened than a session can need (I20)."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an activity comes to, and when; nothing and it hangs until its time is up."""
+
+    after: timedelta
+    result: Payload | None = None
+    cause: Failure | None = None
+    hangs: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,6 +277,88 @@ class World:
         return Answer(after, PAYLOADS.to_payload(_found(request.call)))
 
 
+class SimulatedServer(RecordingServer):
+    """The server, and the one worker that serves it."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(self)
+        self._world = world
+        self._worker_is_back_at = 0
+        self.events = 0
+        self.sent_signals: list[tuple[str, str, Sequence[Payload]]] = []
+        """What workflows told each other."""
+        self.starts: list[str] = []
+        """Ids of all workflows that were started, in order."""
+
+    def crash(self, down_for: timedelta = timedelta(0)) -> None:
+        """Lose the worker and all it knew; another is there after a while."""
+        for execution in self.recorded:
+            if execution.is_open and execution.history:
+                execution.rebuild()
+        self._worker_is_back_at = max(self._worker_is_back_at, self.now + nanoseconds(down_for))
+
+    def step(self) -> bool:
+        """Let the next thing happen; False if nothing is under way."""
+        self.events += bool(self._coming)
+        if self.events > _MOST_EVENTS:
+            still_open = [execution.workflow_id for execution in self.executions.values() if execution.is_open]
+            raise Stuck(f"I20: {self.events} events, and {still_open} are still open")
+        return super().step()
+
+    def run(self) -> None:
+        while self.step():
+            pass
+
+    def begin(self, execution: Execution, asked: ScheduleActivity) -> None:
+        answer = self._world.answer(execution, asked)
+        label = f"activity {execution.workflow_id} {asked.activity_id}"
+        after, cause = answer.after, answer.cause
+        if asked.HasField("schedule_to_close_timeout"):
+            limit = asked.schedule_to_close_timeout.ToTimedelta()
+            if answer.hangs or after > limit:
+                after, cause = limit, _timed_out()
+        elif answer.hangs:
+            raise AssertionError(f"{label} has no time limit and would hang for ever")
+        result = None if cause else answer.result
+        self._at(self.now + nanoseconds(after), label, lambda: self.resolve(execution, asked, result, cause))
+
+    def abandon(self, execution: Execution, asked: ScheduleActivity) -> None:
+        self._world.abandon(execution, asked)
+
+    def resolve(
+        self, execution: Execution, asked: ScheduleActivity, result: Payload | None, cause: Failure | None
+    ) -> None:
+        """Tell a workflow what an activity came to, if it still waits for it."""
+        if asked.seq in execution.activities:
+            self._world.resolved(execution, asked)
+        super().resolve(execution, asked, result, cause)
+
+    def after_task(self, execution: RecordedExecution, task: Task, given: Sequence[Job]) -> None:
+        self._world.after_task(execution, task, given)
+
+    def _latency(self, label: str) -> int:
+        return nanoseconds(self._world.latency(label))
+
+    def _tie(self, label: str) -> int:
+        return self._world.tie(label)
+
+    def _work_on(self, execution: Execution) -> None:
+        if execution.is_open and self.now < self._worker_is_back_at:
+            label = f"task {execution.workflow_id} {execution.tasks}"
+            self._at(self._worker_is_back_at, label, lambda: self._work_on(execution))
+        else:
+            super()._work_on(execution)
+
+    def _new(self, workflow_id: str, workflow_type: str, arguments: Sequence[Payload], **about: object) -> Execution:
+        if about:
+            self.starts.append(workflow_id)
+        return super()._new(workflow_id, workflow_type, arguments, **about)
+
+    def _deliver_signal(self, workflow_id: str, name: str, payloads: Sequence[Payload]) -> bool:
+        self.sent_signals.append((workflow_id, name, payloads))
+        return super()._deliver_signal(workflow_id, name, payloads)
+
+
 class Watcher:
     """Looks at everything, and raises when something must not be."""
 
@@ -280,6 +377,12 @@ def _read(asked: ScheduleActivity, kind: type):
 
 def _failed(after: timedelta, message: str, kind: ErrorType, *details: object) -> Answer:
     return Answer(after, cause=application_failure(ApplicationError(message, *details, type=kind, non_retryable=True)))
+
+
+def _timed_out() -> Failure:
+    failure = Failure(message="activity ScheduleToClose timeout")
+    failure.timeout_failure_info.timeout_type = TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE
+    return failure
 
 
 def _worst(request: TurnRequest) -> Decimal:
