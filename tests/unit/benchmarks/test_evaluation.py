@@ -170,22 +170,21 @@ def test_every_edition_of_the_questions_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 async def test_the_oracle_answers_what_the_limits_hold_and_names_the_rest(client: Client, tmp_path: Path) -> None:
-    """Within 20 turns a plan that fits is executed, and one that does not is sent back, which this oracle cannot mend;
-    within 300 all of its subtasks are executed."""
+    """Within 20 turns this oracle plans what fits, and names the rest; within 300 all of its subtasks are executed."""
     sample = read_datasets(["fanoutqa-sample"])["fanoutqa-sample"]
     dataset = sample.model_copy(update={"cases": (sample.cases[0], sample.cases[-1])})
     largest = dataset.model_copy(update={"cases": dataset.cases[-1:]})
     found: list[Scores] = []
     deep: list[Scores] = []
     single: list[Scores] = []
-    await evaluate(client, tmp_path, Job(dataset, "oracle"), found.append)
+    await evaluate(client, tmp_path, Job(dataset, "oracle", variant=Variant(profile="standard")), found.append)
     await evaluate(
         client, tmp_path, Job(largest, "oracle", variant=Variant(profile="deep", shape="fan-out")), deep.append
     )
     await evaluate(client, tmp_path, Job(dataset, "oracle", variant=Variant(shape="single")), single.append)
-    first, second = sorted(found, key=lambda each: each.passed, reverse=True)
 
-    assert [(each.plan_valid, each.gaps_named) for each in (first, *deep)] == [(True, True)] * 2
-    assert (first.passed, first.executed, second.passed, second.plan_valid) == (True, 1.0, False, False)
+    assert [(each.plan_valid, each.gaps_named) for each in (*found, *deep)] == [(True, True)] * 3
+    # Of 6 subtasks, 5 fit; of 12, 5 as well: an agent with tools counts three turns, and the report one.
+    assert sorted((each.passed, round(12 * (each.executed or 0))) for each in found) == [(False, 5), (False, 10)]
     assert [(each.passed, each.executed, each.answer, each.forced) for each in deep] == [(True, 1.0, 1.0, 0)]
     assert [each.passed for each in single] == [True, True]
