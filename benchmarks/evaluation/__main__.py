@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 from temporalio.client import Client
@@ -17,10 +18,13 @@ from temporalio.client import Client
 from activities.backends import SettingsError
 from activities.models.registry import DEFAULT_MODELS
 from benchmarks import processes
-from benchmarks.evaluation.dataset import Dataset, NoDataset, read_datasets
+from benchmarks.evaluation.dataset import Backend, Dataset, NoDataset, read_datasets
+from benchmarks.evaluation.desks.checkout import TAU2
+from benchmarks.evaluation.desks.desk import OWN, read_desk
+from benchmarks.evaluation.desks.runs import DeskJob, run_desk
 from benchmarks.evaluation.estimate import estimate
 from benchmarks.evaluation.fanoutqa import WrongFile, read_fanoutqa
-from benchmarks.evaluation.judge import CALIBRATION, calibrate, open_judge, read_calibration
+from benchmarks.evaluation.judge import CALIBRATION, Judge, calibrate, open_judge, read_calibration
 from benchmarks.evaluation.results import (
     ResultsFile,
     RunLine,
@@ -37,31 +41,45 @@ from benchmarks.evaluation.sessions import Job, Variant, evaluate
 from benchmarks.evaluation.spending import NotAffordable, Spending
 from benchmarks.evaluation.variants import try_scoring
 from benchmarks.tables import show
+from chaos.__main__ import quiet
 from chargehand.contracts import Tier
 from chargehand.converter import data_converter
 from worker.composition import choose
 from worker.settings import Settings
 
 
-async def _run(jobs: Sequence[Job], chosen: argparse.Namespace, results: ResultsFile) -> str:
+async def _run(jobs: Sequence[Job], desks: Sequence[DeskJob], chosen: argparse.Namespace, results: ResultsFile) -> str:
     """Run all jobs, and return why some cases were not run."""
     spending = Spending(chosen.max_usd, sum((_usd(each.score) for each in results.lines), Decimal(0)))
     async with AsyncExitStack() as closing:
-        folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="chargehand-eval-")))
-        server = closing.enter_context(processes.server(folder))
-        judged = _models().values() if any(job.backend == "configured" for job in jobs) else ()
+        judged = _models().values() if any(job.backend == "configured" for job in (*jobs, *desks)) else ()
         judge = await closing.enter_async_context(open_judge(chosen.judge, judged)) if chosen.judge else None
-        client = await Client.connect(server.address, data_converter=data_converter())
         try:
-            for job in jobs:
-
-                def keep(scores: Scores, job: Job = job) -> None:
-                    results.append(ScoreLine(dataset=job.dataset.name, backend=job.backend, score=scores))
-
-                await evaluate(client, folder, job, keep, spending=spending, judge=judge)
+            if jobs:
+                await _run_sessions(jobs, results, spending, judge)
+            for job in desks:
+                keep = partial(_keep, results, job.desk.name, job.backend)
+                figures = await run_desk(replace(job, user=judge), keep, spending)
+                if chosen.faults is not None:
+                    show(f"Faults at {job.desk.name}", _command(), [figures])
         except NotAffordable as reason:
             return f"Not all cases were run: {reason} Go on with --resume and a higher --max-usd."
     return ""
+
+
+async def _run_sessions(jobs: Sequence[Job], results: ResultsFile, spending: Spending, judge: Judge | None) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="chargehand-eval-") as temporary,
+        processes.server(Path(temporary)) as server,
+    ):
+        client = await Client.connect(server.address, data_converter=data_converter())
+        for job in jobs:
+            keep = partial(_keep, results, job.dataset.name, job.backend)
+            await evaluate(client, Path(temporary), job, keep, spending=spending, judge=judge)
+
+
+def _keep(results: ResultsFile, dataset: str, backend: Backend, scores: Scores) -> None:
+    results.append(ScoreLine(dataset=dataset, backend=backend, score=scores))
 
 
 def _usd(scores: Scores) -> Decimal:
@@ -87,6 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--fanoutqa", type=Path, metavar="FILE", help="FanOutQA's development questions instead")
     parser.add_argument("--review-comments", type=Path, metavar="FOLDER", help="Martian's golden comments instead")
+    parser.add_argument("--tau2", type=Path, metavar="FOLDER", help="the desks of a checkout of tau2-bench instead")
+    parser.add_argument(
+        "--faults", type=int, metavar="SEED", help="kill workers and the server while conversations run, at random"
+    )
     parser.add_argument("--first", type=int, metavar="N", help="only the first cases of each dataset")
     parser.add_argument("--crew", help="another crew than the cases name")
     parser.add_argument("--profile", choices=["quick", "standard", "deep"], help="other limits than the cases name")
@@ -124,17 +146,20 @@ def main() -> int:
         if chosen.calibrate:
             asyncio.run(_calibrate(chosen))
             return 0
-        jobs = _jobs(chosen)
+        jobs, desks = _jobs(chosen), _desks(chosen)
         if chosen.variants:
             rows = [try_scoring(job.dataset) for job in jobs]
             show("Golden answers in other forms, and with one thing wrong", _command(), rows)
             return 0
         if chosen.estimate:
-            show("Estimate: every turn by this model", _command(), estimate(jobs))
+            show("Estimate: every turn by this model", _command(), estimate(jobs, desks))
             return 0
         results = ResultsFile(chosen.resume or chosen.save)
-        results.begin(_begun(chosen, jobs), resume=chosen.resume is not None)
-        left = asyncio.run(_run([_left(job, results) for job in jobs], chosen, results))
+        results.begin(_begun(chosen, (*jobs, *desks)), resume=chosen.resume is not None)
+        if chosen.faults is not None:
+            quiet()
+        desks = [replace(job, done=results.done(job.desk.name)) for job in desks]
+        left = asyncio.run(_run([_left(job, results) for job in jobs], desks, chosen, results))
     except (MissingDiffs, NoDataset, SettingDiffers, SettingsError, WrongFile) as error:
         print(error, file=sys.stderr)
         return 2
@@ -152,14 +177,34 @@ def _jobs(chosen: argparse.Namespace) -> list[Job]:
 
 
 def _datasets(chosen: argparse.Namespace) -> Mapping[str, Dataset]:
-    if chosen.fanoutqa:
+    names = [each for each in chosen.names if each not in {*OWN, *TAU2}]
+    if chosen.tau2 or (chosen.names and not names):
+        datasets = []
+    elif chosen.fanoutqa:
         datasets = [read_fanoutqa(chosen.fanoutqa)]
     elif chosen.review_comments:
         datasets = [read_review_comments(chosen.review_comments)]
     else:
-        datasets = list(read_datasets(chosen.names).values())
+        datasets = list(read_datasets(names).values())
     cases = slice(chosen.first or None)
     return {each.name: each.model_copy(update={"cases": each.cases[cases]}) for each in datasets}
+
+
+def _desks(chosen: argparse.Namespace) -> list[DeskJob]:
+    """Choose the desks: those that are named, or all where everything is run that can be."""
+    known = tuple(TAU2) if chosen.tau2 else OWN
+    names = [each for each in known if each in chosen.names]
+    runs_all = not (chosen.names or chosen.fanoutqa or chosen.review_comments)
+    backend: Backend = chosen.on or "oracle"
+    if not names and (backend == "oracle" or (backend == "configured" and chosen.judge)) and runs_all:
+        names = [*known]
+    if names and backend == "tape":
+        raise NoDataset("Conversations have no tapes: use --on oracle or --on configured.")
+    if names and backend == "configured" and not chosen.judge:
+        raise NoDataset("The model of --judge plays the customers: name one.")
+    read = [read_desk(name, chosen.tau2) for name in names]
+    firsts = [replace(each, tasks=each.tasks[slice(chosen.first or None)]) for each in read]
+    return [DeskJob(each, chosen.tau2, backend, chosen.repeat, chosen.faults) for each in firsts]
 
 
 def _left(job: Job, results: ResultsFile) -> Job:
@@ -167,9 +212,11 @@ def _left(job: Job, results: ResultsFile) -> Job:
     return replace(job, done=results.done(job.dataset.name))
 
 
-def _begun(chosen: argparse.Namespace, jobs: Sequence[Job]) -> RunLine:
+def _begun(chosen: argparse.Namespace, jobs: Sequence[Job | DeskJob]) -> RunLine:
     """Describe a run: what has to be the same when it is resumed."""
     setting = {name: str(getattr(chosen, name) or "") for name in ("on", "crew", "profile", "shape", "judge")}
+    if chosen.faults is not None:
+        setting["faults"] = str(chosen.faults)
     if any(job.backend == "configured" for job in jobs):
         setting["models"] = ", ".join(f"{tier}: {name}" for tier, name in sorted(_models().items())) or "offline"
     return RunLine(run=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", command=_command(), setting=setting)

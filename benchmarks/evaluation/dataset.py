@@ -21,8 +21,7 @@ _ELSEWHERE: Final = {
     "fanoutqa": "Take fanoutqa/data/fanout-final-dev.json of https://github.com/zhudotexe/fanoutqa: --fanoutqa FILE.",
     "review-comments": "Take offline/golden_comments of https://github.com/withmartian/code-review-benchmark: "
     "--review-comments FOLDER.",
-    "tau2": "Its tasks, data/tau2/domains of https://github.com/sierra-research/tau2-bench, are conversations with a "
-    "simulated customer that are judged by the database they leave: no answers, and no dataset of this form.",
+    "tau2": "Take a checkout of https://github.com/sierra-research/tau2-bench: --tau2 FOLDER.",
 }
 """Where the data is that is not part of this repository."""
 

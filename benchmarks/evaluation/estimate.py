@@ -10,6 +10,8 @@ from typing import Final, cast
 
 from activities.models.prices import Tokens, cost
 from activities.models.registry import DEFAULT_MODELS
+from benchmarks.evaluation.desks.oracle import turns_of
+from benchmarks.evaluation.desks.runs import LIMITS, DeskJob
 from benchmarks.evaluation.results import Evaluated, read_results
 from benchmarks.evaluation.sessions import Job
 from benchmarks.tables import Row
@@ -18,11 +20,17 @@ _RESULTS: Final = Path(__file__).resolve().parents[1] / "results"
 _USUAL_TURNS: Final = 6
 
 
-def estimate(jobs: Sequence[Job], kept: Path = _RESULTS / "evaluation.jsonl") -> list[Row]:
+def estimate(
+    jobs: Sequence[Job], desks: Sequence[DeskJob] = (), kept: Path = _RESULTS / "evaluation.jsonl"
+) -> list[Row]:
     """Estimate each dataset for each model that is usual, or that the settings name."""
     before = read_results(kept) if kept.exists() else []
+    turns = {job.dataset.name: _turns(job, before) for job in jobs}
+    turns |= {job.desk.name: sum(turns_of(task, job.desk) for task, _ in job.runs) for job in desks}
+    most = sum((job.limits(case).budget_usd for job in jobs for case, _ in job.runs), Decimal(0))
+    most += LIMITS.budget_usd * sum(len(job.runs) for job in desks)
     tokens = tokens_per_turn()
-    return [_row(provider, model, jobs, before, tokens) for provider, model in _models()]
+    return [_row(provider, model, turns, float(most), tokens) for provider, model in _models()]
 
 
 def tokens_per_turn(file: Path = _RESULTS / "tokens.json") -> Tokens:
@@ -34,16 +42,15 @@ def tokens_per_turn(file: Path = _RESULTS / "tokens.json") -> Tokens:
     return Tokens(input=used, cached=cached, cache_written=0, output=written)
 
 
-def _row(provider: str, model: str, jobs: Sequence[Job], before: Sequence[Evaluated], tokens: Tokens) -> Row:
+def _row(provider: str, model: str, turns: Mapping[str, float], most: float, tokens: Tokens) -> Row:
     a_turn = cost(provider, model, tokens) or Decimal(0)
-    dollars = {job.dataset.name: float(a_turn * Decimal(_turns(job, before))) for job in jobs}
-    most = sum((job.limits(case).budget_usd for job in jobs for case, _ in job.runs), Decimal(0))
+    dollars = {name: float(a_turn * Decimal(count)) for name, count in turns.items()}
     total = {"all, $": sum(dollars.values())} if len(dollars) > 1 else {}
     return {
         "": f"{provider}:{model}",
         **{f"{name}, $": usd for name, usd in dollars.items()},
         **total,
-        "never above, $": float(most),
+        "never above, $": most,
     }
 
 

@@ -50,6 +50,7 @@ _OUTPUT_TOKENS: Final = 4_000
 _LONGEST_ANSWER: Final = 20_000
 """Characters; what is behind them is not judged."""
 _ATTEMPTS: Final = 3
+_CRITERION: Final = "The answer is the golden answer."
 
 
 class Opinion(TurnAnswer):
@@ -141,14 +142,18 @@ class Judge:
                 f"Answer:\n{data_block(answer[:_LONGEST_ANSWER])}",
             )
         )
+        return self.call(PROMPT, text, Opinion, GradeTask(goal=question, criteria=(_CRITERION,), answer=answer))
+
+    def call(self, system: str, text: str, answer_type: type[TurnAnswer], task: GradeTask) -> ModelCall:
+        """Build a call of the model; only the prompt and the type of the answer reach it."""
         return ModelCall(
             model=self.card.name,
-            task=GradeTask(goal=question, criteria=("The answer is the golden answer.",), answer=answer),
+            task=task,
             agent="judge",
             catalog=Catalog(),
-            system=PROMPT,
+            system=system,
             messages=(Message(role="user", text=text),),
-            answer_type=Opinion,
+            answer_type=answer_type,
             max_output_tokens=_OUTPUT_TOKENS,
             timeout_seconds=120,
             idempotency_key=hashlib.sha256(text.encode()).hexdigest(),

@@ -1,0 +1,1 @@
+"""Desks: conversations with customers, judged by the database that they leave."""

@@ -1,0 +1,58 @@
+"""A customer played by a model, which is not the one that is evaluated."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, Literal
+
+from activities.turn_kinds.grade_report import GradeTask
+from activities.turn_kinds.protocol import TurnAnswer
+from activities.turn_kinds.untrusted_text import data_block
+from benchmarks.evaluation.desks.desk import Task
+from benchmarks.evaluation.judge import Judge
+
+_PROMPT: Final = """You play a customer who talks with a clerk. Stay in the part: you want what is said below, you know
+only what is said below, and you never make anything up. Say one thing at a time, shortly, as people write in a chat. Do
+not say everything at once. Agree to what you want, and refuse what you do not want.
+
+- text: what you say next.
+- is_over: whether you have got what you wanted, or were refused it for good, or are handed over to a person, so that
+  nothing is left to say; the text is then empty."""
+
+
+class Said(TurnAnswer):
+    kind: Literal["said"] = "said"
+    text: str
+    is_over: bool
+
+
+@dataclass
+class ModelUser:
+    """A customer who says what a model says."""
+
+    judge: Judge
+    task: Task
+    usd: Decimal = Decimal(0)
+    lines: list[str] = field(default_factory=list[str])
+
+    @property
+    def opening(self) -> str:
+        """Begin as every customer does: what is wanted is asked for."""
+        self.lines.append("customer: Hello.")
+        return "Hello."
+
+    async def reply(self, said: str) -> str | None:
+        """Answer the clerk; None if nothing is left to say.
+
+        Raises:
+            ProviderError: the model fails.
+            ValueError: its reply has another form.
+        """
+        self.lines.append(f"clerk: {said}")
+        part = f"Your part:\n{data_block(self.task.says)}\n{data_block(self.task.knows)}"
+        text = f"{part}\n\nWhat was said:\n{data_block(chr(10).join(self.lines))}"
+        task = GradeTask(goal=self.task.id, criteria=(), answer=said)
+        reply = await self.judge.model.complete(self.judge.call(_PROMPT, text, Said, task))
+        self.usd += reply.usage.cost_usd if reply.usage else Decimal(0)
+        answer = Said.model_validate_json(reply.text)
+        self.lines.append(f"customer: {answer.text}")
+        return None if answer.is_over else answer.text
