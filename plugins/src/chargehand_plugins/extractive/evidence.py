@@ -4,10 +4,11 @@ They are what the documents say where a passage has every telling word of a ques
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from activities.contracts.rounds import PASSAGE_GAP, ToolCall, ToolResult
 from activities.documents.catalog import Catalog
@@ -31,6 +32,14 @@ _LONGEST_QUERY: Final = 400
 _DATE: Final = re.compile(r"\b((?:19|20)\d\d)(?:-(\d\d)(?:-(\d\d))?)?")
 _EMPHASIS: Final = re.compile(r"[*_]{2,3}")
 SEARCHES: Final = ("search_documents", "search")
+
+
+class _Found(BaseModel):
+    """What a search says of what it found; a web search says nothing and is believed."""
+
+    coverage: list[float] = []
+    """Share of the question that each source holds."""
+    words_found_nowhere: list[str] = []
 
 
 class _Quote(NamedTuple):
@@ -102,8 +111,9 @@ def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> l
     entries = {entry.name: entry for entry in catalog.documents}
     found: list[_Quote] = []
     for result in results:
-        for at, source in enumerate(result.sources):
-            passage = _passage(source, wanted, language) if _covers(result.output, at) else ""
+        coverage = _Found.model_validate(result.output).coverage
+        for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
+            passage = _passage(source, wanted, language) if share >= _COVERED else ""
             own, title = ({stem(word, language) for word in words(text)} for text in (passage, source.title))
             is_whole = wanted <= own | title and 2 * len(wanted & own) >= len(wanted)
             entry = entries.get(source.ref.rsplit("#", 1)[0])
@@ -115,28 +125,18 @@ def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> l
 
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
-    missing = [str(word) for result in results for word in _list(result.output.get("words_found_nowhere"))]
+    missing = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
     missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language_of(question)))]
     unread = why_unread(question, catalog)
     if figure := read_figure(question, catalog):
         return "doubt", "", figure.table.document
     if unread is None:
         return ("no_word", missing[0]) if missing else None
-    columns = ", ".join(title_of(column) for column in unread.table.columns)
-    is_function = unread.word.casefold() in function_words(language_of(question))
-    key = "unread" if is_function else "no_column" if unread.word else "no_reading"
-    return key, unread.word, unread.table.document, columns
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
-
-
-def _covers(output: Mapping[str, JsonValue], at: int) -> bool:
-    """Whether a source holds enough of the question; a web search does not say and is believed."""
-    coverage = _list(output.get("coverage"))
-    share = coverage[at] if at < len(coverage) else 1.0
-    return isinstance(share, int | float) and share >= _COVERED
+    table, word = unread
+    columns = ", ".join(title_of(column) for column in table.columns)
+    is_function = word.casefold() in function_words(language_of(question))
+    key = "unread" if is_function else "no_column" if word else "no_reading"
+    return key, word, table.document, columns
 
 
 def _passage(source: Source, wanted: set[str], language: str) -> str:

@@ -19,6 +19,8 @@ _CAUSES: Final = frozenset({"lost", "due"})
 """Words whose `to` names a cause; any other `to` may be a direction that no column has."""
 _SOURCED: Final = frozenset({"income", "revenue", "earnings", "takings", "sales"})
 """Words whose `from` names a source."""
+_ALL_WORDS, _A_WORD, _ITS_UNIT = 3, 2, 1
+"""How closely words name a column."""
 _NEAR: Final = 3
 """How many words may stand between a number and the column that it compares."""
 
@@ -55,14 +57,6 @@ class Figure(NamedTuple):
     language: str
 
 
-class Unread(NamedTuple):
-    """Why a question is no figure."""
-
-    table: Table
-    word: str = ""
-    """A word of the question that the table knows nothing of; empty if all of them are known."""
-
-
 def read_figure(question: str, catalog: Catalog) -> Figure | None:
     """Read a question as a figure over one table; None unless there is exactly one way to."""
     found: set[Figure] = set()
@@ -75,21 +69,20 @@ def read_figure(question: str, catalog: Catalog) -> Figure | None:
     return exact.pop() if len(exact) == 1 else None
 
 
-def why_unread(question: str, catalog: Catalog) -> Unread | None:
-    """Say of the table that knows most of a question what keeps it from being read; None if it asks for no figure."""
+def why_unread(question: str, catalog: Catalog) -> tuple[Table, str] | None:
+    """Find the table that knows most of a question, and a word that it does not know; None if it asks for no figure.
+
+    The word is empty if all of them are known, but do not make one figure.
+    """
     best, most = None, 0
     for vocabulary in _vocabularies(question, catalog):
-        marks = {mark for at in range(len(vocabulary.tokens)) for mark in _marks(vocabulary, at)}
-        known = vocabulary.known
+        tokens, known = vocabulary.tokens, vocabulary.known
+        places = range(len(tokens))
+        marks = {mark for at in places for mark, _ in lexicon.marks_at(tokens, at, vocabulary.language)}
         asks = marks & (lexicon.AGGREGATES | {"count", "list"}) or ("which" in marks and "what" not in marks)
         if asks and known > most:
-            word = vocabulary.tokens[vocabulary.unknown[0]].text if vocabulary.unknown else ""
-            best, most = Unread(vocabulary.table, word), known
+            best, most = (vocabulary.table, tokens[vocabulary.unknown[0]].text if vocabulary.unknown else ""), known
     return best
-
-
-def _marks(vocabulary: Vocabulary, at: int) -> list[str]:
-    return [mark for mark, _ in lexicon.marks_at(vocabulary.tokens, at, vocabulary.language)]
 
 
 def _vocabularies(question: str, catalog: Catalog) -> list[Vocabulary]:
@@ -196,28 +189,27 @@ class _Reading:
         near = [*range(stop, min(stop + _NEAR, len(self._parts))), *reversed(range(max(0, start - _NEAR), start))]
         said = {at: self._parts[at].tokens[0] for at in near if self._parts[at].word}
         numbers = [column for column in self._columns if self._vocabulary.is_number(column)]
-        for is_named in (self._names_all, self._names_one, self._names_unit):
+        for likeness in (_ALL_WORDS, _A_WORD, _ITS_UNIT):
             for places in ([at for at in said if at >= stop], [at for at in said if at < start]):
-                fitting = [column for column in numbers if is_named(column, [said[at] for at in places])]
-                if column := _only(fitting):
+                tokens = [said[at] for at in places]
+                if column := _only([column for column in numbers if self._likeness(column, tokens) == likeness]):
                     self._used.update(at for at in places if self._is_part(column, said[at]))
                     return column
         priced = [column for column in numbers if self._vocabulary.is_money(column) or self._vocabulary.currency]
         has_currency = stop < len(self._parts) and self._parts[stop].column is self._vocabulary.currency is not None
         return _only(priced) if has_currency else None
 
-    def _names_all(self, column: Column, said: Sequence[Token]) -> bool:
-        return set(self._vocabulary.words(column)) <= {token.stem for token in said}
-
-    def _names_one(self, column: Column, said: Sequence[Token]) -> bool:
-        return not {token.stem for token in said}.isdisjoint(self._vocabulary.words(column))
-
-    def _names_unit(self, column: Column, said: Sequence[Token]) -> bool:
-        return not self._vocabulary.units(column).isdisjoint(token.word for token in said)
+    def _likeness(self, column: Column, said: Sequence[Token]) -> int:
+        """How closely words name a column of numbers; 0 if they do not."""
+        wanted, stems = set(self._vocabulary.words(column)), {token.stem for token in said}
+        if wanted <= stems:
+            return _ALL_WORDS
+        has_unit = not self._vocabulary.units(column).isdisjoint(token.word for token in said)
+        return _A_WORD if wanted & stems else _ITS_UNIT * has_unit
 
     def _is_part(self, column: Column, token: Token) -> bool:
         is_price = self._vocabulary.is_money(column) and lexicon.is_cost(token.word)
-        return is_price or self._names_one(column, [token]) or self._names_unit(column, [token])
+        return is_price or self._likeness(column, [token]) > 0
 
     def _places(self, at: int, wanted: Sequence[str]) -> range | None:
         """Find some words at a place, none of them used yet."""

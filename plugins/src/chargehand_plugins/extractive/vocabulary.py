@@ -176,18 +176,22 @@ class Vocabulary:
     @cached_property
     def known(self) -> int:
         """Count the tokens that name something of the table."""
-        named = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
-        return sum(token.stem in named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
+        return sum(token.stem in self._named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
+
+    @cached_property
+    def _named(self) -> set[str]:
+        return {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
 
     @cached_property
     def unknown(self) -> list[int]:
         """List where the tokens stand that are neither of the vocabulary nor of the table."""
-        known = {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
         plain = empty_words(self.language)
         left = set(range(len(self.tokens)))
         for at, token in enumerate(self.tokens):
             ends = [end for part, end in self._parts[at] if not part.word]
-            is_plain = token.stem in known or token.word in plain or bool(unit_forms(token.word)) or is_cost(token.word)
+            is_plain = (
+                token.stem in self._named or token.word in plain or bool(unit_forms(token.word)) or is_cost(token.word)
+            )
             left.difference_update(range(at, max(ends, default=at + is_plain)))
         return sorted(left)
 
