@@ -66,6 +66,8 @@ class ConversationState(Contract):
     counted_rounds: int = left_out(0)
     is_private: bool = left_out(False)
     """Whether private text was read in it, or is among what the agent was given."""
+    outgoing: int = left_out(0)
+    """Calls of tools that reach out, since private text was read."""
 
 
 class SubtaskState(Contract):

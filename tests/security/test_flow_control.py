@@ -25,10 +25,11 @@ from chargehand.contracts import Obligation, SessionRequest, ToolRule
 from chargehand.session import Session
 from tests.activities.pages.test_leak_check import ENCODINGS
 from tests.environment import SessionEnvironment, open_environment
-from tests.scripted_model import Script, answer, report, request_tool, request_tools, say, subtask, use
+from tests.scripted_model import Script, answer, reply, report, request_tool, request_tools, say, subtask, use
 from tests.waiting import until, until_state
 from workflows import continue_as_new
-from workflows.rules.outgoing import why_approved
+from workflows.rules.outgoing import MOST_UNASKED, why_approved
+from workflows.state.conversation import Conversation
 
 SECRET: Final = "Nordhafen 48250"
 GOAL: Final = "Read the lease, and mail its notice period to Ada Byron at ada@ours.example, please."
@@ -266,3 +267,21 @@ async def test_a_conversation_stays_tainted(client: Client, tmp_path: Path, monk
         await asyncio.wait_for(talk.say(text="Mail the notice period to ada@ours.example"), 20)
 
     assert opened.tools["mail"].calls == [{"to": "ada@ours.example", "text": "notice period"}]
+
+
+async def test_a_compaction_forgets_neither_reading_nor_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each compaction, what was read still counts, and so do the calls made: eight, in one round or in many."""
+
+    def is_long(talk: Conversation, _task: object, _bound: int) -> bool:
+        return bool(talk.rounds)
+
+    monkeypatch.setattr(Conversation, "is_long", is_long)
+    words = GOAL.split()
+    own: list[tuple[str, dict[str, JsonValue]]] = [("mail", {"to": "ada@ours.example", "text": word}) for word in words]
+    turns = iter([READ, request_tools(*own[:3]), LEAK, request_tools(*own[3:6]), request_tools(*own[6:])])
+    script = Script().plan(subtask("T1", agent="clerk")).work("", lambda _: next(turns, reply(answer("Done."))))
+    async with opened_desk(script, tmp_path) as opened:
+        await opened.run(asked(tmp_path))
+
+    assert len(words) > MOST_UNASKED + 1
+    assert {str(call["text"]) for call in opened.tools["mail"].calls} == set(words[: MOST_UNASKED - 1])

@@ -28,7 +28,7 @@ def why_approved(
         kept: arguments that are not sent anywhere.
         said: the user's own words.
         policy: what binds the tool; values that a rule lists may be sent.
-        calls: how many calls that reach out the conversation has made.
+        calls: how many calls that reach out the conversation has made since.
     """
     if calls >= MOST_UNASKED:
         return f"{_READ} and has made {calls} calls that reach out"

@@ -138,6 +138,12 @@ class Conversation:
         """Note that a call reaches a tool."""
         self._change(tool_calls=self.tool_calls + 1)
 
+    def count_outgoing(self) -> int:
+        """Count a call that reaches out after private text was read; returns how many there were before it."""
+        before = self._state.outgoing
+        self._change(outgoing=before + 1)
+        return before
+
     def doubt(self, call: ToolCall) -> None:
         """Note that a call may or may not have been applied."""
         self._change(doubts=(*self.doubts, _doubt(call)))
@@ -201,6 +207,7 @@ class Conversation:
             tool_calls=self.tool_calls,
             doubts=self.doubts,
             is_private=self.is_private,
+            outgoing=self._state.outgoing,
         )
 
     def _change(self, **changes: object) -> None:

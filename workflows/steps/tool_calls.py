@@ -208,13 +208,12 @@ def _why_outgoing(work: AgentWork, call: ToolCall) -> str:
     request, outward = work.request, work.request.agent.outward
     if call.tool not in outward or not work.conversation.is_private:
         return ""
-    made = [past.tool for rounds in work.conversation.rounds for past in rounds.calls if past.tool in outward]
     return why_approved(
         call.arguments,
         kept=outward[call.tool],
         said=_said(request, work.conversation),
         policy=[each for each in request.agent.policy if each.tool == call.tool],
-        calls=len(made),
+        calls=work.conversation.count_outgoing(),
     )
 
 
