@@ -297,16 +297,6 @@ def worst_judge(model: ModelCard, prompt_bytes: int) -> Amount:
     return likely_cost(model, prompt_bytes + 4 * DECISION_TOKENS, DECISION.least_output)
 
 
-def least_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
-    """Estimate the least that is of use to an agent: the worst case of its first turn, and the usual of a second."""
-    return _turns_of_agent(agent, model, documents, agent.least_turns)
-
-
-def planned_for_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str]) -> Amount:
-    """Estimate what a plan of several subtasks has to have for an agent."""
-    return _turns_of_agent(agent, model, documents, agent.planned_turns)
-
-
 def most_of_agent(
     agent: AgentCard, model: ModelCard, documents: Sequence[str], caps: OutputCaps, rounds: int
 ) -> Amount:
@@ -314,12 +304,13 @@ def most_of_agent(
 
     What else is unspent stays in the session, where agents borrow it if they need it.
     """
-    usual = _turns_of_agent(agent, model, documents, rounds if agent.tools else 1)
+    usual = cost_of_turns(agent, model, documents, rounds if agent.tools else 1)
     roomy = early_turn(model, fixed_bytes(agent, documents), output_range(WORK, caps, model).most)
     return Amount(rounds if agent.tools else 1, max(usual.usd, 2 * roomy.usd))
 
 
-def _turns_of_agent(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:
+def cost_of_turns(agent: AgentCard, model: ModelCard, documents: Sequence[str], turns: int) -> Amount:
+    """Estimate what the turns of an agent cost: the first one at worst, the others as usual."""
     prompt_bytes = fixed_bytes(agent, documents)
     amount = early_turn(model, prompt_bytes)
     for number in range(1, turns):
@@ -333,6 +324,7 @@ def least_workable(facts: SessionFacts, documents: Sequence[str]) -> Amount:
     own = facts.models[facts.crew.tier]
     plan = early_turn(own, fixed_bytes(facts.crew, documents))
     report = worst_report(own, fixed_bytes(facts.crew, documents))
-    agent = min(least_of_agent(agent, facts.model_of(agent), documents).usd for agent in facts.crew.agents)
-    cents = (plan.usd + report.usd + agent).quantize(Decimal("0.01"), rounding=ROUND_UP)
+    agents = facts.crew.agents
+    least = min(cost_of_turns(each, facts.model_of(each), documents, each.least_turns).usd for each in agents)
+    cents = (plan.usd + report.usd + least).quantize(Decimal("0.01"), rounding=ROUND_UP)
     return Amount(LEAST_TURNS_OF_SESSION, cents)

@@ -95,17 +95,14 @@ def _without(card: AgentCard, withheld: Iterable[str]) -> AgentCard:
     )
 
 
-def _owners(crew: CrewCard, tool: str) -> list[AgentCard]:
-    return [card for card in crew.agents if tool in card.tools]
-
-
 def _always_approved(crew: CrewCard, tool: str) -> bool:
-    return all(tool in card.approvals for card in _owners(crew, tool))
+    return all(tool in card.approvals for card in crew.agents if tool in card.tools)
 
 
 def _common_policy(crew: CrewCard, tool: str) -> list[Obligation]:
     """Collect the obligations of a tool, unless an agent has it without any."""
-    each = [[obligation for obligation in card.policy if obligation.tool == tool] for card in _owners(crew, tool)]
+    owners = [card for card in crew.agents if tool in card.tools]
+    each = [[obligation for obligation in card.policy if obligation.tool == tool] for card in owners]
     return [obligation for obligations in each for obligation in obligations] if all(each) else []
 
 

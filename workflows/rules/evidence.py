@@ -207,30 +207,20 @@ def unfinished_outcome(notes: Sequence[Note], read: Mapping[str, Source], reason
     return Partial(
         content="The findings list what was noted and read before the subtask had to stop.",
         findings=(
-            *(
-                Finding(
-                    claim=note.claim,
-                    sources=(note.source.ref,) if note.source else (),
-                    confidence=50,
-                    quote=note.source.quote if note.source else "",
-                )
-                for note in notes
-            ),
-            *(
-                Finding(
-                    claim=source.quote[:QUOTE_CHARACTERS],
-                    sources=(source.ref,),
-                    confidence=30,
-                    quote=source.quote[:QUOTE_CHARACTERS],
-                )
-                for source in others
-            ),
+            *(_unweighed(note.claim, note.source, 50) for note in notes),
+            *(_unweighed(source.quote[:QUOTE_CHARACTERS], source, 30) for source in others),
         ),
         sources=tuple(_as_cited(source, ()) for source in (*noted.values(), *others)),
         confidence=20,
         gaps=(gap,),
         reason=reason,
     )
+
+
+def _unweighed(claim: str, source: Source | None, confidence: int) -> Finding:
+    if source is None:
+        return Finding(claim=claim, sources=(), confidence=confidence)
+    return Finding(claim=claim, sources=(source.ref,), confidence=confidence, quote=source.quote[:QUOTE_CHARACTERS])
 
 
 def out_of_time(notes: Sequence[Note], read: Mapping[str, Source], gap: str) -> Outcome:

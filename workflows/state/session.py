@@ -28,14 +28,13 @@ from chargehand.contracts import (
 from chargehand.contracts.problems import join_problems
 from workflows import options
 from workflows.budget.estimates import (
+    cost_of_turns,
     early_turn,
     fixed_bytes,
     input_bound,
-    least_of_agent,
     least_workable,
     likely_cost,
     most_of_agent,
-    planned_for_agent,
     worst_judge,
     worst_output,
     worst_report,
@@ -259,9 +258,7 @@ class Session:
     def least_grant(self, agent: str) -> Amount:
         """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
         card = self.agent(agent)
-        if card is None:
-            return least_workable(self.facts, self.request.documents)
-        return least_of_agent(card, self.model_of(card), self.request.documents)
+        return self._cost_of(card, card.least_turns if card else 0)
 
     @property
     def spare(self) -> Amount:
@@ -281,9 +278,13 @@ class Session:
     def planned_grant(self, agent: str) -> Amount:
         """Estimate what a plan of several subtasks has to have for one of an agent, or for a nested session."""
         card = self.agent(agent)
-        if card is None:
+        return self._cost_of(card, card.planned_turns if card else 0)
+
+    def _cost_of(self, agent: AgentCard | None, turns: int) -> Amount:
+        """Estimate what so many turns of an agent cost; of a nested session, all of it."""
+        if agent is None:
             return least_workable(self.facts, self.request.documents)
-        return planned_for_agent(card, self.model_of(card), self.request.documents)
+        return cost_of_turns(agent, self.model_of(agent), self.request.documents, turns)
 
     def agents_within(self, amount: Amount) -> int:
         """Compute how many subtasks an amount pays for, if their agents have tools; 1 at least."""

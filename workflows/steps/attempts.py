@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from decimal import Decimal
 from typing import Final
 
 from temporalio import workflow
@@ -90,16 +91,18 @@ async def _attempt_until_decided(
         if not isinstance(step, Try):
             return step
         following = step
-        reservation = await _reserve_again(session, following.subtask)
+        reservation = await reserve_in_time(session, following.subtask)
     return None
 
 
-async def _reserve_again(session: Session, subtask: Subtask) -> Reservation | None:
-    """Reserve another attempt's share; wait for it if others may return something or the limits may be raised."""
-    reservation = session.reserve(subtask, 1)
+async def reserve_in_time(
+    session: Session, subtask: Subtask, sharers: int = 1, most_usd: Decimal | None = None
+) -> Reservation | None:
+    """Reserve an attempt's share; wait for it if others may return something or the limits may be raised."""
+    reservation = session.reserve(subtask, sharers, most_usd)
     if reservation is None:
         await wait_for_budget(session, session.least_grant(subtask.agent), lambda: session.grants.all_wait)
-        reservation = session.reserve(subtask, 1)
+        reservation = session.reserve(subtask, sharers, most_usd)
     return reservation
 
 

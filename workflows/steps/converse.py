@@ -13,7 +13,6 @@ from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Escalation, Failure, Outcome, Plan, Reply, Subtask
 from chargehand.contracts.conversation import EndReason
 from workflows import continue_as_new, options
-from workflows.budget.ledger import Reservation
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
 from workflows.rules.inert_links import inert_links
@@ -24,10 +23,9 @@ from workflows.rules.report_content import input_for, reason_of, usage_of
 from workflows.state.dialogue import ConversationRunState, Dialogue
 from workflows.state.session import Session
 from workflows.steps.admission import Place
-from workflows.steps.attempts import Try, attempt_once
+from workflows.steps.attempts import Try, attempt_once, reserve_in_time
 from workflows.steps.messages import steer
 from workflows.steps.visibility import enter, list_state
-from workflows.steps.waits import wait_for_budget
 
 _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
@@ -162,7 +160,7 @@ async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
         id=dialogue.begin_attempt(), agent=dialogue.floor, instruction=title, depends_on=dialogue.known_jobs
     )
     _plan(talk, subtask)
-    reservation = await _reserve(talk, subtask)
+    reservation = await reserve_in_time(session, subtask, most_usd=talk.request.limits.message_usd)
     if reservation is None:
         session.progress.end(subtask.id, _NO_BUDGET, workflow.now())
         return None
@@ -187,17 +185,6 @@ def _plan(talk: Talk, subtask: Subtask) -> None:
     session.progress.adopt(Plan(subtasks=subtasks))
     session.progress.forget_others()
     session.provenance.record_instructions([subtask.id], dialogue.reads)
-
-
-async def _reserve(talk: Talk, subtask: Subtask) -> Reservation | None:
-    """Reserve a share of what is left; a job leaves half of it to the messages that come meanwhile."""
-    session, is_job = talk.session, subtask.agent == SUPERVISOR
-    share, most = (2, None) if is_job else (1, talk.request.limits.message_usd)
-    reservation = session.reserve(subtask, share, most)
-    if reservation is None:
-        await wait_for_budget(session, session.least_grant(subtask.agent), lambda: session.grants.all_wait)
-        reservation = session.reserve(subtask, share, most)
-    return reservation
 
 
 def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome) -> None:
@@ -237,7 +224,7 @@ def _begin_job(talk: Talk, goal: str) -> list[str]:
 async def _run_job(talk: Talk, job: Subtask) -> None:
     """Run a job to its end."""
     session = talk.session
-    reservation = await _reserve(talk, job)
+    reservation = await reserve_in_time(session, job, sharers=2)  # half is left to messages that come meanwhile
     outcome: Outcome = _NO_BUDGET
     if reservation is not None:
         outcome = (await attempt_once(session, Try(job), reservation)).outcome
