@@ -66,14 +66,9 @@ class _Traced(ActivityInboundInterceptor):
         if not get_current_span().get_span_context().is_valid:  # its workflow is not traced
             return await super().execute_activity(input)
         request: object = input.args[0] if input.args else None
-        kind = "turn" if isinstance(request, TurnRequest) else "tool" if isinstance(request, ToolRequest) else "other"
-        tracer = get_tracer(SCOPE)
-        span = _start_attempt(
-            tracer,
-            _name(request),
-            SpanKind.CLIENT if kind == "turn" else SpanKind.INTERNAL,
-            {SpanAttribute.STEP_KIND: kind, **_where(), **_begun(request)},
-        )
+        tracer, (name, about) = get_tracer(SCOPE), _about(request)
+        kind = SpanKind.CLIENT if isinstance(request, TurnRequest) else SpanKind.INTERNAL
+        span = _start_attempt(tracer, name, kind, {**_where(), **about})
         # The message of an exception may contain text of users.
         with use_span(span, record_exception=False, set_status_on_exception=False):
             ended_at = None
@@ -126,16 +121,6 @@ def error_type(error: BaseException) -> str:
     return (isinstance(error, ApplicationError) and error.type) or type(error).__name__
 
 
-def _name(request: object) -> str:
-    match request:
-        case TurnRequest():
-            return span_name("turn", request.model_name)
-        case ToolRequest():
-            return span_name("tool", request.call.tool)
-        case _:
-            return activity.info().activity_type
-
-
 def _where() -> Attributes:
     info = activity.info()
     return {
@@ -146,23 +131,30 @@ def _where() -> Attributes:
     }
 
 
-def _begun(request: object) -> Attributes:
+def _about(request: object) -> tuple[str, Attributes]:
+    """Return the name of a step's span, and what is known when the step begins."""
     match request:
         case TurnRequest():
-            return {
+            return span_name("turn", request.model_name), {
+                SpanAttribute.STEP_KIND: "turn",
                 SpanAttribute.OPERATION: OPERATIONS["turn"],
                 SpanAttribute.AGENT: request.agent,
                 SpanAttribute.PURPOSE: request.task.kind,
                 SpanAttribute.REQUEST_TOKENS: request.max_output_tokens,
             }
         case ToolRequest():
-            return {
-                SpanAttribute.OPERATION: OPERATIONS["tool"],
-                SpanAttribute.AGENT: request.agent,
-                SpanAttribute.TOOL: request.call.tool,
-            }
+            return _about_tool(request.call.tool, request.agent)
         case _:
-            return {}
+            return activity.info().activity_type, {SpanAttribute.STEP_KIND: "other"}
+
+
+def _about_tool(tool: str, agent: str) -> tuple[str, Attributes]:
+    return span_name("tool", tool), {
+        SpanAttribute.STEP_KIND: "tool",
+        SpanAttribute.OPERATION: OPERATIONS["tool"],
+        SpanAttribute.AGENT: agent,
+        SpanAttribute.TOOL: tool,
+    }
 
 
 def _ended(span: Span, result: object, content: Content | None) -> object:
@@ -193,20 +185,11 @@ def _ended(span: Span, result: object, content: Content | None) -> object:
 def _add_used(tracer: Tracer, request: TurnRequest, result: TurnResult, content: Content | None) -> int | None:
     """Make spans of the tools that were used before the turn ended, and return when the first of them began."""
     for used in result.used:
-        where = _where()
-        tool = used.result.tool
-        span = tracer.start_span(
-            span_name("tool", tool),
-            attributes={
-                **where,
-                SpanAttribute.STEP_KIND: "tool",
-                SpanAttribute.TEMPORAL_ID: f"{where[SpanAttribute.TEMPORAL_ID]}/{used.position + 1}.{tool}",
-                SpanAttribute.OPERATION: OPERATIONS["tool"],
-                SpanAttribute.AGENT: request.agent,
-                SpanAttribute.TOOL: tool,
-            },
-            start_time=_nanoseconds(used.began_at),
-        )
+        where, tool = _where(), used.result.tool
+        name, about = _about_tool(tool, request.agent)
+        own_id = f"{where[SpanAttribute.TEMPORAL_ID]}/{used.position + 1}.{tool}"
+        attributes = {**where, **about, SpanAttribute.TEMPORAL_ID: own_id}
+        span = tracer.start_span(name, attributes=attributes, start_time=_nanoseconds(used.began_at))
         if content:
             span.set_attributes({**content.of_request(result.tool_calls[used.position])})
         _ended(span, used.result, content)

@@ -12,6 +12,7 @@ from activities.contracts.tool import READS_THE_WEB, Tool
 from activities.crews.files import CrewError, load_crews, mcp_declarations
 from chargehand_plugins.mcp.tools import registry
 from chargehand_plugins.mcp.tools.registry import mcp_tools
+from tests.crew_files import crew_text
 from worker.composition import compose
 from worker.settings import Settings
 
@@ -24,18 +25,8 @@ tools = ["convert_time"]
 
 
 def crew(name: str = "clock", servers: str = SERVER, tools: str = '"time_convert_time"', has: str = "") -> str:
-    return f"""
-name = "{name}"
-description = "Answers questions about times."
-guidance = "Give everything to the keeper."
-{servers}
-[[agents]]
-name = "keeper"
-description = "Knows what time it is."
-prompt = "Look every time up with your tools."
-tools = [{tools}]
-capabilities = ["reads_untrusted", "reaches_out"{has}]
-"""
+    keeper = f'tools = [{tools}]\ncapabilities = ["reads_untrusted", "reaches_out"{has}]'
+    return crew_text(name, servers, keeper=keeper)
 
 
 def refusal(folder: Path, *crews: str) -> str:
@@ -157,27 +148,9 @@ async def test_no_server_is_started_where_its_answers_are_on_a_tape() -> None:
     assert [*tools] == ["time_a_b"]
 
 
-_CREW = """
-name = "clock"
-description = "Tells the time anywhere."
-guidance = "Give everything to the timekeeper."
-
-[[agents]]
-name = "timekeeper"
-description = "Knows what time it is."
-prompt = "You tell the time."
-tools = ["time_now"]
-
-[[mcp]]
-name = "time"
-command = "time-server"
-tools = ["now"]
-"""
-
-
 async def test_a_worker_without_the_plugin_names_it(tmp_path: Path, install: Callable[..., None]) -> None:
     """It does not start with a crew whose tools it cannot have."""
-    (tmp_path / "clock.toml").write_text(_CREW)
+    (tmp_path / "clock.toml").write_text(crew())
     install()
 
     async with AsyncExitStack() as closing:

@@ -12,34 +12,15 @@ from activities.models.schemas import strict
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, UnusableTool, define, digest_together, readable
 from tests.security.corpus import ATTACKS, FORGED_MARKS
 
+_KEYWORDS = (
+    *("type", "properties", "required", "items", "anyOf", "oneOf", "enum", "const", "$ref", "$defs"),
+    "a",
+    "b!",
+)
+_WORDS = st.sampled_from(("string", "object", "array", "null", "x", "#/$defs/a"))
 _VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-9, 9)
-    | st.sampled_from(["string", "object", "array", "null", "x", "#/$defs/a"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "type",
-                    "properties",
-                    "required",
-                    "items",
-                    "anyOf",
-                    "oneOf",
-                    "enum",
-                    "const",
-                    "$ref",
-                    "$defs",
-                    "a",
-                    "b!",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    st.none() | st.booleans() | st.integers(-9, 9) | _WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYWORDS), inner, max_size=4),
     max_leaves=12,
 )
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -19,6 +19,7 @@ from activities.models.protocol import ModelCall
 from activities.models.registry import Models
 from chargehand.client import Chargehand
 from chargehand.contracts import Report, SessionRequest
+from tests.crew_files import READS_THE_WEB, crew_text
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, subtask, use, work_task
 from tests.waiting import until
@@ -94,25 +95,15 @@ async def test_no_credential_is_in_a_history(client: Client, tmp_path: Path, mon
     """A server that repeats what it was given is quoted without it, wherever the session keeps its words."""
     monkeypatch.setenv("SERVER_TOKEN", TOKEN)
     script = Path(__file__).with_name("scripted_server.py")
-    crew = f"""
-name = "odd"
-description = "Asks an odd server."
-guidance = "Give everything to the asker."
-
+    server = f"""
 [[mcp]]
 name = "odd"
 command = "{sys.executable}"
 args = ["-IS", "{script}", "0", "{tmp_path / "starts"}"]
 environment = ["SERVER_TOKEN"]
 tools = ["environment"]
-
-[[agents]]
-name = "asker"
-description = "Asks the odd server."
-prompt = "Ask the odd server what it knows."
-tools = ["odd_environment"]
-capabilities = ["reads_untrusted", "reaches_out"]
 """
+    crew = crew_text("odd", server, asker=f'tools = ["odd_environment"]\n{READS_THE_WEB}')
 
     async with worker(client, tmp_path, crew, asking("asker", "odd_environment", text="x")) as opened:
         report = await run(opened, "odd")
