@@ -47,7 +47,7 @@ async def test_sessions_complete_through_a_failing_provider(client: Client, tmp_
     without an answer is named."""
     script = Faulty(canned_session(subtasks=2, agents=("researcher",)), share, SEED)
     async with ScriptedProvider(script) as provider:
-        adapter = an_adapter("chat", provider, Patience(2.0, 2.0))
+        adapter = an_adapter("chat", provider.base_url, patience=Patience(2.0, 2.0))
         tools = {name: ScriptedTool(name, found(f"{name}.md#L1", "read")) for name in TOOLS}
         backends = Backends(adapter, {**tools}, dict.fromkeys(Tier, CARD), pause=hurried)
         settings = Settings(state_dir=tmp_path, task_queue=f"faults-{uuid4().hex[:8]}")

@@ -5,7 +5,6 @@ import io
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,10 +18,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Downloads
 from activities.http.guarded_get import GuardedBackend
 from activities.http.page import FetchError, FetchLimits
-from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.openai_chat import OpenAIChatModel
-from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ProviderJob
 from activities.tools.pages.fetch import Fetcher
 from activities.tools.search.engine import JsonEngine
@@ -30,7 +26,7 @@ from chargehand.bucket import BucketLocation, open_bucket
 from chargehand.errors import BucketError, ChargehandError
 from chargehand.wire import ErrorType
 from chargehand_plugins.buckets import gcs
-from tests.activities.models.calls import a_call
+from tests.activities.models.calls import Wire, a_call, an_adapter
 from tests.parameters import first_fast
 
 STATUSES = ("200", "307", "308", "400", "429", "500")
@@ -56,12 +52,9 @@ def servers(_no_proxy: None) -> Generator[tuple[EndlessServer, list[str]]]:
         yield serving
 
 
-async def _ask_model(wire: str, url: str, *, as_job: bool = False) -> None:
-    model = {
-        "anthropic": lambda: AnthropicModel(api_key="k", base_url=url),
-        "responses": lambda: OpenAIResponsesModel(api_key="k", base_url=f"{url}/v1", background=as_job),
-        "chat": lambda: OpenAIChatModel(base_url=f"{url}/v1", prices={"house-model": (Decimal(1), Decimal(1))}),
-    }[wire]()
+async def _ask_model(wire: Wire, url: str, *, as_job: bool = False) -> None:
+    options = {"background": as_job} if wire == "responses" else {}
+    model = an_adapter(wire, url, **options)
 
     async def remember(_: str) -> None:
         raise AssertionError("no job was begun")

@@ -1,9 +1,10 @@
 """Calls to models, made through the adapters at a scripted provider."""
 
+import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -15,7 +16,6 @@ from activities.models.failures import ProviderError
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ModelReply
-from activities.models.streaming import STEADY, Patience
 from activities.turn_kinds.protocol import Message, ToolText, TurnAnswer
 from activities.turn_kinds.work import WorkAnswer, WorkTask
 from chargehand.contracts import Usage
@@ -88,29 +88,34 @@ def a_call(
 
 
 AnyModel = AnthropicModel | OpenAIResponsesModel | OpenAIChatModel
+ADAPTERS: dict[Wire, type[AnyModel]] = {
+    "anthropic": AnthropicModel,
+    "responses": OpenAIResponsesModel,
+    "chat": OpenAIChatModel,
+}
 
 
-def an_adapter(wire: Wire, server: ScriptedProvider, patience: Patience = STEADY) -> AnyModel:
+def base_url_of(wire: Wire, address: str) -> str:
+    """Return the address as the SDK of a wire wants it."""
+    return address if wire == "anthropic" else f"{address}/v1"
+
+
+def an_adapter(wire: Wire, address: str, *, verify: ssl.SSLContext | bool = False, **options: Any) -> AnyModel:
     """Make the adapter of a wire; the house's own model costs 1 and 2 dollars a million."""
     # No proxy of the machine's between the two, and no certificates to load for a hundred clients.
-    network = httpx2.AsyncClient(trust_env=False, verify=False)
-    match wire:
-        case "anthropic":
-            return AnthropicModel(api_key=KEY, base_url=server.base_url, patience=patience, http_client=network)
-        case "responses":
-            return OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url, patience=patience, http_client=network)
-        case "chat":
-            prices = {MODELS["chat"]: (Decimal(1), Decimal(2))}
-            return OpenAIChatModel(
-                api_key=KEY, base_url=server.openai_url, prices=prices, patience=patience, http_client=network
-            )
+    network = httpx2.AsyncClient(trust_env=False, verify=verify)
+    prices = {MODELS["chat"]: (Decimal(1), Decimal(2))}
+    made: dict[str, Any] = {"base_url": base_url_of(wire, address), "prices": prices, "http_client": network}
+    return ADAPTERS[wire](api_key=KEY, **(made | options))
 
 
 @asynccontextmanager
-async def a_provider(wire: Wire, respond: Respond) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+async def a_provider(
+    wire: Wire, respond: Respond, *, streams: bool = True, **options: Any
+) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
     """Run a scripted provider and the adapter that talks to it."""
-    async with ScriptedProvider(respond) as server:
-        model = an_adapter(wire, server)
+    async with ScriptedProvider(respond, streams=streams) as server:
+        model = an_adapter(wire, server.base_url, **options)
         try:
             yield server, model
         finally:

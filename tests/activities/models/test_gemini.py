@@ -10,12 +10,11 @@ import pytest
 
 from activities.backends import SettingsError
 from activities.models.failures import ProviderError
-from activities.models.openai_chat import OpenAIChatModel
 from activities.models.registry import build_models
 from activities.turn_kinds.protocol import Message, ToolText
 from chargehand.contracts import Tier
-from tests.activities.models.calls import KEY, a_call
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, error, raw
+from tests.activities.models.calls import KEY, a_call, a_provider
+from tests.scripted_provider import ScriptedReply, ScriptedRequest, error, raw
 from worker.settings import Settings
 
 ADDRESS = "https://generativelanguage.googleapis.com/v1beta/openai/"
@@ -62,8 +61,7 @@ async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
     def respond(request: ScriptedRequest) -> ScriptedReply:
         return _stream({"role": "assistant", "content": "{}"}) if request.rounds else reply
 
-    async with ScriptedProvider(respond) as server:
-        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY, price_list="google")
+    async with a_provider("chat", respond, price_list="google") as (server, model):
         asked = await model.complete(CALL)
         results = tuple(ToolText(call_id=call.id, text="At nine.") for call in asked.tool_calls)
         rounds = (
@@ -71,7 +69,6 @@ async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
             Message(role="tools", results=results),
         )
         await model.complete(CALL.model_copy(update={"messages": (*CALL.messages, *rounds)}))
-        await model.aclose()
 
     assert [(call.id, call.arguments) for call in asked.tool_calls] == [
         ("a", {"name": "one.pdf"}),
@@ -86,10 +83,9 @@ async def test_its_tool_calls_are_told_apart_and_go_back_signed() -> None:
 
 async def test_its_thoughts_are_paid() -> None:
     """Thought tokens are output, although `completion_tokens` leaves them out; the price is Google's."""
-    async with ScriptedProvider(lambda _: _stream({"role": "assistant", "content": "{}"})) as server:
-        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY, price_list="google")
+    answered = _stream({"role": "assistant", "content": "{}"})
+    async with a_provider("chat", lambda _: answered, price_list="google") as (_, model):
         reply = await model.complete(CALL)
-        await model.aclose()
 
     assert reply.usage is not None
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1_000, 320)
@@ -99,11 +95,9 @@ async def test_its_thoughts_are_paid() -> None:
 async def test_its_errors_are_quoted() -> None:
     """Gemini answers with a list of errors."""
     body = json.dumps([{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}])
-    async with ScriptedProvider(lambda _: error(400, body=body.encode())) as server:
-        model = OpenAIChatModel(base_url=server.openai_url, api_key=KEY)
+    async with a_provider("chat", lambda _: error(400, body=body.encode())) as (_, model):
         with pytest.raises(ProviderError, match="answered 400: API key not valid"):
             await model.complete(CALL)
-        await model.aclose()
 
 
 async def test_its_address_is_enough_to_price_its_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,20 +1,17 @@
 """Calls that a provider carries out by itself: batches and background responses, begun once and fetched by id."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-import httpx2
 import pytest
 
-from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelCall, ProviderJob
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, AnyModel, Wire, a_call, reply_to
+from tests.activities.models.calls import AnyModel, Wire, a_call, a_provider, reply_to
 from tests.scripted_provider import (
     Respond,
     ScriptedProvider,
@@ -62,24 +59,12 @@ class Keeper:
         self.kept.append(identity)
 
 
-@asynccontextmanager
-async def open_provider(
+def open_provider(
     way: Way, respond: Respond, poll_seconds: float = 0.01
-) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
     """Run a provider and the adapter that has its calls done in this way; it looks every few milliseconds."""
-    network = httpx2.AsyncClient(trust_env=False, verify=False)
-    async with ScriptedProvider(respond) as server:
-        model = (
-            AnthropicModel(api_key=KEY, base_url=server.base_url, poll_seconds=poll_seconds, http_client=network)
-            if way == "batch"
-            else OpenAIResponsesModel(
-                api_key=KEY, base_url=server.openai_url, background=True, poll_seconds=poll_seconds, http_client=network
-            )
-        )
-        try:
-            yield server, model
-        finally:
-            await model.aclose()
+    options = {"background": True} if way == "background" else {}
+    return a_provider(WIRE[way], respond, poll_seconds=poll_seconds, **options)
 
 
 def a_job(way: Way, keeper: Keeper, timeout_seconds: float = 20.0) -> ModelCall:

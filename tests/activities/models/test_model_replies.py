@@ -1,6 +1,5 @@
 """What holds of every adapter, whichever provider stands behind it."""
 
-import asyncio
 import json
 import logging
 from decimal import Decimal
@@ -9,13 +8,11 @@ import pytest
 from pydantic import JsonValue
 
 from activities.contracts.rounds import ToolCall
-from activities.models.anthropic_messages import AnthropicModel
-from activities.models.openai_chat import OpenAIChatModel
-from activities.models.openai_responses import OpenAIResponsesModel
 from activities.models.protocol import ModelReply
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.contracts import Usage
 from tests.activities.models.calls import (
+    ADAPTERS,
     KEY,
     MODELS,
     PROVIDERS,
@@ -24,6 +21,7 @@ from tests.activities.models.calls import (
     Wire,
     a_call,
     a_provider,
+    base_url_of,
     reply_to,
     requests_of,
     round_of,
@@ -40,7 +38,6 @@ from tests.scripted_provider import (
     answer,
     calling,
     empty,
-    hanging,
     refusing,
     saying,
     truncated,
@@ -226,29 +223,11 @@ async def test_tools_are_withheld_when_an_answer_is_due(wire: Wire) -> None:
 
 
 @every_wire
-async def test_cancelling_a_turn_closes_its_connection(wire: Wire) -> None:
-    """A cancelled call does not wait for the answer, and the provider sees that nobody does."""
-    async with a_provider(wire, lambda _: hanging()) as (server, model):
-        turn = asyncio.create_task(model.complete(a_call(wire)))
-        await server.until(lambda: len(server.requests) == 1)
-        turn.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await turn
-        await server.until(lambda: server.exchanges[0].hung_up)
-
-    assert server.charges == 1
-
-
-@every_wire
 async def test_a_closed_adapter_can_be_used_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """`aclose` is clean at any time: before the first call, between calls, and twice."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     async with ScriptedProvider(lambda _: answer()) as server:
-        model = {
-            "anthropic": AnthropicModel(api_key=KEY, base_url=server.base_url),
-            "responses": OpenAIResponsesModel(api_key=KEY, base_url=server.openai_url),
-            "chat": OpenAIChatModel(base_url=server.openai_url),
-        }[wire]
+        model = ADAPTERS[wire](api_key=KEY, base_url=base_url_of(wire, server.base_url))
         await model.aclose()
         await model.warm_up()
         stops = [(await model.complete(a_call(wire))).stop]

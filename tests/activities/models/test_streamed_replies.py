@@ -1,8 +1,7 @@
 """Replies that come in pieces are the same replies, and a provider that falls silent is noticed."""
 
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import httpx2
 import pytest
@@ -19,7 +18,6 @@ from tests.activities.models.calls import (
     Wire,
     a_call,
     a_provider,
-    an_adapter,
     reply_to,
 )
 from tests.scripted_provider import (
@@ -63,17 +61,11 @@ REPLIES = {
 }
 
 
-@asynccontextmanager
-async def impatient(
+def impatient(
     wire: Wire, respond: Respond, first: float = 20.0, gap: float = 0.2
-) -> AsyncGenerator[tuple[ScriptedProvider, AnyModel]]:
+) -> AbstractAsyncContextManager[tuple[ScriptedProvider, AnyModel]]:
     """Run a provider and an adapter that waits no longer than this for a word."""
-    async with ScriptedProvider(respond) as server:
-        model = an_adapter(wire, server, patience=Patience(first_seconds=first, gap_seconds=gap))
-        try:
-            yield server, model
-        finally:
-            await model.aclose()
+    return a_provider(wire, respond, patience=Patience(first_seconds=first, gap_seconds=gap))
 
 
 def always(reply: ScriptedReply) -> Respond:
@@ -83,11 +75,13 @@ def always(reply: ScriptedReply) -> Respond:
 
 async def whole(wire: Wire, scripted: ScriptedReply) -> ModelReply:
     """Get the reply from a provider that sends it at once, whatever it is asked."""
-    async with ScriptedProvider(lambda _: scripted, streams=False) as server:
-        model = an_adapter(wire, server)
-        reply = await model.complete(a_call(wire))
-        await model.aclose()
-    return reply
+    async with a_provider(wire, always(scripted), streams=False) as (_, model):
+        return await model.complete(a_call(wire))
+
+
+def stream(written: bytes) -> ScriptedReply:
+    """Send these bytes as the events of a reply."""
+    return raw(written, {"content-type": "text/event-stream"})
 
 
 @every_wire
@@ -143,7 +137,7 @@ async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
         expected = await model.complete(a_call(wire))
         written = b"".join(events(server.requests[0], scripted))
 
-        streamed = raw(written.replace(b"\n", b"\r\n"), {"content-type": "text/event-stream"})
+        streamed = stream(written.replace(b"\n", b"\r\n"))
         server.respond = always(streamed.bytewise())
         assert await model.complete(a_call(wire)) == expected
 
@@ -241,7 +235,7 @@ async def test_a_stream_without_its_end_is_of_unknown_outcome(wire: Wire) -> Non
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
         beginning = b"".join(events(server.requests[0], answer("At eight."))[:3])
-        server.respond = always(raw(beginning, {"content-type": "text/event-stream"}))
+        server.respond = always(stream(beginning))
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire))
 
@@ -265,7 +259,7 @@ async def test_an_error_in_a_stream_is_the_providers(wire: Wire, began: bool) ->
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
         beginning = b"".join(events(server.requests[0], answer("At eight."))[: BEGUN[wire]]) if began else b""
-        server.respond = always(raw(beginning + ERRORS[wire], {"content-type": "text/event-stream"}))
+        server.respond = always(stream(beginning + ERRORS[wire]))
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire))
 
@@ -280,7 +274,7 @@ async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
     async with impatient(wire, lambda _: answer("At eight."), gap=20.0) as (server, model):
         await model.complete(a_call(wire))
         written = b"".join(events(server.requests[0], answer("At eight.")))
-        server.respond = always(raw(written, {"content-type": "text/event-stream"}).endless())
+        server.respond = always(stream(written).endless())
         began = time.monotonic()
         reply = await model.complete(a_call(wire))
         took = time.monotonic() - began

@@ -8,19 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-import httpx2
 import pytest
 from pydantic import BaseModel
 from temporalio.exceptions import ApplicationError
 
-from activities.models.anthropic_messages import AnthropicModel
 from activities.models.failures import ProviderError
-from activities.models.openai_chat import OpenAIChatModel
-from activities.models.openai_responses import OpenAIResponsesModel
 from activities.tools.search.engine import JsonEngine
 from chargehand.wire import ErrorType
 from tests.activities.certificates import issue, server_context
-from tests.activities.models.calls import KEY, WIRES, AnyModel, Wire, a_call
+from tests.activities.models.calls import KEY, WIRES, Wire, a_call, an_adapter
 
 Fault = Literal["unknown authority", "another name", "expired", "not yet valid", "no TLS", "hangs up"]
 _FAULTS: Final[tuple[Fault, ...]] = (
@@ -53,25 +49,13 @@ async def _peer(context: ssl.SSLContext, fault: Fault) -> AsyncGenerator[Peer]:
         yield peer
 
 
-def _adapter(wire: Wire, port: int, trusted: ssl.SSLContext) -> AnyModel:
-    network = httpx2.AsyncClient(trust_env=False, verify=trusted)
-    url = f"https://127.0.0.1:{port}"
-    match wire:
-        case "anthropic":
-            return AnthropicModel(api_key=KEY, base_url=url, http_client=network)
-        case "responses":
-            return OpenAIResponsesModel(api_key=KEY, base_url=f"{url}/v1", http_client=network)
-        case "chat":
-            return OpenAIChatModel(api_key=KEY, base_url=f"{url}/v1", http_client=network)
-
-
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("fault", _FAULTS)
 async def test_a_provider_that_cannot_prove_itself_never_sees_the_key(tmp_path: Path, wire: Wire, fault: Fault) -> None:
     """The call fails, costs nothing, and no byte of the request leaves in the clear."""
     context, trusted = await asyncio.to_thread(_contexts, tmp_path, fault)
     async with _peer(context, fault) as peer:
-        model = _adapter(wire, peer.port, trusted)
+        model = an_adapter(wire, f"https://127.0.0.1:{peer.port}", verify=trusted)
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire))
         await model.aclose()

@@ -6,17 +6,15 @@ from itertools import pairwise
 from pathlib import Path
 from uuid import uuid4
 
-import httpx2
 import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.models.anthropic_messages import AnthropicModel
 from activities.turn.journal import Journal
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
-from tests.activities.models.calls import KEY, WIRES, Wire
+from tests.activities.models.calls import WIRES, Wire, an_adapter
 from tests.activities.turns.one_turn import HURRY, Harness, a_turn, harness_worker, open_harness
 from tests.parameters import first_fast
 from tests.scripted_provider import answer, dropping, error, hanging, raw, resetting
@@ -98,7 +96,7 @@ async def test_a_provider_that_is_not_reached_is_tried_until_the_time_is_up(
         if kind == "refused":
             plain.close()
         url = "https://nowhere.invalid" if kind == "unknown name" else f"https://127.0.0.1:{port}"
-        model = AnthropicModel(api_key=KEY, base_url=url, http_client=httpx2.AsyncClient(trust_env=False))
+        model = an_adapter("anthropic", url)
         await model.warm_up()
         queue = f"down-{uuid4().hex[:8]}"
         async with harness_worker(client, queue, tmp_path, model, "any"):

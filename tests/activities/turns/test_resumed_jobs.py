@@ -8,16 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
-import httpx2
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from activities.models.anthropic_messages import AnthropicModel
 from activities.turn_kinds.work import WorkAnswer
 from chargehand.wire import ErrorType
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
-from tests.activities.models.calls import KEY, MODELS
+from tests.activities.models.calls import MODELS, AnyModel, an_adapter
 from tests.activities.turns.one_turn import Asked, Harness, a_turn, harness_worker, open_front
 from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, hanging
 
@@ -53,10 +51,9 @@ async def test_a_killed_worker_does_not_pay_a_background_response_twice(client: 
     assert server.charges == 1
 
 
-def a_batch_model(server: ScriptedProvider) -> AnthropicModel:
+def a_batch_model(server: ScriptedProvider) -> AnyModel:
     """Make the adapter, which looks often."""
-    network = httpx2.AsyncClient(trust_env=False, verify=False)
-    return AnthropicModel(api_key=KEY, base_url=server.base_url, poll_seconds=0.02, http_client=network)
+    return an_adapter("anthropic", server.base_url, poll_seconds=0.02)
 
 
 @asynccontextmanager
