@@ -11,6 +11,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _PACKAGE: Final = "chargehand_plugins"
 _ASSEMBLED: Final = "assembled"
 """The folder of the assembled package in a source distribution."""
+_PAGES: Final = "docs"
 _WORKER_HOOK: Final = Path("deploy", "worker", "build_hook.py")
 
 
@@ -29,5 +30,10 @@ class BuildHook(BuildHookInterface[Any]):
         shutil.copytree(own / "src" / _PACKAGE, folder, ignore=unwanted)
         for module in folder.rglob("*.py"):
             module.write_text(rename_imports(module.read_text(encoding="utf-8"), module.name), encoding="utf-8")
+        pages = shutil.ignore_patterns(
+            "*.py", "*.png", "*.txt", "*.json", "decisions", "prompts", "schemas", "images", ".*"
+        )
+        shutil.copytree(own.parent / _PAGES, folder / "manual" / "pages", ignore=pages)
+        shutil.copyfile(own.parent / "deploy" / "README.md", folder / "manual" / "pages" / "how-to" / "deploying.md")
         place = _PACKAGE if self.target_name == "wheel" else f"{_ASSEMBLED}/{_PACKAGE}"
         build_data["force_include"][str(folder)] = place

@@ -162,5 +162,7 @@ def test_a_plugin_brings_its_pages_and_leaves_its_tests(wheels: Path) -> None:
 
     files = zipfile.ZipFile(wheel).namelist()
 
+    pages = {f"chargehand_plugins/manual/pages/{name}.md" for name in ("limits", "how-to/skills", "how-to/deploying")}
     assert {f"chargehand_plugins/console/{name}" for name in ("templates/base.html", "static/console.js")} <= {*files}
+    assert pages <= {*files}
     assert [name for name in files if "/tests/" in name or "conftest" in name] == []

@@ -1,0 +1,8 @@
+"""The documentation on the command line, from a checkout or from wheels."""
+
+from chargehand.plugins import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the verb `docs`."""
+    registry.verbs("Read", f"{__name__}.verbs:app")

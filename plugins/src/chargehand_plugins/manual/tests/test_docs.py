@@ -1,0 +1,43 @@
+"""The documentation on the command line."""
+
+import os
+
+import pytest
+
+from chargehand_plugins.manual.verbs import pages, search
+from tests.acceptance.commands import run_command
+
+
+def test_every_page_has_a_name_and_a_title() -> None:
+    """No page hides another of the same name, and each begins with what it is about."""
+    found = pages()
+
+    assert {"limits", "first-project", "conversations", "own-tools", "plugin-tenants"} <= found.keys()
+    assert [name for name, text in found.items() if not text.startswith("# ")] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        (["refund", "approve"], "approving-tool-calls"),
+        (["SKILL.md"], "skills"),
+        (["quarantined"], "recovery"),
+        (["CHARGEHAND_CEILINGS"], "deploying"),
+        (["elicitation", "zebra"], None),
+    ],
+)
+def test_words_lead_to_pages(words: list[str], page: str | None) -> None:
+    """Each page that is found has all of the words; the one that is about them is among them."""
+    found = pages()
+    named = search(found, words)
+
+    assert all(word.lower() in f"{name} {found[name]}".lower() for name in named for word in words)
+    assert page in named if page else named == []
+
+
+def test_a_page_is_printed_as_it_is() -> None:
+    """In a pipe it is the Markdown file; a name that there is not is told, with how to go on."""
+    printed, unknown = (run_command(["docs", name], {**os.environ}) for name in ("limits", "nothing-of-that-kind"))
+
+    assert printed.out.strip() == pages()["limits"].strip()
+    assert (unknown.code, "`chargehand docs` lists the pages" in " ".join(unknown.said.split())) == (2, True)

@@ -1,0 +1,64 @@
+"""Read the documentation: `docs`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from chargehand_cli.connection import Connection
+from chargehand_cli.run_options import BadRequest
+from chargehand_cli.terminal import put, put_markdown
+from chargehand_cli.verb import verb
+
+app = typer.Typer()
+
+_BUNDLED: Final = Path(__file__).with_name("pages")
+_CHECKOUT: Final = Path(__file__).parents[4] / "docs"
+_FOLDERS: Final = (".", "tutorial", "how-to", "reference")
+_PLUGINS: Final = Path(__file__).parents[1]
+_INCLUDE: Final = re.compile(r"```\{include\} (\S+)")
+_MOST_FOUND: Final = 10
+
+
+@verb(app, location=())
+async def docs(
+    connection: Connection,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE|WORDS]", help="A page, or words to find.")] = None,
+) -> None:
+    """List the pages of the documentation, print one, or find those with all of some words."""
+    del connection
+    found = pages()
+    if words and len(words) == 1 and words[0] in found:
+        put_markdown(found[words[0]])
+        return
+    best = search(found, words) if words else [*found]
+    if not best:
+        raise BadRequest("No page has all of these words; `chargehand docs` lists the pages.")
+    put("\n".join(f"{name:26} {found[name].partition(chr(10))[0].lstrip('# ')}" for name in best))
+
+
+def pages() -> dict[str, str]:
+    """Read all pages, by the names that `docs` takes: those of files, and `plugin-NAME`."""
+    root = _BUNDLED if _BUNDLED.is_dir() else _CHECKOUT
+    files = [file for folder in _FOLDERS for file in sorted((root / folder).glob("*.md")) if file.stem != "index"]
+    plugins = {f"plugin-{file.parent.name}": file for file in sorted(_PLUGINS.glob("*/README.md"))}
+    named = {file.stem: file for file in files} | plugins
+    return {name: _text(file) for name, file in named.items()}
+
+
+def _text(file: Path) -> str:
+    text = file.read_text(encoding="utf-8")
+    included = _INCLUDE.match(text)  # in a checkout; in the wheel the page is what it includes
+    return (file.parent / included[1]).read_text(encoding="utf-8") if included else text
+
+
+def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:
+    """Name the pages that have all of the words, those first that have them most often for their length."""
+    weights: dict[str, float] = {}
+    for name, text in found.items():
+        counts = [len(re.findall(rf"\b{re.escape(word.lower())}", f"{name} {text}".lower())) for word in words]
+        if all(counts):
+            weights[name] = min(counts) / len(text) ** 0.5
+    return sorted(weights, key=lambda name: -weights[name])[:_MOST_FOUND]
