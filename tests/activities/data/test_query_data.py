@@ -56,6 +56,12 @@ async def test_a_query_answers_with_a_quotation(harness: Harness) -> None:
             "sales.csv: number of rows, region = north, 2026, revenue > 5 or …",
         ),
         ("SELECT region FROM sales WHERE region IN ('a', 'b', 'c', 'd')", "sales.csv: region, region a to d"),
+        ("SELECT region, sum(revenue) FROM sales GROUP BY 1 ORDER BY 2", "sales.csv: sum of revenue by region"),
+        ("SELECT lower(region) AS r, count(*) FROM sales GROUP BY r", "sales.csv: number of rows by region"),
+        (
+            "SELECT max(day) FROM sales WHERE units >= 3 OR day < '2026'",
+            "sales.csv: largest day, units ≥ 3 or day < 2026",
+        ),
         ("SELECT 1250 * 1.19", ""),
         ("WITH t AS (SELECT 1) SELECT * FROM t UNION SELECT 2", ""),
     ],

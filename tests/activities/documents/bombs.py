@@ -11,7 +11,17 @@ from typing import Final
 
 import docx
 import openpyxl
-from hostile_documents import LAUGHTER, circular_pdf, lying_zip, nested_zip, pdf_of, pixel_pdf, replaced, text_page
+from hostile_documents import (
+    LAUGHTER,
+    circular_pdf,
+    lying_zip,
+    nested_zip,
+    pdf_of,
+    pixel_pdf,
+    pixel_png,
+    replaced,
+    text_page,
+)
 from made_documents import ebook, open_text, slides
 
 from activities.documents.formats.registry import FORMATS
@@ -111,14 +121,6 @@ def _overlapping() -> bytes:
     return made[:start] + entry * count + tail
 
 
-def _png(side: int) -> bytes:
-    def chunk(kind: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-    header = chunk(b"IHDR", struct.pack(">2I5B", side, side, 8, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1 << 20))) + chunk(b"IEND", b"")
-
-
 def _many_pages(count: int) -> bytes:
     return pdf_of(b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] >>", kids=[3] * count)
 
@@ -203,7 +205,7 @@ POLYGLOTS: Final[dict[str, Callable[[], bytes]]] = {
     "a PDF that is a DOCX": lambda: _many_pages(2) + _docx(),
     "a DOCX in HTML": lambda: b"<html><!--" + _docx(),
     "a script that is a PDF": lambda: b"#!/bin/sh\n%PDF-1.4\n" + _many_pages(2),
-    "an image of 10^10 pixels": lambda: _png(100_000),
+    "an image of 10^10 pixels": lambda: pixel_png(100_000),
     "a GIF that is HTML": lambda: b"GIF89a/*<html><script>*/=1" * 1_000,
     "gzip of zeros": lambda: gzip.compress(bytes(16 << 20), 1),
     "an old workbook of noise": lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(range(256)) * 400,

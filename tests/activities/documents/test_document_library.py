@@ -15,7 +15,6 @@ from made_documents import (
     ebook,
     folder,
     library,
-    manifest,
     open_document,
     open_slides,
     open_text,
@@ -27,7 +26,6 @@ from made_documents import (
 )
 
 from activities.contracts.tool import READING_CHARACTERS
-from activities.documents.artifacts import ArtifactStore
 from activities.documents.catalog import DocumentEntry
 from activities.documents.library import OpenLibrary
 from activities.documents.names import UnknownDocumentError
@@ -150,20 +148,6 @@ async def test_a_folder_is_indexed_once_as_it_is_now(tmp_path: Path) -> None:
 
     assert (again.catalog, after) == (first.catalog, before)
     assert "October" in (await _best(changed, "launch")).text
-
-
-async def test_uploaded_documents_are_read_from_the_store(tmp_path: Path) -> None:
-    """A folder and a single file, as the client uploads them."""
-    store = ArtifactStore(tmp_path / "artifacts")
-    text = HANDBOOK.encode()
-    folder_digest = store.put(manifest([("staff/a.md", store.put(text), len(text))]))
-
-    opened = await library(tmp_path).open((f"artifact:{folder_digest}/docs/", f"artifact:{store.put(pdf())}/b.pdf"))
-
-    assert {passage.ref for passage in (await opened.search("annual leave warranty")).passages} == {
-        "staff/a.md#L5-L8",
-        "b.pdf#page=2",
-    }
 
 
 async def test_many_may_open_the_same_documents_at_once(tmp_path: Path) -> None:

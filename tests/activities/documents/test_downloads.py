@@ -1,7 +1,6 @@
 """Documents from the web: what is brought here, once, and what is never reached."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,7 @@ from activities.documents.artifacts import ArtifactStore
 from activities.documents.downloads import Download, Downloads
 from activities.documents.library import DocumentLibrary
 from chargehand.contracts.request import DocumentUri
-from tests.activities.pages.page_server import PageServer, answer, serve_pages
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[PageServer]:
-    async with serve_pages() as serving:
-        yield serving
+from tests.activities.pages.page_server import PageServer, answer
 
 
 class Clock:

@@ -1,14 +1,14 @@
 """Ways to make the worker ask where it may not (S06 to S11), each tried from the URL on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
 
 import pytest
-from page_server import PUBLIC, Dial, Names, PageServer, answer, serve_pages
+from page_server import PUBLIC, Dial, Names, PageServer, answer
 
 from activities.contracts.tool import ToolContext
 from activities.http.guarded_get import GuardedBackend, resolve_by_system
@@ -29,12 +29,6 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
 
 def fetcher(dial: Dial) -> Fetcher:
     return Fetcher(GuardedBackend(resolve=resolve, dial=dial), FetchLimits())
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[PageServer]:
-    async with serve_pages() as serving:
-        yield serving
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import zlib
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,12 +24,6 @@ from activities.turn.tool_use import ToolActivities
 from chargehand.record import Record
 
 LIMITS = FetchLimits(wire_bytes=100_000, decoded_bytes=100_000, total=timedelta(seconds=10))
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[PageServer]:
-    async with serve_pages() as serving:
-        yield serving
 
 
 def public(server: PageServer, dial: Dial | None = None, limits: FetchLimits = LIMITS) -> Fetcher:

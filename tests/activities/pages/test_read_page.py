@@ -1,11 +1,10 @@
 """The tool `read_page`, over a real server on loopback."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import cast
 
-import pytest
-from page_server import PageServer, answer, serve_pages
+from page_server import PageServer, answer
 from pydantic import JsonValue
 
 from activities.contracts.rounds import Round, ToolResult
@@ -26,12 +25,6 @@ async def read(arguments: Mapping[str, JsonValue], allowed: str = "", limits: Fe
         return await tool.use(arguments, CONTEXT)
     finally:
         await tool.close()
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[PageServer]:
-    async with serve_pages() as serving:
-        yield serving
 
 
 async def test_a_page_is_a_source(server: PageServer) -> None:

@@ -10,10 +10,11 @@ import struct
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from activities.tools.code.protocol import CodeResult, GivenFile
+from activities.tools.code.protocol import CodeResult
 from chargehand_plugins.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner, SandboxUnusableError
 from chargehand_plugins.bubblewrap.self_test import require_tight
 
@@ -45,9 +46,8 @@ def inside(test: Test) -> Test:
     return run
 
 
-async def ran(
-    code: str, limits: BubblewrapLimits = LIMITS, files: tuple[GivenFile, ...] = (), packages: Path | None = None
-) -> CodeResult:
+async def ran(code: str, limits: BubblewrapLimits = LIMITS, packages: Path | None = None, **given: Any) -> CodeResult:
     runner = BubblewrapRunner(limits, packages)
     runner.start()
-    return await runner.run(code, "s/1", files)
+    runner.find_node()
+    return await runner.run(code, "s/1", **given)

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from activities.tools.outputs import ToolOutput
 from chargehand_plugins.bubblewrap import self_test
 from chargehand_plugins.bubblewrap.runner import BubblewrapLimits, BubblewrapRunner
 from chargehand_plugins.bubblewrap.self_test import require_tight
+from chargehand_plugins.bubblewrap.tests import bubblewrap_sandbox as sandbox
 from chargehand_plugins.bubblewrap.tests.bubblewrap_sandbox import can_hold
 
 LIMITS = BubblewrapLimits(seconds=20.0, memory_bytes=256 << 20, folder_bytes=16 << 20, files=500, output_bytes=10_000)
@@ -38,11 +38,7 @@ def inside(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None
     return run
 
 
-async def ran(code: str, limits: BubblewrapLimits = LIMITS, **given: Any) -> CodeResult:
-    runner = BubblewrapRunner(limits)
-    runner.start()
-    runner.find_node()
-    return await runner.run(code, "s/1", language="javascript", **given)
+ran = functools.partial(sandbox.ran, limits=LIMITS, language="javascript")
 
 
 @inside
@@ -132,6 +128,6 @@ async def test_each_end_of_a_program_is_told() -> None:
 @inside
 async def test_an_endless_program_is_stopped() -> None:
     """By the same clock as Python's."""
-    result = await ran("for (;;) {}", LIMITS.model_copy(update={"seconds": 1.0}))
+    result = await ran("for (;;) {}", limits=LIMITS.model_copy(update={"seconds": 1.0}))
 
     assert result.error == "The code ran longer than 1 seconds and was stopped. Do less at once."
