@@ -4,15 +4,12 @@ import gzip
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.loopback_http import LoopbackHandler, serve_http
-
-ROOT: Final = ""
 
 
 @dataclass
@@ -21,7 +18,6 @@ class Received:
 
     url: str = ""
     bodies: list[bytes] = field(default_factory=list[bytes])
-    headers: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
 
     @property
     def requests(self) -> list[ExportTraceServiceRequest]:
@@ -38,11 +34,6 @@ class Received:
             for span in scope.spans
         )
         return sorted(found, key=lambda span: span.start_time_unix_nano)
-
-    def tree(self) -> list[tuple[str, str]]:
-        """Each span as (name of its parent, name), by when it began; fails if a parent is missing."""
-        names = {span.span_id.hex(): span.name for span in self.spans} | {"": ROOT}
-        return [(names[span.parent_span_id.hex()], span.name) for span in self.spans]
 
 
 def attributes(span: Span) -> dict[str, object]:
@@ -62,7 +53,6 @@ def receive_spans() -> Generator[Received]:
     class Handler(LoopbackHandler):
         def reply(self) -> None:
             body = self.body()
-            received.headers.append({name.lower(): value for name, value in self.headers.items()})
             received.bodies.append(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
             self.answer(200 if self.path == "/v1/traces" else 404)
 

@@ -1,6 +1,5 @@
 """The list of what Chargehand must do, by row: the tests that show it, and those that no other test shows."""
 
-import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -23,10 +22,10 @@ from chargehand.contracts import Contradiction, Limits, SessionRequest
 from chargehand.tools import tool
 from chargehand.wire import ErrorType
 from chargehand_plugins import testing
+from tests.crew_files import crew_folder
 from tests.environment import PRICES, TOOLS, Backends, open_environment, scripted_cards
 from tests.scripted_model import (
     COST,
-    Held,
     Script,
     ScriptedModel,
     ScriptedTool,
@@ -57,31 +56,6 @@ def limited(**limits: object) -> SessionRequest:
     return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
-@pytest.mark.parametrize("limit", [5, 3])
-async def test_row_7_dispatcher(run: RunSession, limit: int) -> None:
-    """Of six subtasks, 5 are under way together, or as many as `max_parallel`, and never more; all are carried out."""
-    at_work, peaks, gate = 0, list[int](), asyncio.Event()
-
-    def start(_: ModelCall) -> Held:
-        nonlocal at_work
-        at_work += 1
-        peaks.append(at_work)
-        if at_work == limit:
-            gate.set()
-        return Held(use("search_documents"), gate)
-
-    def finish(_: ModelCall) -> BaseModel:
-        nonlocal at_work
-        at_work -= 1
-        return answer("Done.")
-
-    request = GOAL if limit == 5 else limited(max_parallel=limit)
-    result, _ = await run(Script().plan(*topics(6)).work("", start, finish), request)
-
-    assert [record.state for record in result.subtasks] == ["success"] * 6
-    assert max(peaks) == limit
-
-
 @pytest.mark.parametrize(("minutes", "is_kept"), [(50, True), (61, False)])
 async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) -> None:  # noqa: FBT001  # a column
     """A later agent reads the outcome of an earlier one in full, for 1 hour after that has ended."""
@@ -91,12 +65,7 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
         """Return a stamp for a letter."""
         return letter
 
-    (tmp_path / "desk.toml").write_text(
-        'name = "desk"\ndescription = "Reads and writes."\nguidance = "First read, then write."\n'
-        '[[agents]]\nname = "reader"\ndescription = "Reads the papers."\nprompt = "Read the papers."\n'
-        '[[agents]]\nname = "writer"\ndescription = "Writes the letters."\nprompt = "Write the letters."\n'
-        'tools = ["recall", "stamp"]\n'
-    )
+    crews = crew_folder(tmp_path, "desk", reader="", writer='tools = ["recall", "stamp"]')
     limits = Limits(deadline=timedelta(hours=3))
     waiting = timedelta(minutes=minutes)
     request = SessionRequest(goal="Write to the tenants.", crew="desk", limits=limits, answer_within=waiting)
@@ -109,7 +78,7 @@ async def test_row_13_shared_state(tmp_path: Path, minutes: int, is_kept: bool) 
     script = script.work("Read", testing.answer("Three months.")).work(
         "letter", wait, recall, testing.answer("Dear tenants.")
     )
-    result = await testing.run_session(request, script, crews=tmp_path, tools=[stamp])
+    result = await testing.run_session(request, script, crews=crews, tools=[stamp])
 
     last = [turn.prompt for turn in result.turns if turn.agent == "writer"][-1]
     assert ("reader: success, confidence 80" in last) is is_kept
@@ -357,6 +326,7 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     4: ("plan is a graph", "workflows/test_main_path.py::test_a_subtask_starts_the_moment_its_own_inputs_are_there"),
     5: ("plan validation", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
     6: ("fixed agents", "workflows/test_failures_catalogue.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
+    7: ("dispatcher", "workflows/test_growing_plans.py::test_a_nested_session_takes_the_places_that_are_left"),
     8: ("search agent", "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources"),
     9: (
         "code agent",

@@ -178,21 +178,6 @@ async def test_nothing_found_is_a_good_answer(tmp_path: Path) -> None:
     assert report.gaps == ()
 
 
-async def test_clean_changes_give_no_false_alarms(tmp_path: Path) -> None:
-    """Of 8 clean files that look suspicious in removed lines and in context, none is reported."""
-    files = "".join(
-        f"--- a/f{number}.py\n+++ b/f{number}.py\n@@ -1,3 +1,3 @@\n def f(rows):\n-    return eval(rows)\n"
-        f"+    return sum(rows) + {number}\n     sum(rows)\n"
-        for number in range(8)
-    )
-    (tmp_path / "clean.patch").write_text(files)
-
-    report = await reviewed(tmp_path, tmp_path / "clean.patch")
-
-    assert report.issues == ()
-    assert "8 changed files" in report.answer
-
-
 async def test_the_threshold_is_the_crews(tmp_path: Path) -> None:
     """A finding that is less sure than the crew's threshold is not reported."""
     crew = CREWS / "code-review.toml"
