@@ -26,6 +26,7 @@ from workflows.steps.admission import Place
 from workflows.steps.attempts import Try, attempt_once, reserve_in_time
 from workflows.steps.messages import steer
 from workflows.steps.visibility import enter, list_state
+from workflows.steps.waits import announce_reply
 
 _TITLE_CHARACTERS: Final = 4_000
 _KEPT_SUBTASKS: Final = 20
@@ -146,10 +147,14 @@ async def _answer(talk: Talk, message: QueuedMessage) -> EndReason | None:
         dialogue.give_floor(ended.hand_over, note, workflow.now())
     if ended is not None and ended.job:
         gaps += _begin_job(talk, ended.job)
-    _reply(talk, outcome, heard, said, gaps)
+    reply = _reply(talk, outcome, heard, said, gaps)
     session.stop_if_overcharged()
     talk.touch()
-    return "out_of_budget" if ended is None else None
+    if ended is None:
+        return "out_of_budget"
+    if not (dialogue.has_message or dialogue.is_closing or session.clock.is_overcharged):
+        await announce_reply(session, reply.number, reply.text)
+    return None
 
 
 async def _attempt(talk: Talk, message: QueuedMessage) -> SubtaskResult | None:
@@ -245,7 +250,7 @@ async def _stop_jobs(talk: Talk) -> None:
 
 def _reply(
     talk: Talk, outcome: Outcome, heard: Sequence[QueuedMessage], said: Sequence[str], gaps: Sequence[str]
-) -> None:
+) -> Reply:
     """Give the reply to all messages that it answers."""
     text = outcome.content
     if not text and isinstance(outcome, Failure | Escalation):
@@ -263,4 +268,4 @@ def _reply(
         artifacts=outcome.artifacts,
         usage=usage_of(outcome.spend),
     )
-    talk.dialogue.reply(reply, heard)
+    return talk.dialogue.reply(reply, heard)

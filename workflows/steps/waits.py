@@ -107,7 +107,15 @@ def new_wait(session: Session, kind: WaitKind, id_: str, asks: str) -> Wait:
     if timeout is not None:
         ends_at = min(info.workflow_start_time, clock.started_at) + timeout
         left = max(min(left, ends_at - max(clock.deadline_at, now)), timedelta(0))
-    return Wait(id=id_, kind=kind, asks=" ".join(asks.split())[:_ASKS_CHARACTERS], since=now, until=now + left)
+    return Wait(id=id_, kind=kind, asks=_line(asks), since=now, until=now + left)
+
+
+async def announce_reply(session: Session, number: int, text: str) -> None:
+    """Announce that a conversation waits for its user, with the latest reply; what ends that is the next message."""
+    clock = session.clock
+    wait = Wait(id=f"message-{number}", kind="message", asks=_line(text), since=workflow.now(), until=clock.deadline_at)
+    for announce in installed().functions(Hook.WAIT):
+        await announce(session, wait, None)
 
 
 async def wait_for_person(session: Session, wait: Wait, is_over: Callable[[], bool]) -> bool:
@@ -133,6 +141,10 @@ async def wait_for_person(session: Session, wait: Wait, is_over: Callable[[], bo
             is_over, timeout=wait.until - workflow.now(), timeout_summary=f"until {wait.id} ends without a decision"
         )
     return is_over()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_ASKS_CHARACTERS]
 
 
 def _announce(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:

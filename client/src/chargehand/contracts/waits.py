@@ -10,8 +10,9 @@ from chargehand.contracts.base import Contract, NoControlCharacters, left_out
 
 __all__ = ["DecisionRecord", "PendingCall", "Wait"]
 
-WaitKind = Literal["plan", "call", "question", "limits"]
-"""A plan that awaits approval, a tool call that does, a question of a subtask, or limits that are reached."""
+WaitKind = Literal["plan", "call", "question", "limits", "message"]
+"""A plan that awaits approval, a tool call that does, a question of a subtask, limits that are reached, or the next
+message of a conversation."""
 Decider = Annotated[str, StringConstraints(max_length=200), NoControlCharacters]
 """Who decides, and by which way (200 characters at most), as the program says that sends the decision."""
 
@@ -20,7 +21,8 @@ class Wait(Contract):
     """Something that a session waits for a person to decide."""
 
     id: str
-    """Its id in the session: `plan`, the id of the call, `question-T1`, `limits-1`."""
+    """Its id in the session: `plan`, the id of the call, `question-T1`, `limits-1`, `message-2` after the reply
+    of that number."""
     kind: WaitKind
     """What has to be decided."""
     asks: str

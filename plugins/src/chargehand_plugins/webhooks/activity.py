@@ -72,8 +72,8 @@ class WebhookNotice(Contract):
         return "wait.ended" if self.about.decision else "wait.began"
 
     def link(self, links: Links) -> str:
-        """Return the link by which the wait is decided; empty if nothing is left to decide."""
-        if isinstance(self.about, SessionEnd) or self.about.decision:
+        """Return the link by which the wait is decided; empty if there is nothing to decide."""
+        if isinstance(self.about, SessionEnd) or self.about.decision or self.about.wait.kind == "message":
             return ""
         return links.make(self.about.session, self.about.wait, self.channel or "the webhook")
 

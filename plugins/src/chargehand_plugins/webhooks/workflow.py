@@ -78,12 +78,17 @@ async def announce_end(session: Session, stop_reason: str, error: str) -> None:
 
 
 async def announce_wait(session: Session, wait: Wait, decision: DecisionRecord | None) -> None:
-    """Tell the request's webhook and the operator's channels of a wait; of its end, those that were told at once."""
+    """Tell the request's webhook and the operator's channels of a wait; of its end, those that were told at once.
+
+    That a conversation waits for its user is told to the webhook alone.
+    """
     about = WaitNotice(session=workflow.info().workflow_id, wait=wait, decision=decision)
     name = f"{wait.id}/{'ended' if decision else 'began'}"
     if url := session.request.webhook:
         id_ = _id(session, f"{name}/webhook")
         await _start(WebhookNotice(id=id_, url=url, about=about, at=workflow.now()))
+    if wait.kind == "message":
+        return
     earlier: dict[str, int] = {}
     for step in sorted(session.facts.notices, key=lambda step: step.after):
         if not await _is_due(session, wait, step, decision):

@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypedDict
@@ -17,14 +17,16 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from chargehand import Conversation
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
 from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
+from chargehand_plugins.webhooks.links import Links
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
-from tests.scripted_model import Script, answer, subtask
-from tests.waiting import until_state
+from tests.scripted_model import Held, Script, answer, say, subtask
+from tests.waiting import until, until_state
 from tests.workflows.test_callers import TYPES, ends, open_strangers
 
 SECRET = b"a secret of twenty-four bytes"
@@ -63,6 +65,49 @@ def is_signed(headers: dict[str, str], body: bytes) -> bool:
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     expected = base64.b64encode(hmac.new(SECRET, signed, hashlib.sha256).digest()).decode()
     return headers["webhook-signature"] == f"v1,{expected}"
+
+
+async def test_a_conversation_tells_that_it_waits_for_its_user(client: Client, tmp_path: Path) -> None:
+    """After each reply with its text, unless the next message is there already; nothing is to be decided by a link."""
+    held = Held(say("One moment."))
+    script = Script().replies("Hello", held).replies("pump", say("Its valve is closed."))
+    links = Links("https://chargehand.test", b"a key of twenty-four bytes")
+    with receiver() as (url, taken):
+        rules = WebhookRules(frozenset({url.removeprefix("http://")}), SECRET)
+        async with open_environment(
+            client,
+            tmp_path,
+            script,
+            request_checks=[rules.check],
+            added=[WebhookActivities(rules, links).call_webhook],
+        ) as opened:
+            talk = await opened.chargehand.converse(crew="support", webhook=f"{url}/hook", idle=3_600)
+            first = asyncio.create_task(talk.say(text="Hello"))
+            await held.reached.wait()
+            second = asyncio.create_task(talk.say(text="Why does the pump not run?"))
+            await until(lambda: _has_lines(talk, 2))
+            held.released.set()
+            replies = [await asyncio.wait_for(each, 20) for each in (first, second)]
+            _, waits = await asyncio.to_thread(taken.get, timeout=30)
+            await talk.close()
+            await talk.result()
+            _, ended = await asyncio.to_thread(taken.get, timeout=30)
+
+    told = json.loads(waits)
+    since, until_ = (datetime.fromisoformat(told["data"]["wait"].pop(name)) for name in ("since", "until"))
+    assert told["type"] == "wait.began"
+    assert told["data"] == {
+        "session": talk.id,
+        "wait": {"id": f"message-{replies[1].number}", "kind": "message", "asks": "Its valve is closed."},
+        "decision": None,
+    }
+    assert until_ - since == timedelta(hours=1)
+    assert json.loads(ended)["type"] == "session.finished"
+    assert taken.empty()
+
+
+async def _has_lines(talk: Conversation, count: int) -> bool:
+    return len((await talk.transcript()).lines) == count
 
 
 async def test_every_end_is_announced(client: Client, tmp_path: Path) -> None:
