@@ -22,9 +22,8 @@ from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
 from activities.models.protocol import Model
 from activities.models.registry import Models
-from activities.opening.activity import Listing, SessionActivities
+from activities.opening.activity import Listing, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
-from activities.opening.begun import record_session
 from activities.queues import Kind, ToolQueues, tool_queues
 from activities.tools.recall import RECALL, Recall
 from activities.turn.activity import TurnActivities

@@ -26,9 +26,8 @@ from activities.documents.registry import (
     require_writable,
 )
 from activities.models.registry import Models, build_models, model_backend, name_models
-from activities.opening.activity import Listing, SessionActivities
+from activities.opening.activity import Listing, SessionActivities, record_session
 from activities.opening.backlogs import BacklogActivities
-from activities.opening.begun import record_session
 from activities.queues import SANDBOXED, Kind, queue_name, tool_queues
 from activities.tools.code.registry import code_backend
 from activities.tools.own import choose_own_tools, find_own_tools, open_own_tools

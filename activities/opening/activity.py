@@ -36,6 +36,7 @@ from chargehand.contracts.limits import EFFORTS, PROFILES, Profile
 from chargehand.contracts.problems import printable
 from chargehand.converter import invalid_input
 from chargehand.plugins import SHIPPED, installed
+from chargehand.record import Record, SessionBegun
 from chargehand.search_attributes import missing_attributes
 from chargehand.wire import ActivityType
 
@@ -247,6 +248,17 @@ class SessionActivities:
             slow=agent.slow,
             prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
         )
+
+
+async def record_session(record: Record, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
+    """Record a session that no other one started, before it does anything: a restored database may not know it."""
+    if request.delegation is None:
+        info = activity.info()
+        begun = SessionBegun(
+            session=info.workflow_id or "", run=info.workflow_run_id or "", at=info.current_attempt_scheduled_time
+        )
+        await asyncio.to_thread(record.begin_session, begun)
+    return facts
 
 
 def _prompt_bytes(pinned: PinnedCrew, agent: Agent, profile: Profile, work: type[WorkTask]) -> int:

@@ -97,7 +97,7 @@ class ScriptedReply:
     thought: str = ""
     """The signature of the thinking before the answer, on Anthropic's wire; empty if there was none."""
     pieces: Literal["whole", "bytes", "endless"] = "whole"
-    """For `raw`: how the body is handed to the network; `endless` never ends it."""
+    """For `raw`: how the body is handed to the network; `endless` leaves the connection open."""
     on_first_token: Callable[[], None] | None = None
     """Called when the provider begins to answer."""
 
@@ -114,14 +114,6 @@ class ScriptedReply:
         """Pause between two events."""
         return replace(self, gap=seconds)
 
-    def bytewise(self) -> "ScriptedReply":
-        """Send a raw body byte by byte."""
-        return replace(self, pieces="bytes")
-
-    def endless(self) -> "ScriptedReply":
-        """Send a raw body and leave the connection open, as if more were to come."""
-        return replace(self, pieces="endless")
-
     def using(self, tokens: Tokens) -> "ScriptedReply":
         """Use other than the usual 1,000 input and 100 output tokens."""
         return replace(self, tokens=tokens)
@@ -129,10 +121,6 @@ class ScriptedReply:
     def thinking(self, signature: str) -> "ScriptedReply":
         """Think, and sign what was thought."""
         return replace(self, thought=signature)
-
-    def beginning(self, on_first_token: Callable[[], None]) -> "ScriptedReply":
-        """Tell when the first token is sent."""
-        return replace(self, on_first_token=on_first_token)
 
     def by(self, model: str) -> "ScriptedReply":
         """Name another model than the one asked for."""

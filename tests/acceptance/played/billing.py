@@ -1,7 +1,7 @@
 """What a provider would bill for a reply: tokens of a plausible tokeniser, a prompt cache, and thinking that counts."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, Tokens, truncated
@@ -52,7 +52,8 @@ class Meter:
             reply, output = truncated(), most
         blocks = _blocks(body)
         beginnings = ["".join(blocks[:end]) for end in range(1, len(blocks) + 1)]
-        return reply.using(self._tokens(beginnings, output)).beginning(lambda: self.cached.update(beginnings))
+        reply = reply.using(self._tokens(beginnings, output))
+        return replace(reply, on_first_token=lambda: self.cached.update(beginnings))
 
     def _tokens(self, beginnings: list[str], output: int) -> Tokens:
         known = max((len(text) for text in beginnings if text in self.cached), default=0)

@@ -1,7 +1,8 @@
 """Replies that come in pieces are the same replies, and a provider that falls silent is noticed."""
 
 import time
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -138,7 +139,7 @@ async def test_pieces_may_be_cut_anywhere(wire: Wire) -> None:
         written = b"".join(events(server.requests[0], scripted))
 
         streamed = stream(written.replace(b"\n", b"\r\n"))
-        server.respond = always(streamed.bytewise())
+        server.respond = always(replace(streamed, pieces="bytes"))
         assert await model.complete(a_call(wire)) == expected
 
 
@@ -175,6 +176,20 @@ async def test_the_vendors_own_sdks_read_the_scripted_streams() -> None:
     assert [call.id for call in completed.choices[0].message.tool_calls or ()] == ["id_one", "id_two"]
     assert completed.usage is not None
     assert (completed.usage.prompt_tokens, completed.usage.completion_tokens) == (8_510, 7)
+
+
+async def test_a_script_that_fails_is_never_taken_for_a_provider_that_does() -> None:
+    """The client sees a fault, and the test that owns the script sees the mistake."""
+
+    def respond(_: object) -> ScriptedReply:
+        raise KeyError("a mistake in the script")
+
+    opened = AsyncExitStack()
+    _, model = await opened.enter_async_context(a_provider("chat", respond))
+    with pytest.raises(ProviderError, match="answered 500"):
+        await model.complete(a_call("chat"))
+    with pytest.raises(BaseExceptionGroup, match="the script of the provider failed"):
+        await opened.aclose()
 
 
 SILENCES = {"hanging": hanging(), "stalling": stalling(), "dripping": dripping()}
@@ -274,7 +289,7 @@ async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
     async with impatient(wire, lambda _: answer("At eight."), gap=20.0) as (server, model):
         await model.complete(a_call(wire))
         written = b"".join(events(server.requests[0], answer("At eight.")))
-        server.respond = always(stream(written).endless())
+        server.respond = always(replace(stream(written), pieces="endless"))
         began = time.monotonic()
         reply = await model.complete(a_call(wire))
         took = time.monotonic() - began

@@ -1,6 +1,5 @@
 """Models of the operator's own: a provider by entry point, and a model by name for one agent."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from activities.backends import SettingsError
 from activities.contracts.crew import Crew
@@ -20,6 +20,7 @@ from chargehand.wire import WorkflowType
 from chargehand_plugins.testing.in_memory.activities import run_workflow
 from chargehand_plugins.testing.in_memory.jobs import PAYLOADS
 from tests.crew_files import crew_text
+from tests.scripted_model import answer, plan, report, subtask
 from tests.unit.deployment.test_how_to_pages import files_of
 from worker.composition import compose
 from worker.settings import Settings
@@ -27,27 +28,10 @@ from worker.settings import Settings
 MODELS = {"small": "house-s", "medium": "house-m", "large": "house-l"}
 PRICES = {"house-s": (1, 1), "house-m": (1, 4), "house-l": (5, 20), "house-xl": (10, 40)}
 CREW = crew_text("law", lawyer='model = "house-xl"', clerk="")
-ANSWERS: dict[str, dict[str, Any]] = {
-    "subtasks": {
-        "subtasks": [
-            {
-                "id": f"T{number}",
-                "agent": agent,
-                "instruction": f"Read part {number}.",
-                "depends_on": [],
-                "required": [],
-            }
-            | {"for_each": ""}
-            for number, agent in enumerate(("lawyer", "clerk"))
-        ],
-        "strategy": "merge",
-        "final_instruction": "",
-        "deliver": "",
-        "length_words": 0,
-        "omitted": [],
-    },
-    "findings": {"status": "success", "content": "Read.", "findings": [], "confidence": 90, "gaps": [], "message": ""},
-    "contradictions": {"answer": "All is read.", "gaps": [], "contradictions": [], "confidence": 90},
+ANSWERS: dict[str, BaseModel] = {
+    "subtasks": plan(subtask("T1", "lawyer"), subtask("T2", "clerk")),
+    "findings": answer("Read."),
+    "contradictions": report("All is read."),
 }
 """A reply to each kind of turn, by a field of its schema."""
 
@@ -61,7 +45,7 @@ class Gateway:
     async def chat(self, *, model: str, schema: dict[str, Any], **_: object) -> dict[str, Any]:
         self.asked.append(model)
         reply = next(reply for name, reply in ANSWERS.items() if name in schema["properties"])
-        text = json.dumps(reply)
+        text = reply.model_dump_json(exclude={"kind"})
         return {"text": text, "calls": [], "model": model, "input_tokens": 1_000, "output_tokens": 100}
 
     async def close(self) -> None:
