@@ -13,12 +13,24 @@ from activities.backends import Choice, SettingsError, secret
 from worker.settings import Settings, settings_of
 
 _PACKAGE: Final = "opentelemetry.exporter"
-_SAMPLERS: Final = ("always_on", "always_off", "traceidratio")
 _CONTENT: Final = ("span_only", "true")
 """The second is the convention's word of before."""
-_NO_CONTENT: Final = ("", "no_content", "false")
+_HEADERS: Final = r"(\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*)?"
+_RULES: Final = (
+    ("otel_traces_exporter", r"(otlp)?", "write otlp or none."),
+    ("otel_protocol", r"(http/protobuf)?", "write http/protobuf."),
+    ("otel_traces_protocol", r"(http/protobuf)?", "write http/protobuf."),
+    ("otel_headers", _HEADERS, "write name=value,name=value."),
+    (
+        "otel_sampler",
+        r"(?i:(parentbased_)?(always_on|always_off|traceidratio))?",
+        "write one of always_on, always_off, traceidratio, or parentbased_ before it.",
+    ),
+    ("otel_content", r"(?i:span_only|true|no_content|false)?", "write SPAN_ONLY or NO_CONTENT."),
+    ("otel_schedule_delay", r"([1-9]\d{0,8})?", "write milliseconds, such as 1000."),
+)
+"""What a setting looks like, and what to write where it looks otherwise."""
 _RATIO: Final = re.compile(r"0(\.\d+)?|1(\.0+)?|\.\d+")
-_HEADERS: Final = re.compile(r"\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*(,\s*[\w.!#$&'*+^`|~-]+\s*=[^,]*)*,?\s*")
 
 
 class TracingSettings(BaseSettings):
@@ -100,40 +112,16 @@ def _reason(settings: TracingSettings) -> str:
 
 def _problems(settings: TracingSettings) -> list[str]:
     """Name what is wrong; values are not repeated, since addresses and headers may have keys in them."""
-    sampler = settings.otel_sampler.lower().removeprefix("parentbased_")
-    checks = (
-        (settings.otel_traces_exporter in {"", "otlp"}, "OTEL_TRACES_EXPORTER: write otlp or none."),
-        (_is_address(settings.otel_endpoint), "OTEL_EXPORTER_OTLP_ENDPOINT: write an address, http://HOST:4318."),
-        (
-            _is_address(settings.otel_traces_endpoint),
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: write a whole address, http://HOST:4318/v1/traces.",
-        ),
-        (
-            {settings.otel_protocol, settings.otel_traces_protocol} <= {"", "http/protobuf"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL or OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: write http/protobuf.",
-        ),
-        (
-            not (headers := secret(settings.otel_headers)) or bool(_HEADERS.fullmatch(headers)),
-            "OTEL_EXPORTER_OTLP_HEADERS: write name=value,name=value.",
-        ),
-        (
-            not sampler or sampler in _SAMPLERS,
-            f"OTEL_TRACES_SAMPLER: write one of {', '.join(_SAMPLERS)}, or parentbased_ before it.",
-        ),
-        (
-            sampler != "traceidratio" or bool(_RATIO.fullmatch(settings.otel_sampler_arg)),
-            "OTEL_TRACES_SAMPLER_ARG: write the share of sessions to trace, from 0 to 1, such as 0.1.",
-        ),
-        (
-            settings.otel_content.lower() in {*_CONTENT, *_NO_CONTENT},
-            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: write SPAN_ONLY or NO_CONTENT.",
-        ),
-        (
-            not settings.otel_schedule_delay or bool(re.fullmatch(r"[1-9]\d{0,8}", settings.otel_schedule_delay)),
-            "OTEL_BSP_SCHEDULE_DELAY: write milliseconds, such as 1000.",
-        ),
-    )
-    return [problem for holds, problem in checks if not holds]
+    values = {name: secret(value) if isinstance(value, SecretStr) else value for name, value in settings}
+    wrong = [(name, remedy) for name, pattern, remedy in _RULES if not re.fullmatch(pattern, values[name] or "")]
+    if not _is_address(settings.otel_endpoint):
+        wrong.append(("otel_endpoint", "write an address, http://HOST:4318."))
+    if not _is_address(settings.otel_traces_endpoint):
+        wrong.append(("otel_traces_endpoint", "write a whole address, http://HOST:4318/v1/traces."))
+    is_share = settings.otel_sampler.lower().endswith("traceidratio")
+    if is_share and not _RATIO.fullmatch(settings.otel_sampler_arg):
+        wrong.append(("otel_sampler_arg", "write the share of sessions to trace, from 0 to 1, such as 0.1."))
+    return [f"{TracingSettings.model_fields[name].validation_alias}: {remedy}" for name, remedy in wrong]
 
 
 def _is_address(value: str) -> bool:
