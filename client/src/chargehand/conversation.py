@@ -9,12 +9,13 @@ from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from chargehand.contracts import ConversationEnd, ConversationRequest
-from chargehand.interface import ConversationInterface, valid_id
+from chargehand.interface import valid_id
 from chargehand.listing import goal_memo, one_line
 from chargehand.messages import ConversationMessages
 from chargehand.session import Execution
 from chargehand.temporal_errors import translated
 from chargehand.visibility import result_of
+from chargehand.wire import WorkflowType
 
 _TITLE: Final = "A conversation"
 
@@ -28,7 +29,7 @@ class Conversation(Execution, ConversationMessages):
     def __init__(self, client: Client, conversation_id: str) -> None:
         self.id = conversation_id
         self._client = client
-        self._handle = client.get_workflow_handle_for(ConversationInterface.run, conversation_id)
+        self._handle = client.get_workflow_handle(conversation_id, result_type=ConversationEnd)
 
     async def result(self) -> ConversationEnd:
         """Wait until the conversation has ended.
@@ -47,7 +48,7 @@ async def start_conversation(
     name = f"conversation-{uuid.uuid4().hex[:12]}" if conversation_id is None else valid_id(conversation_id)
     with translated(name), suppress(WorkflowAlreadyStartedError):
         await client.start_workflow(
-            ConversationInterface.run,
+            WorkflowType.CONVERSATION,
             request,
             id=name,
             task_queue=task_queue,

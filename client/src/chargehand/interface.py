@@ -1,4 +1,4 @@
-"""The workflows that callers start, as typed signatures without the implementation, and the options to start one."""
+"""The workflow of a session as a typed signature without the implementation, and the options to start it."""
 
 from datetime import timedelta
 from typing import Final, TypedDict
@@ -6,14 +6,7 @@ from typing import Final, TypedDict
 from temporalio import workflow
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
-from chargehand.contracts import (
-    ConversationEnd,
-    ConversationRequest,
-    Report,
-    SessionRequest,
-    VerificationReport,
-    VerificationRequest,
-)
+from chargehand.contracts import Report, SessionRequest
 from chargehand.contracts.problems import printable
 from chargehand.contracts.request import LONGEST_SESSION_ID
 from chargehand.errors import InvalidInput
@@ -24,16 +17,6 @@ _AFTER_THE_DEADLINE: Final = timedelta(days=31)
 """How long after its deadline the server itself ends a session: until then people may be waited for."""
 
 
-@workflow.defn(name=WorkflowType.VERIFICATION)
-class Verification:
-    """Input and result of the verification of a report."""
-
-    @workflow.run
-    async def run(self, request: VerificationRequest) -> VerificationReport:
-        """Verify the report of a session."""
-        raise NotImplementedError(request)
-
-
 @workflow.defn(name=WorkflowType.SUPERVISOR)
 class Supervisor:
     """Input and result of a session; its queries and updates are in `chargehand.messages`."""
@@ -41,16 +24,6 @@ class Supervisor:
     @workflow.run
     async def run(self, request: SessionRequest) -> Report:
         """Run a session."""
-        raise NotImplementedError(request)
-
-
-@workflow.defn(name=WorkflowType.CONVERSATION)
-class ConversationInterface:
-    """Input and result of a conversation; its queries and updates are in `chargehand.messages`."""
-
-    @workflow.run
-    async def run(self, request: ConversationRequest) -> ConversationEnd:
-        """Hold a conversation."""
         raise NotImplementedError(request)
 
 

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, computed_field
 from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
-from chargehand.contracts import FailureCause, SessionRequest, SessionState
+from chargehand.contracts import FailureCause, Question, SessionRequest, SessionState
 from chargehand.errors import InvalidInput
+from chargehand.history.records import OpenCall
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
 from chargehand.state_words import Standing, standing
 from chargehand.visibility import OPEN, ROOT_SESSIONS, is_open, state_word
@@ -143,14 +144,6 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-class _Question(BaseModel):
-    subtask: str
-
-
-class _Call(BaseModel):
-    id: str
-
-
 class _Memo(BaseModel):
     """What a session writes into its memo, as far as lists show it; see `Memo` in `workflows.state.progress`."""
 
@@ -158,8 +151,8 @@ class _Memo(BaseModel):
     follows: str = ""
     state: str = ""
     failure: FailureCause | None = None
-    questions: tuple[_Question, ...] = ()
-    calls: tuple[_Call, ...] = ()
+    questions: tuple[Question, ...] = ()
+    calls: tuple[OpenCall, ...] = ()
 
     @property
     def waiting_for(self) -> str:

@@ -33,7 +33,7 @@ from chargehand.errors import InvalidInput, NoWorker, SessionNotFound
 from chargehand.history.follow import follow
 from chargehand.history.runs import refusal
 from chargehand.history.tree import read_status, read_trace, with_running
-from chargehand.interface import Supervisor, Verification, start_options, valid_id
+from chargehand.interface import Supervisor, start_options, valid_id
 from chargehand.listing import SessionSummary, sessions_query, summarise
 from chargehand.messages import CommonMessages, Input, Messages, Output, SessionMessage
 from chargehand.shared_files import Document, SharedFiles
@@ -341,8 +341,9 @@ class Session(Execution, Messages):
         with translated(self.id):
             task_queue = (await describe(self._client, self.id)).execution_config.task_queue.name
             verifying = await self._client.start_workflow(
-                Verification.run,
+                WorkflowType.VERIFICATION,
                 VerificationRequest(session=self.id),
+                result_type=VerificationReport,
                 id=f"{self.id}/verification",
                 task_queue=task_queue,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
