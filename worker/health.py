@@ -1,22 +1,32 @@
-"""Shows container runtimes that the worker polls, by a file that stays fresh while its event loop runs.
+"""How well a worker is: a file that stays fresh while its event loop runs, for container runtimes, and the loop's lag.
 
-The processes of a group have a file each, and the one that is shown is as old as the oldest of these.
+The processes of a group have a file each, and the one that is shown is as old as the oldest of these. A blocked loop
+delays every session of the worker; a thread sends the heartbeats meanwhile.
 """
 
 import asyncio
 import logging
+import math
 import os
-from collections.abc import AsyncGenerator, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
+from temporalio.common import MetricMeter
+
 from activities.backends import SettingsError
+from activities.metrics import EVENT_LOOP_LAG
 
 _EVERY: Final = timedelta(seconds=5)
 """How often the file is touched. Probes accept a file that is younger than a minute."""
+_LOOK: Final = timedelta(milliseconds=50)
+_WARN_ABOVE: Final = timedelta(milliseconds=250)
+_WARN_EVERY: Final = timedelta(seconds=10)
 _logger: Final = logging.getLogger("chargehand.worker")
+_watchdog: Final = logging.getLogger("chargehand.watchdog")
 
 
 @asynccontextmanager
@@ -75,3 +85,31 @@ def _refresh(path: Path, own: Path, files: Sequence[Path]) -> None:
         return  # one does not poll yet, or no longer
     path.touch()
     os.utime(path, (oldest, oldest))
+
+
+async def watch_event_loop(
+    meter: MetricMeter = MetricMeter.noop, *, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Measure the loop's lag until cancelled; warn when it is too long, but not too often."""
+    lags = meter.create_histogram_timedelta(*EVENT_LOOP_LAG)
+    quiet_until = -math.inf
+    long_lags: list[float] = []
+    while True:
+        due = clock() + _LOOK.total_seconds()
+        await asyncio.sleep(_LOOK.total_seconds())
+        now = clock()
+        lag = max(0.0, now - due)
+        lags.record(timedelta(seconds=lag))
+        if lag > _WARN_ABOVE.total_seconds():
+            long_lags.append(lag)
+        if long_lags and now >= quiet_until:
+            longest_ms, times = round(max(long_lags) * 1_000), len(long_lags)
+            _watchdog.warning(
+                "the event loop stood still: something blocks it, or this machine has too much to do "
+                "(longest %d ms, times %d)",
+                longest_ms,
+                times,
+                extra={"longest_ms": longest_ms, "times": times},
+            )
+            quiet_until = now + _WARN_EVERY.total_seconds()
+            long_lags.clear()

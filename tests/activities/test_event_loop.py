@@ -22,10 +22,10 @@ from activities.heartbeat import BEAT_SECONDS
 from activities.metrics import EVENT_LOOP_LAG
 from activities.turn.journal import Entry, open_journal
 from tests.waiting import until
+from worker.health import watch_event_loop
 from worker.heartbeat_sender import Heartbeats
 from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
-from worker.watchdog import watch_event_loop
 from workflows.options import ActivityLimits
 
 

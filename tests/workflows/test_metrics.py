@@ -59,10 +59,10 @@ from tests.scripted_model import (
 )
 from tests.waiting import until, until_state
 from worker.composition import activity_slots, queues_in_use
+from worker.health import watch_event_loop
 from worker.process import build_runtime
 from worker.server_gauges import measure_server
 from worker.settings import Settings
-from worker.watchdog import watch_event_loop
 from workflows.session_log import ObserveSessions
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
+from google.protobuf.message import DecodeError
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
@@ -18,6 +19,7 @@ from temporalio.converter import (
     DefaultFailureConverterWithEncodedAttributes,
     DefaultPayloadConverter,
     JSONPlainPayloadConverter,
+    PayloadCodec,
 )
 from temporalio.exceptions import ApplicationError, FailureError
 
@@ -30,10 +32,10 @@ from chargehand.contracts.problems import (
     join_problems,
     printable,
 )
-from chargehand.payloads.codec import ENCRYPTED, EncryptionCodec
-from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.encryption import ENCRYPTED, PAYLOAD, Encryption, off_the_loop
+from chargehand.payloads.errors import SealBroken
 from chargehand.payloads.storage import Storage
-from chargehand.payloads.tolerance import UNREADABLE, TolerantDataConverter
+from chargehand.payloads.tolerance import UNREADABLE, TolerantDataConverter, unreadable
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.wire import ErrorType
 
@@ -46,6 +48,10 @@ _METADATA: Final = {"encoding": b"json/plain"}
 _NO_KEYS: Final = (
     "encoding: is encrypted; "
     "set CHARGEHAND_ENCRYPTION_KEYS and CHARGEHAND_ENCRYPTION_KEY_ID as they are set for the workers"
+)
+_NOT_ENCRYPTED: Final = (
+    "encoding: is not encrypted, and only encrypted input is accepted; "
+    "send it through the codec server (`temporal --codec-endpoint`) or by a client that has the keys"
 )
 
 
@@ -168,6 +174,43 @@ class _ExternalResultConverter(_ExternalPayloadConverter):
     """For external storage that takes results too."""
 
     largest_result_bytes = 50 << 20
+
+
+class EncryptionCodec(PayloadCodec):
+    """Encrypts whole payloads, their metadata included.
+
+    A payload that is not encrypted is replaced by one that says so, which the payload converter refuses.
+    """
+
+    def __init__(self, encryption: Encryption) -> None:
+        self._encryption = encryption
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        seal = self._encryption.seal
+        sealed = await off_the_loop(lambda one: seal(one, PAYLOAD), [each.SerializeToString() for each in payloads])
+        # For people only: the key id that counts is the authenticated one inside.
+        metadata = {"encoding": ENCRYPTED, "encryption-key-id": self._encryption.current.encode()}
+        return [Payload(metadata=metadata, data=each) for each in sealed]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        encrypted = [each for each in payloads if each.metadata.get("encoding") == ENCRYPTED]
+        open_ = self._encryption.open
+        opened = iter(await off_the_loop(lambda one: open_(one, PAYLOAD), [each.data for each in encrypted]))
+        return [
+            _parsed(next(opened)) if each.metadata.get("encoding") == ENCRYPTED else self._plain(each)
+            for each in payloads
+        ]
+
+    def _plain(self, payload: Payload) -> Payload:
+        is_read = self._encryption.accept_plain or payload.metadata.get("encoding") == UNREADABLE
+        return payload if is_read else unreadable(_NOT_ENCRYPTED)
+
+
+def _parsed(content: bytes) -> Payload:
+    try:
+        return Payload.FromString(content)
+    except DecodeError as error:
+        raise SealBroken("its content is not a payload") from error
 
 
 def data_converter(encryption: Encryption | None = None, storage: Storage | None = None) -> DataConverter:

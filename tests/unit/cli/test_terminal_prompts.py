@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from chargehand import Answer, Plan, Question, SessionRequest, Status, Subtask
+from chargehand_cli.live_session import Prompts
 from chargehand_cli.live_tree import Lines
-from chargehand_cli.prompts import Prompts
 from chargehand_plugins.testing import StandInChargehand, StandInSession, report_of
 from tests.unit.cli.reports import at
 from tests.waiting import until

@@ -1,6 +1,6 @@
 """A trace as a page."""
 
-from chargehand_cli.rendering.trace_page import trace_page
+from chargehand_cli.rendering.page import trace_page
 from tests.unit.cli.reports import HOSTILE_TRACE
 
 

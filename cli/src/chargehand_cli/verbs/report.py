@@ -95,7 +95,7 @@ def _write_trace(steps: "Trace", form: str, write: Callable[["Trace"], str] | No
         return write(steps)
     if form == "json":
         return steps.model_dump_json(indent=2)
-    from chargehand_cli.rendering.trace_page import trace_page
+    from chargehand_cli.rendering.page import trace_page
 
     return trace_page(steps)
 

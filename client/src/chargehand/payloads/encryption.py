@@ -21,6 +21,8 @@ from chargehand.payloads.errors import KeyMissing, ProtectionSettingsError, Seal
 
 PAYLOAD: Final = "payload"
 ARTIFACT: Final = "artifact"
+ENCRYPTED: Final = b"binary/encrypted"
+"""The encoding of a payload that is encrypted whole."""
 
 MOST_UNPACKED_BYTES: Final = 256 << 20
 """What stored or sealed content may come to when it is unpacked."""

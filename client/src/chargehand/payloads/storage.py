@@ -29,8 +29,7 @@ from temporalio.converter import (
 
 from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
 from chargehand.errors import BucketError
-from chargehand.payloads.codec import ENCRYPTED
-from chargehand.payloads.encryption import unpack
+from chargehand.payloads.encryption import ENCRYPTED, unpack
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 
 THRESHOLD_BYTES: Final = 32 << 10
