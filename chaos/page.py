@@ -44,7 +44,7 @@ _TAIL: Final = """\
 
 - A bug in an adapter: `tests/workflows/test_wasted_calls.py`. A worker without the key of encrypted payloads, and a
   key that is replaced: `tests/workflows/test_protected_sessions.py`. A provider that fails in every way:
-  `tests/workflows/test_failures_catalogue.py` and `tests/activities/`. Crashes at every step, on a simulated server:
+  `tests/workflows/test_recovering.py` and `tests/activities/`. Crashes at every step, on a simulated server:
   `tests/simulation/`.
 - `--scale nightly` takes hours and is larger: 1,000 sessions under random kills every 5–40 s, 10,000 sessions
   queued at once, the server killed 50 times, cuts of 120 s. The embedded server on two cores carries

@@ -14,7 +14,7 @@ from tests.scripted_model import Held, Script, answer, disagreement, plan, refin
 from tests.waiting import runs_of, until
 from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_callers import open_strangers
-from tests.workflows.test_resets import is_awaiting_a_duplicate, reset
+from tests.workflows.test_starting_again import is_awaiting_a_duplicate, reset
 from workflows import continue_as_new
 
 pytestmark = pytest.mark.real_server

@@ -10,7 +10,7 @@ from chargehand.history.tree import read_trace
 from tests.scripted_model import COST, Held, Script, Turn, answer, subtask, use
 from tests.waiting import runs_of
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_note_taking import QUOTED, READ, note
+from tests.workflows.test_recalling import QUOTED, READ, note
 from workflows import continue_as_new
 
 ROUNDS = 12

@@ -1,10 +1,9 @@
-"""Sessions that are thrown away with their worker end there: no workflow that collects that garbage is disturbed.
-
-What a coroutine does wrong while it is thrown away cannot be caught; pytest fails a test in which that happens.
-"""
+"""What a worker leaves of workflows that it throws away, gives up or ends: nothing that acts, and nothing in memory."""
 
 import ast
 import gc
+import logging
+import threading
 from collections.abc import Generator
 from datetime import timedelta
 from functools import partial
@@ -15,14 +14,24 @@ import pytest
 from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.workflow import Info
 
 import workflows
+from activities.heartbeat import Pulse
+from chargehand.contracts import SessionState
+from chargehand.errors import ChargehandError
 from tests.parameters import first_fast
-from tests.scripted_model import Held, Script, answer, topics
+from tests.scripted_model import Held, Script, answer, report, topics
 from tests.waiting import until
-from tests.workflows.conftest import OpenEnvironment
+from tests.workflows.conftest import OpenEnvironment, RunSession
 from tests.workflows.test_asking import GOAL, unsure
+from tests.workflows.test_main_path import GOAL as PLANNED
 from worker import workers
+from workflows import registry
+from workflows.state.progress import Progress
+from workflows.state.session import Session
+from workflows.subtask import SubtaskWorkflow
+from workflows.supervisor import SupervisorWorkflow
 
 
 @workflow.defn(name="Collector")
@@ -89,3 +98,103 @@ def test_workflows_use_no_finally() -> None:
     ]
     assert modules
     assert not found
+
+
+pytestmark = [pytest.mark.nightly, pytest.mark.real_server]
+_SDK = logging.getLogger("temporalio.worker._workflow")
+_GIVES_UP = "running eviction job"
+"""What the SDK logs when it could not throw away a workflow whose task it has given up."""
+
+
+class _Starvation(logging.Handler):
+    """Holds the first workflow task that enters a state, in the middle of a step, until the SDK has given it up."""
+
+    def __init__(self, state: SessionState) -> None:
+        super().__init__()
+        self._state = state
+        self.given_up = threading.Event()
+        self.times = 0
+        self._enter = Progress.enter
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note what the SDK does."""
+        if _GIVES_UP in record.getMessage():
+            self.given_up.set()
+
+    def enter(self, progress: Progress, state: SessionState) -> None:
+        """Enter a state as ever, later."""
+        if state == self._state:
+            self.times += 1
+            if self.times == 1:
+                self.given_up.wait(30)
+        self._enter(progress, state)
+
+
+@pytest.fixture
+def starvation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Generator[_Starvation]:
+    """Starve the task that enters a state."""
+    starvation = _Starvation(request.param)
+
+    def enter(progress: Progress, state: SessionState) -> None:
+        starvation.enter(progress, state)
+
+    monkeypatch.setattr(Progress, "enter", enter)
+    _SDK.addHandler(starvation)
+    yield starvation
+    _SDK.removeHandler(starvation)
+
+
+@pytest.mark.parametrize("starvation", ["executing", "synthesising"], indirect=True)
+async def test_a_session_outlives_a_starved_task(run: RunSession, starvation: _Starvation) -> None:
+    """The task is carried out to its end before its workflow is thrown away, and repeated afterwards."""
+    script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))
+
+    result, _ = await run(script, PLANNED)
+
+    assert result.stop_reason == "completed"
+    assert starvation.given_up.is_set()
+    assert starvation.times > 1
+
+
+_OF_A_SESSION = (SupervisorWorkflow, SubtaskWorkflow, Session, Progress, Pulse)
+
+
+def _held() -> list[object]:
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, _OF_A_SESSION)]
+
+
+def _forget(_: Info) -> None:
+    pass
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize(("cached", "is_known"), first_fast([(1_000, True), (0, True), (1_000, False), (0, False)]))
+async def test_sessions_that_ended_leave_nothing_in_their_worker(
+    environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch, cached: int, *, is_known: bool
+) -> None:
+    """Of reports, refusals and cancellations alike, no workflow and no activity is held but the latest.
+
+    The SDK's loop holds on to the task of that one.
+    """
+    if not is_known:
+        monkeypatch.setattr(registry, "recognise", _forget)
+    script = Script().plan(*topics(2)).work("", answer("Known.")).synthesis(report("All is known."))
+    before = _held()
+    others = {id(each) for each in before}
+
+    async with environment(script, cached_workflows=cached) as opened:
+        await opened.run(PLANNED)
+        with pytest.raises(ChargehandError):
+            await opened.run(PLANNED.model_copy(update={"crew": "nobody"}))
+        waiting = await opened.chargehand.start(PLANNED.model_copy(update={"approval": "plan"}))
+        await waiting.cancel()
+        with pytest.raises(ChargehandError):
+            await waiting.result()
+        opened.model.calls.clear()  # the scripted model remembers them for other tests
+
+        async def is_empty() -> bool:
+            left = [type(each) for each in _held() if id(each) not in others]
+            return left in ([], [Pulse])
+
+        await until(is_empty)

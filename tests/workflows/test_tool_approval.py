@@ -27,7 +27,7 @@ from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment
-from tests.workflows.test_resets import reset
+from tests.workflows.test_starting_again import reset
 
 GOAL = SessionRequest(
     goal="Settle the complaints.",

@@ -325,7 +325,7 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     3: ("structured plan", "workflows/test_stopping.py::test_a_plan_waits_for_approval_and_can_be_edited"),
     4: ("plan is a graph", "workflows/test_main_path.py::test_a_subtask_starts_the_moment_its_own_inputs_are_there"),
     5: ("plan validation", "unit/workflows/test_plan_validation.py::test_each_rule_refuses_by_itself"),
-    6: ("fixed agents", "workflows/test_failures_catalogue.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
+    6: ("fixed agents", "workflows/test_recovering.py::test_a_plan_that_stays_broken_is_asked_for_three_times"),
     7: ("dispatcher", "workflows/test_growing_plans.py::test_a_nested_session_takes_the_places_that_are_left"),
     8: ("search agent", "activities/search/test_search_tool.py::test_hits_are_listed_and_their_words_are_sources"),
     9: (
@@ -343,9 +343,9 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     13: ("shared state", "workflows/test_recalling.py::test_an_outcome_is_read_at_once"),
     14: (
         "loop guard",
-        "workflows/test_failures_catalogue.py::test_a_session_that_comes_back_to_its_own_work_is_refused",
+        "workflows/test_recovering.py::test_a_session_that_comes_back_to_its_own_work_is_refused",
     ),
-    15: ("budget", "workflows/test_limits.py::test_the_whole_tree_keeps_its_limits"),
+    15: ("budget", "workflows/test_grants.py::test_the_whole_tree_keeps_its_limits"),
     17: ("typed result", "unit/workflows/test_evidence.py::test_every_status_is_one_outcome"),
     20: ("circuit breaker", "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end"),
     22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),

@@ -136,6 +136,8 @@ def test_a_new_run_remembers_which_calls_act() -> None:
     assert before.judge(_request()) is not None
     before.note_outcome(call_hash("T1", "refund", {"amount": 100}), is_applied=True)
     before.expire(_open(before, _request(7, needs_approval=True)))
+    before.policy.count(_LIMITED, {"amount": 99.5})
+    before.policy.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
     after = Approvals.model_validate_json(before.model_dump_json())
 
     reply = after.judge(_request())
@@ -143,6 +145,11 @@ def test_a_new_run_remembers_which_calls_act() -> None:
     assert reply is not None
     assert reply.verdict == "applied_before"
     assert _open(after, _request(8, needs_approval=True)).shown.id == "c2"
+    assert after.policy.violations(_LIMITED, {"amount": 0.6})
+    assert not after.policy.violations(_LIMITED, {"amount": 0.5})
+    waiting = (_rule(after="check", same="order"),)
+    assert after.policy.too_early(waiting, {"order": 8})
+    assert not after.policy.too_early(waiting, {"order": 7})
 
 
 _MOST, _TOTAL = 4, 100
@@ -189,21 +196,6 @@ def test_sums_are_exact() -> None:
         ledger.count(cents, {"amount": 0.01})
 
     assert ledger.violations(cents, {"amount": 0.01})
-
-
-def test_a_ledger_goes_on_where_another_stopped() -> None:
-    """A new run counts on from the state that it is handed."""
-    before = PolicyLedger()
-    before.count(_LIMITED, {"amount": 99.5})
-    before.note_success([success_key(Watched(tool="check", same="order"), {"order": 7})])
-    after = PolicyLedger.model_validate_json(before.model_dump_json())
-
-    assert after.violations(_LIMITED, {"amount": 0.6})
-    assert not after.violations(_LIMITED, {"amount": 0.5})
-    waiting = (_rule(after="check", same="order"),)
-    assert after.too_early(waiting, {"order": 8})
-    assert after.too_early(waiting, {})
-    assert not after.too_early(waiting, {"order": 7})
 
 
 def test_a_hash_names_one_call() -> None:

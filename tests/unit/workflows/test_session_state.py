@@ -1,24 +1,31 @@
 """What a session and an agent know, and what may happen to it: data, tested without Temporal."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.session import SessionFacts, SessionTerms
 from activities.turn.contracts import TurnResult
 from chargehand.contracts import (
+    AgentsAtWork,
     Limits,
     LostCharges,
     Plan,
     PlanDecision,
     RaisedLimits,
     SessionRequest,
+    Status,
     Subtask,
+    SubtaskRecord,
+    Success,
     Tier,
     Usage,
 )
@@ -27,8 +34,11 @@ from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState, SubtaskRequest
 from workflows.mailbox.mailbox import Mailbox
 from workflows.rules.refusal import Refused
+from workflows.rules.web_ui import details
 from workflows.state.agent import AgentWork
 from workflows.state.clock import Clock
+from workflows.state.dialogue import Dialogue
+from workflows.state.places import Places
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 
@@ -161,3 +171,163 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
         "Model providers charged $1.5000 more than the budget of $2.00; nothing more was started."
     ]
     assert opened.progress.booked == ("a" * 40, "b" * 40, "c" * 40)
+
+
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+
+
+@given(st.lists(st.sampled_from(["receive", "end job", "admit first", "admit last", "take"]), max_size=40))
+def test_messages_are_taken_in_the_order_in_which_they_came(steps: list[str]) -> None:
+    """A message that is not admitted yet holds back what came after it: messages, and the ends of jobs."""
+    dialogue = Dialogue()
+    waiting: list[str] = []
+    unadmitted: dict[str, int] = {}
+    for count, step in enumerate(steps):
+        text = f"number {count}."
+        if step == "receive":
+            unadmitted[text] = dialogue.receive(text, text, NOW)
+            waiting.append(text)
+        elif step == "end job":
+            dialogue.end_job(text, Success(content="", confidence=80), NOW)
+            waiting.append(text)
+        elif step.startswith("admit") and unadmitted:
+            chosen = [*unadmitted][0 if step == "admit first" else -1]
+            dialogue.admit(unadmitted.pop(chosen))
+        has_message = bool(waiting) and waiting[0] not in unadmitted
+
+        assert dialogue.has_message == has_message
+        if step == "take" and has_message:
+            assert waiting.pop(0) in dialogue.take().text
+
+
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _work(*spans: tuple[int, int]) -> list[AgentsAtWork]:
+    return [
+        AgentsAtWork(at=_BEGIN + timedelta(seconds=at), change=change)
+        for begin, end in spans
+        for at, change in ((begin, 1), (end, -1))
+    ]
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.lists(st.integers(0, 20), max_size=8))
+def test_no_more_is_lent_than_there_is(total: int, sessions: int, spares: list[int]) -> None:
+    """What is lent comes out of what is free, in fair parts, and comes back when a session ends.
+
+    What was offered before a session has opened is lent to it too.
+    """
+    places = Places(total=total)
+    running = min(sessions, total)
+    places.offer(total - running)
+    for number in range(running):
+        places.open(f"s{number}")
+    places.lend()
+    for spare in spares:
+        places.offer(min(spare, places.free(running)))
+        lent = [places.of(f"s{number}") for number in range(running)]
+        assert sum(lent) + places.free(running) == total
+        assert places.free(running) >= 0
+        assert max(lent) - min(lent) <= 1
+    for number in range(running):
+        places.close(f"s{number}")
+    assert places.free(0) == total
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 10)), max_size=12))
+def test_the_peak_is_of_agents_that_worked_at_the_same_time(begun: list[tuple[int, int]]) -> None:
+    """Whatever the order in which it is learned; one that begins when another ends does not work beside it."""
+    spans = [(begin, begin + lasts) for begin, lasts in begun]
+    places = Places(total=5)
+    for span in reversed(spans):
+        places.record(_work(span))
+
+    most = max((sum(begin <= second < end for begin, end in spans) for second in range(50)), default=0)
+    assert places.peak == most
+    resumed = Places.model_validate_json(places.model_dump_json())
+    assert resumed.peak == most
+
+
+BEGUN = datetime(2025, 6, 1, 12, 0, tzinfo=UTC)
+SECOND = Subtask(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
+PLAN = Plan(subtasks=(T1, SECOND))
+WAITING_1 = SubtaskRecord(id="T1", agent="reader", instruction="Find the notice")
+WAITING_2 = SubtaskRecord(id="T2", agent="writer", instruction="Write the letter", depends_on=("T1",))
+
+
+def _at(seconds: int) -> datetime:
+    return BEGUN + timedelta(seconds=seconds)
+
+
+def _planned() -> Progress:
+    progress = Progress(session="s")
+    progress.adopt(PLAN)
+    return progress
+
+
+def test_a_session_can_be_asked_before_anything_is_known() -> None:
+    """A status can be had from the first moment, without goal, plan or ledger."""
+    assert Progress(session="s").status() == Status(session="s", goal="", state="planning")
+
+
+def test_a_changed_plan_keeps_what_has_happened() -> None:
+    """Records of subtasks that stay in the plan are kept; those of others go, new ones wait."""
+    progress = _planned()
+    progress.start("T1", "s/reader/1", _at(1))
+    kept = progress.records[0]
+
+    progress.adopt(Plan(subtasks=(T1, Subtask(id="T3", agent="reader", instruction="Find the price"))))
+
+    assert progress.records == (kept, SubtaskRecord(id="T3", agent="reader", instruction="Find the price"))
+
+
+def test_details_draw_the_plan() -> None:
+    """The Web UI shows state, use of the limits, that running subtasks are not counted in it, and a line a subtask."""
+    failed = WAITING_1.model_copy(
+        update={"state": "failure", "reason": "empty", "usage": Usage(turns=2, cost_usd=Decimal("0.01"))}
+    )
+    status = Status(
+        session="s",
+        goal="g",
+        state="executing",
+        turns=3,
+        max_turns=20,
+        spent_usd=Decimal("0.0123"),
+        reserved_usd=Decimal("0.5"),
+        budget_usd=Decimal(2),
+        subtasks=(failed, WAITING_2),
+    )
+    running = status.model_copy(update={"subtasks": (WAITING_1.model_copy(update={"state": "running"}),)})
+
+    assert details(running).splitlines()[4] == "- not counted yet: what running subtasks spend"
+    assert details(status).splitlines() == [
+        "**executing**",
+        "",
+        "- turns: 3 of 20",
+        "- US dollars: 0.0123 of 2.00 spent, 0.5000 reserved",
+        "",
+        "**plan**",
+        "",
+        "- ✘ **T1** reader · failure: empty, 2 turns, 0.0100 dollars · Find the notice",
+        "- · **T2** writer, after T1 · waiting · Write the letter",
+    ]
+
+
+def test_no_text_draws_anything_of_its_own() -> None:
+    """Words of models and users stay in their line: no line, picture, link or formula comes of them."""
+    cases = [
+        "a\n\n# b\n- c",
+        "![x](http://evil.example)",
+        "<img src=x>",
+        "`\\`|`",
+        "from $5 to $6",
+        "[ref]: x",
+        "w" * 5_000,
+    ]
+    for text in cases:
+        record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
+        drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
+        unescaped = re.sub(r"\\[\\`|<>\[\]$]", "", drawn[-1])
+        assert len(drawn) == 8
+        assert not set("[]<>`|$\\") & set(unescaped)
+        assert len(drawn[-1]) < 600
