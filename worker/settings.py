@@ -123,7 +123,7 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     @model_validator(mode="after")
     def _builds_have_deployments(self) -> Self:
         if self.build_id and not self.deployment:
-            raise ValueError("CHARGEHAND_DEPLOYMENT is not set; Worker Versioning needs the name of a deployment")
+            raise ValueError("CHARGEHAND_BUILD_ID belongs to a deployment: set CHARGEHAND_DEPLOYMENT to its name too")
         return self
 
     def of_process(self, number: int) -> Self:

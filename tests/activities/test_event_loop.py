@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -11,7 +10,7 @@ from itertools import chain, count
 from uuid import uuid4
 
 import pytest
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
@@ -24,7 +23,6 @@ from activities.turn.journal import Entry, open_journal
 from tests.waiting import until
 from worker.health import watch_event_loop
 from worker.heartbeat_sender import Heartbeats
-from worker.settings import Settings
 from worker.slots import POLLS, PacedSlots, paced_tuner
 from workflows.options import ActivityLimits
 
@@ -64,25 +62,6 @@ async def test_a_blocking_call_is_reported(caplog: pytest.LogCaptureFixture) -> 
     assert max(lags) >= 300
 
 
-async def test_a_blocking_tool_in_a_thread_leaves_the_loop_free() -> None:
-    """A tool that blocks a thread does not stop the loop: it goes round while the tool waits for just that (F30)."""
-    went_round = threading.Event()
-
-    def tool() -> bool:
-        return went_round.wait(timeout=20)
-
-    async with _watched() as metrics:
-        using = asyncio.create_task(asyncio.to_thread(tool))
-        rounds = 0
-        async with asyncio.timeout(15):
-            while rounds < 3:
-                await asyncio.sleep(0.05)
-                rounds += len(_lags(metrics))
-        went_round.set()
-
-        assert await using
-
-
 async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     """Within ten seconds of a warning there is no other; the next one counts what came between."""
     ended = asyncio.Event()
@@ -101,20 +80,6 @@ async def test_warnings_come_once_in_a_while(caplog: pytest.LogCaptureFixture) -
 
     said = [record.message.partition("(")[2] for record in caplog.records if record.name == "chargehand.watchdog"]
     assert said == ["longest 450 ms, times 1)", "longest 450 ms, times 2)"]
-
-
-def test_settings_of_deploys_and_metrics_that_cannot_work_are_refused() -> None:
-    """A build without a deployment, the other way round, and unusable names are refused before anything starts."""
-    cases: list[tuple[dict[str, object], str]] = [
-        ({"build_id": "2026-11-21"}, "CHARGEHAND_DEPLOYMENT is not set"),
-        ({"deployment": "crew.one", "build_id": "1"}, "deployment"),
-        ({"metrics_address": "9464"}, "metrics_address"),
-        ({"ceilings": {"max_turns": 101}}, "max_turns above 100"),
-        ({"ceilings": {"max_turns": 101}, "storage": "off"}, "CHARGEHAND_STORAGE"),
-    ]
-    for settings, named in cases:
-        with pytest.raises(ValidationError, match=named):
-            Settings.model_validate(settings)
 
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=2.5)

@@ -180,12 +180,3 @@ def test_data_that_the_dialect_cannot_describe_is_asked_for_as_text() -> None:
         written: Any = with_data(answer_schema(OutputAnswer), schema)
         data, _ = written["properties"]["data"]["anyOf"]
         assert data["type"] == "string"
-
-
-def test_schemas_do_not_pile_up() -> None:
-    """A worker keeps the schemas of few sets of agents, however many sessions make up agents of their own."""
-    sets = 300
-    for number in range(sets):
-        answer_schema(OutputAnswer, (f"agent-{number}",))
-
-    assert answer_schema.cache_info().currsize < sets
