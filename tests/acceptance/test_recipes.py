@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import httpx2
+import uvicorn
 from starlette.applications import Starlette
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
 from examples.slack.slash_command import SlashCommand
 from examples.webhook.receiver import Receiver
-from tests.acceptance.http_serving import serving
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, subtask
@@ -28,8 +28,18 @@ SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
 
 @asynccontextmanager
 async def _served(app: Starlette) -> AsyncGenerator[httpx2.AsyncClient]:
-    async with serving(app) as url, httpx2.AsyncClient(base_url=url, timeout=60) as http:
-        yield http
+    """Serve in the event loop of the test until the block ends."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    serve = asyncio.create_task(server.serve())
+
+    await until(lambda: server.started or serve.done())
+    url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        async with httpx2.AsyncClient(base_url=url, timeout=60) as http:
+            yield http
+    finally:
+        server.should_exit = True
+        await serve
 
 
 def _slack_headers(body: bytes, sent_at: float, secret: str = SECRET) -> dict[str, str]:

@@ -14,28 +14,12 @@ from activities.turn_kinds.registry import TASK_TYPES
 from chargehand.contracts import JsonSchema, SessionRequest
 from chargehand_plugins.testing import Reply, Script, ScriptedRun, answer, issue, run_session, subtask, use
 from chargehand_plugins.testing.scripted_model import ScriptedModel
+from tests.crew_files import crew_folder
 from tests.unit.activities.prompt_files import TASKS
 from tests.unit.strategies import contracts
 
 PRICE: JsonSchema = {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]}
-CREW = """
-name = "shop"
-description = "Finds out what things cost."
-guidance = "The clerk looks prices up, the checker checks them."
-[[agents]]
-name = "clerk"
-description = "Looks prices up in the list of prices."
-prompt = "Look up what you are asked for."
-[agents.output]
-type = "object"
-required = ["price"]
-properties.price.type = "number"
-[[agents]]
-name = "checker"
-description = "Checks the prices that the clerk finds."
-prompt = "Check what you are given."
-reviews = true
-"""
+PRICED_OUTPUT = '[agents.output]\ntype = "object"\nrequired = ["price"]\nproperties.price.type = "number"'
 GOAL = "What does A-17 cost?"
 PLAN = Script().plan(
     subtask("T1", "clerk", "Find the price of A-17 in the list."),
@@ -46,8 +30,7 @@ PRICED = PLAN.work("Find", answer("It costs 40.", data={"price": 40}))
 
 @pytest.fixture
 def crews(tmp_path: Path) -> Path:
-    (tmp_path / "shop.toml").write_text(CREW)
-    return tmp_path
+    return crew_folder(tmp_path, "shop", clerk=PRICED_OUTPUT, checker="reviews = true")
 
 
 async def ask(crews: Path, script: Script, output_schema: JsonSchema | None = None) -> ScriptedRun:
