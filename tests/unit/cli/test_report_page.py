@@ -24,9 +24,9 @@ from chargehand_cli.attachments import (
     attach_pictures,
 )
 from chargehand_cli.rendering.markdown import safe_html, text_fragment
-from chargehand_cli.rendering.page import report_page, report_style, unfinished_page
+from chargehand_cli.rendering.page import report_page, report_style, trace_page, unfinished_page
 from chargehand_cli.rendering.svg import plan_graph
-from tests.unit.cli.reports import at, report, trace
+from tests.unit.cli.reports import HOSTILE_TRACE, at, report, trace
 from tests.unit.cli.test_render import Page
 
 _PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 24
@@ -253,3 +253,13 @@ def test_a_session_without_a_report_says_why() -> None:
         assert [found["aria-label"] for tag, found in page.elements if tag == "section"] == ["Plan", "Timeline"]
         unlimited = Page(unfinished_page(status.model_copy(update={"max_turns": 0})))
         assert "Turns3Cost$0.00" in "".join(unlimited.words)
+
+
+def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
+    """Plan, arguments, results and references are in it as text; what a model wrote stays text."""
+    page = trace_page(HOSTILE_TRACE)
+
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
+    for shown in ("9,999 bytes: s1/run#7", "task ab12", "ToolUnavailable", "never taken up"):
+        assert shown in page

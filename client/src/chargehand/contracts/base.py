@@ -48,7 +48,7 @@ class Contract(BaseModel):
         """Build it in Python; what is invalid is `InvalidInput`, with pydantic's error as its cause."""
         __tracebackhide__ = True
         try:
-            super().__init__(**fields)
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)  # as pydantic does itself
         except ValidationError as error:
             problems = join_problems(describe_problems(error, type(self)))
             raise InvalidInput(f"Invalid {type(self).__name__}: {problems}") from error
