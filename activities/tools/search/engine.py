@@ -124,6 +124,11 @@ def confidence_by_words(query: str, hits: Sequence[SearchHit]) -> int:
     return round(100 * max(shares, default=0.0))
 
 
+def web_hit(url: str, title: str | None, snippet: str | None, stated_date: str | None) -> SearchHit:
+    """Make a hit of what an engine states, or leaves out."""
+    return SearchHit(title=title or "", snippet=snippet or "", url=url, published=iso_date(stated_date))
+
+
 def iso_date(stated: str | None) -> str | None:
     """Write a date of publication as ISO 8601, in the precision stated, in UTC if its zone is known.
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, Field
 
-from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, iso_date
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, web_hit
+from activities.tools.search.protocol import SearchResults
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -44,15 +44,7 @@ class TavilySearch:
         best = max((hit.score for hit in hits), default=0.0)
         return SearchResults(
             query=query,
-            results=tuple(
-                SearchHit(
-                    title=hit.title or "",
-                    snippet=hit.content or "",
-                    url=hit.url,
-                    published=iso_date(hit.published_date),
-                )
-                for hit in hits
-            ),
+            results=tuple(web_hit(hit.url, hit.title, hit.content, hit.published_date) for hit in hits),
             confidence=round(100 * max(0.0, min(best, 1.0))),
         )
 

@@ -5,10 +5,11 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from activities.documents.catalog import Catalog, Column, Table
+from activities.documents.sql_names import quoted_text
 from activities.documents.words import language_of
 from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.lexicon import BOUNDS, COMPARISONS, RANKS
-from chargehand_plugins.extractive.periods import Calendar, quoted, time_unit
+from chargehand_plugins.extractive.periods import Calendar, time_unit
 from chargehand_plugins.extractive.tokens import Token, number, read_tokens
 from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
 
@@ -208,7 +209,7 @@ class _Reading:
         return _A_WORD if wanted & stems else _ITS_UNIT * has_unit
 
     def _is_part(self, column: Column, token: Token) -> bool:
-        is_price = self._vocabulary.is_money(column) and lexicon.is_cost(token.word)
+        is_price = self._vocabulary.is_money(column) and lexicon.matches("costs", token.word)
         return is_price or self._likeness(column, [token]) > 0
 
     def _places(self, at: int, wanted: Sequence[str]) -> range | None:
@@ -292,7 +293,7 @@ class _Reading:
         named = [
             Condition(
                 part.column,
-                f'lower("{part.column.name}") IN ({", ".join(quoted(text.lower()) for text in part.values)})',
+                f'lower("{part.column.name}") IN ({", ".join(quoted_text(text.lower()) for text in part.values)})',
                 f"{title_of(part.column)} = {part.values[0]}",
                 is_value=True,
             )
@@ -335,12 +336,12 @@ class _Reading:
                 return None
             taken |= {token.stem for token in pool if self._is_part(measure, token)}
         if any(map(vocabulary.is_money, [limit.column for limit in self._limits])):
-            taken |= {token.stem for token in pool if lexicon.is_cost(token.word)}
+            taken |= {token.stem for token in pool if lexicon.matches("costs", token.word)}
         if vocabulary.calendar and self._period:
             taken.update(vocabulary.words(vocabulary.calendar.column))
         events = {stem for column in self._columns if time_unit(column) == "day" for stem in vocabulary.words(column)}
         if self._limits or self._period:
-            taken |= {token.stem for token in pool if token.stem in events and lexicon.is_event(token.word)}
+            taken |= {token.stem for token in pool if token.stem in events and lexicon.matches("event", token.word)}
         if vocabulary.key and measure is not None and self._aggregate in {"sum", "mean", "share"}:
             taken.update(vocabulary.words(vocabulary.key))
         left = frozenset(said - taken)

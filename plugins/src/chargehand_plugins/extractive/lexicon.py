@@ -91,16 +91,6 @@ def is_currency(word: str) -> bool:
     return any(form in "€$£" or form == "chf" for form in unit_forms(word.casefold()))
 
 
-def is_cost(word: str) -> bool:
-    """Whether a verb says that something has a price."""
-    return word in pattern("costs").split()
-
-
-def is_event(word: str) -> bool:
-    """Whether a word has the form of a verb that says what happened: `issued`, `ausgeliehen`, `vendus`."""
-    return matches("event", word)
-
-
 def is_flow(words: Sequence[str]) -> bool:
     """Whether amounts of this name can only have come about bit by bit: money, or what was lost, sold or booked."""
     return any(matches("flow", word) or is_currency(word) for word in words)
@@ -112,5 +102,5 @@ def is_added(words: Sequence[str], *, is_event: bool) -> bool:
 
 
 def matches(name: str, word: str) -> bool:
-    """Whether a word is one of a pattern's."""
+    """Whether a word is one of a pattern's: `costs`, or `event`, such as `issued`, `ausgeliehen`, `vendus`."""
     return re.fullmatch(pattern(name), word) is not None

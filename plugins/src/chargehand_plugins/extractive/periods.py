@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from activities.documents.catalog import Column, Table
+from activities.documents.sql_names import quoted_text
 from activities.documents.words import words
 from chargehand_plugins.extractive.lexicon import empty_words, languages, matches, months, pattern, totals
 from chargehand_plugins.extractive.tokens import Token, stems
@@ -169,7 +170,7 @@ class Calendar(NamedTuple):
         }
         if not within or (not bound and len(set(within.values())) < high - low + 1):
             return None
-        return f"{self.sql} IN ({', '.join(map(quoted, within))})"
+        return f"{self.sql} IN ({', '.join(map(quoted_text, within))})"
 
 
 def _between(sql: str, ends: tuple[str, str], bound: str) -> str:
@@ -231,7 +232,7 @@ def _text_date_sql(name: str, examples: tuple[str, ...]) -> str:
         return ""
     sql = f'lower("{name}")'
     for word, month in sorted(names.items(), key=lambda pair: -len(pair[0])):
-        sql = f"replace({sql}, {quoted(word)}, '{month}')"
+        sql = f"replace({sql}, {quoted_text(word)}, '{month}')"
     return f"CAST(try_strptime(regexp_replace({sql}, '[^0-9]+', '-', 'g'), '{orders[0]}') AS DATE)"
 
 
@@ -248,7 +249,3 @@ def _months(values: tuple[str, ...]) -> dict[str, Moment]:
     read = {value: month for value in values if (month := parse_month(value))}
     is_alike = len({month.year is None for month in read.values()}) == 1
     return read if len(read) == len(values) and is_alike else {}
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from activities.documents.catalog import Column, Table
 from activities.documents.words import function_words
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.lexicon import empty_words, is_cost, unit_forms
+from chargehand_plugins.extractive.lexicon import empty_words, unit_forms
 from chargehand_plugins.extractive.periods import Calendar, Period, calendar_of, is_series_of, read_period, time_unit
 from chargehand_plugins.extractive.tokens import Token, read_number, read_tokens, stems
 
@@ -89,7 +89,7 @@ class Vocabulary:
         is_series = any(map(is_series_of, self.table.columns))
         is_sure = (is_event or not unasked) if lexicon.is_flow(named) else not (unasked or is_series)
         dated = [word for other in self.table.columns if time_unit(other) == "day" for word in self._title(other)]
-        is_charged = is_event or any(map(lexicon.is_event, dated))
+        is_charged = is_event or any(lexicon.matches("event", word) for word in dated)
         return is_sure and self.is_number(column) and lexicon.is_added(named, is_event=is_charged)
 
     def _title(self, column: Column) -> list[str]:
@@ -190,7 +190,10 @@ class Vocabulary:
         for at, token in enumerate(self.tokens):
             ends = [end for part, end in self._parts[at] if not part.word]
             is_plain = (
-                token.stem in self._named or token.word in plain or bool(unit_forms(token.word)) or is_cost(token.word)
+                token.stem in self._named
+                or token.word in plain
+                or bool(unit_forms(token.word))
+                or lexicon.matches("costs", token.word)
             )
             left.difference_update(range(at, max(ends, default=at + is_plain)))
         return sorted(left)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
-from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, confidence_by_words, iso_date
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, confidence_by_words, web_hit
+from activities.tools.search.protocol import SearchResults
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -46,12 +46,7 @@ class BraveSearch:
         token = {"X-Subscription-Token": self._api_key}
         answer = await self._engine.ask(_Answer, self._url, params=parameters, headers=token)
         hits = tuple(
-            SearchHit(
-                title=html.unescape(hit.title or ""),
-                snippet=html.unescape(hit.description or ""),
-                url=hit.url,
-                published=iso_date(hit.page_age),
-            )
+            web_hit(hit.url, html.unescape(hit.title or ""), html.unescape(hit.description or ""), hit.page_age)
             for hit in answer.web.results[:limit]
         )
         return SearchResults(query=query, results=hits, confidence=confidence_by_words(query, hits))

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
-from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, iso_date
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, web_hit
+from activities.tools.search.protocol import SearchResults
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -43,15 +43,7 @@ class SearxngSearch:
         silent = ", ".join(sorted({engine[0] for engine in answer.unresponsive_engines if engine and engine[0]}))
         return SearchResults(
             query=query,
-            results=tuple(
-                SearchHit(
-                    title=hit.title or "",
-                    snippet=hit.content or "",
-                    url=hit.url or "",
-                    published=iso_date(hit.publishedDate),
-                )
-                for hit in hits
-            ),
+            results=tuple(web_hit(hit.url or "", hit.title, hit.content, hit.publishedDate) for hit in hits),
             confidence=_confidence(max((hit.score for hit in hits), default=0.0)),
             note=f"Engines that did not answer: {silent}." if silent else "",
         )
