@@ -50,8 +50,10 @@ class McpDeclaration(TypedByPeople):
     """The client that gets tokens for `url` by OAuth."""
     headers: Annotated[dict[_Header, Variable], Field(max_length=20)] = {}
     """Further headers for `url`: the name of each, and the variable that holds its value."""
-    tools: Annotated[tuple[ToolName, ...], Field(min_length=1, max_length=40)]
+    tools: Annotated[tuple[ToolName, ...], Field(max_length=40)] = ()
     """The tools that the crew may use, as the server names them; all others are left out."""
+    resources: Annotated[tuple[_Text, ...], Field(max_length=40)] = ()
+    """The addresses of what the crew may read by `<name>_read_resource`."""
     acts: tuple[ToolName, ...] = ()
     """Those of the tools that change something in the world."""
     approval: tuple[ToolName, ...] = ()
@@ -78,6 +80,11 @@ class McpDeclaration(TypedByPeople):
         """The tools by the names under which agents have them."""
         return {agent_tool_name(self.name, tool): tool for tool in self.tools}
 
+    @property
+    def resource_tool(self) -> str:
+        """The name under which agents have the tool that reads `resources`."""
+        return f"{self.name}_read_resource"
+
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         if (self.command is None) == (not self.url):
@@ -92,7 +99,9 @@ class McpDeclaration(TypedByPeople):
             raise ValueError("`oauth` brings the credentials; leave out `headers` and `bearer_token`")
         if self.url and "@" in self.url.partition("://")[2].partition("/")[0]:
             raise ValueError("`url` must not contain credentials; name a variable as `bearer_token` or in `headers`")
-        if len(self.tool_names) < len(self.tools):
+        if not self.tools and not self.resources:
+            raise ValueError("name at least one of `tools` or `resources`")
+        if len(self.tool_names) < len(self.tools) or (self.resources and self.resource_tool in self.tool_names):
             raise ValueError(
                 f"two of `tools` have the same name for agents, in lower case and {LONGEST_TOOL_NAME} characters"
             )

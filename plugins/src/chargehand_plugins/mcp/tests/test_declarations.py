@@ -52,7 +52,7 @@ def server(**fields: str) -> str:
         (server(url='"https://a.example"', command="", environment='["TOKEN"]'), "`environment` belong to a `command`"),
         (server(bearer_token='"TOKEN"'), "`oauth` belong to a `url`"),
         (server(environment='["TOKEN=abc"]'), "environment"),
-        (server(tools="[]"), "tools"),
+        (server(tools="[]"), "name at least one of `tools` or `resources`"),
         (server(tools='["a.b", "a_b"]'), "two of `tools` have the same name for agents"),
         (server(acts='["b"]'), "`acts` names 'b', which is not one of `tools`"),
         (server(approval='["b"]'), "`approval` names 'b', which is not one of `tools`"),

@@ -53,6 +53,28 @@ async def test_a_tool_is_called_with_the_token(remote: HttpServer) -> None:
     assert set(remote.authorizations) == {f"Bearer {TOKEN}"}
 
 
+async def test_a_declared_resource_is_read(remote: HttpServer) -> None:
+    """Its text is a source, without the credential that it repeats; what is not declared or not there is an error."""
+    declaration = McpDeclaration(
+        name="weather",
+        url=remote.url,
+        bearer_token="WEATHER_TOKEN",
+        resources=("weather://stations", "weather://gone"),
+        start_seconds=60,
+    )
+    server = McpServer(declaration, {"WEATHER_TOKEN": TOKEN})
+    tool = tools_of([server])["weather_read_resource"]
+
+    read, gone, other = [
+        await tool.use({"uri": f"weather://{name}"}, CONTEXT) for name in ("stations", "gone", "secrets")
+    ]
+    await server.close()
+
+    assert [source.quote for source in read.sources] == ["Bergen\nOslo [credential]"]
+    assert "The server refused it" in str(gone.output["error"])
+    assert other.output["error"] == "There is no such resource; there are weather://stations, weather://gone."
+
+
 async def test_a_wrong_token_is_an_error_without_it(remote: HttpServer) -> None:
     """The server's refusal reaches the agent, the token does not."""
     server = declared(remote.url, "canary-wrong")

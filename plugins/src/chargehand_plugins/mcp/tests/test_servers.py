@@ -26,7 +26,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.mcp.tools.connection import strings_check
 from chargehand_plugins.mcp.tools.registry import examine
 from chargehand_plugins.mcp.tools.server import McpServer
-from chargehand_plugins.mcp.tools.tool import McpTool, tools_of
+from chargehand_plugins.mcp.tools.tool import tools_of
 from tests.waiting import until
 
 SCRIPT = Path(__file__).with_name("scripted_server.py")
@@ -179,7 +179,7 @@ async def test_a_slow_server_does_not_keep_the_worker_from_starting(serve: Serve
     """It is given up for now; until it has described its tools, room for their descriptions is reserved."""
     server = serve("echo", wait=600, start_seconds=1)
     await server.start()
-    tool: McpTool = tools_of([server])["odd_echo"]
+    tool = tools_of([server])["odd_echo"]
 
     assert server.problem == "it did not start within 1 seconds"
     assert (tool.spec.description, tool.spec.reserved_bytes) == ("Its server has not described it yet.", 8_000)

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 import mcp_types as types
@@ -26,6 +26,9 @@ from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
+    from mcp.shared.dispatcher import ProgressFnT
+
+_Result = TypeVar("_Result", types.CallToolResult, types.ReadResourceResult)
 
 _CLOSE_SECONDS: Final = 6.0
 """The library gives a process two seconds to end, two more after SIGTERM, and two after SIGKILL."""
@@ -106,12 +109,22 @@ class Connection:
             context.run(note_progress)
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
+        return await self._answer(request, types.CallToolResult, progress)
+
+    async def read(self, uri: str) -> types.ReadResourceResult:
+        """Read a resource once. Raises as `call` does."""
+        request = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
+        return await self._answer(request, types.ReadResourceResult)
+
+    async def _answer(
+        self, request: types.ClientRequest, shape: type[_Result], progress: "ProgressFnT | None" = None
+    ) -> _Result:
         self.running += 1
         try:
             async with asyncio.timeout(self._call_seconds):
                 return await self._client.session.send_request(
                     request,
-                    types.CallToolResult,
+                    shape,
                     request_read_timeout_seconds=self._call_seconds,
                     progress_callback=progress,
                 )

@@ -14,7 +14,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.mcp.tools.definitions import Definition, UnusableTool, define, digest_together
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult
+    from mcp_types import CallToolResult, ReadResourceResult
 
     from chargehand_plugins.mcp.tools.connection import Connection
 
@@ -98,6 +98,21 @@ class McpServer:
             return await connection.call(tool, given)
         except ServerUnusable as error:
             raise self._unavailable(f"{error}, during a call") from error
+
+    async def read(self, uri: str) -> "ReadResourceResult":
+        """Read a resource once.
+
+        Raises:
+            ApplicationError: the server cannot be used now, or its answer is lost.
+            MCPError: the server refuses it.
+        """
+        from chargehand_plugins.mcp.tools.connection import ServerUnusable
+
+        connection = await self._listed()
+        try:
+            return await connection.read(uri)
+        except ServerUnusable as error:
+            raise self._unavailable(f"{error}, while a resource was read") from error
 
     async def close(self) -> None:
         if self._connection is not None:

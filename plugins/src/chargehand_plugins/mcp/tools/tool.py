@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, object_schema
+from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, Tool, ToolAnswer, ToolContext, ToolSpec, object_schema
 from chargehand.contracts import Capability, Source
 from chargehand.tools import failed
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable
@@ -61,34 +61,72 @@ class McpTool:
         except ValueError as error:
             return failed(str(error))
         except MCPError as error:
-            return failed(f"The server refused the call: {self._clean(error.message, _SERVER_ERROR_CHARACTERS)}")
+            return failed(
+                f"The server refused the call: {_clean(self._server, error.message, _SERVER_ERROR_CHARACTERS)}"
+            )
         return self._answer(arguments, result)
 
     def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
         text, left_out = _text(result)
         if result.is_error:
-            return failed(
-                self._clean(text, _SERVER_ERROR_CHARACTERS) or "The tool failed, and its server does not say why."
-            )
-        quote = self._clean(text, _TEXT_CHARACTERS)
-        output: dict[str, JsonValue] = {}
-        if len(text) > _TEXT_CHARACTERS:
-            output["note"] = f"Cut after {_TEXT_CHARACTERS:,} of {len(text):,} characters: ask for less at once."
-        if left_out:
-            output["left_out"] = ", ".join(left_out)
-        if not quote.strip():
-            return ToolAnswer(output={**output, "note": "The tool returned no text."})
-        key = json.dumps([dict(given), quote], sort_keys=True)
-        digest = hashlib.sha256(key.encode()).hexdigest()[:12]
-        title = f"{self._tool} by the MCP server '{self._server.declared.name}'"
-        source = Source(ref=f"mcp:{self._name}:{digest}", title=title, quote=quote)
-        return ToolAnswer(output=output, sources=(source,))
+            words = _clean(self._server, text, _SERVER_ERROR_CHARACTERS)
+            return failed(words or "The tool failed, and its server does not say why.")
+        return _answer(self._server, self._name, self._tool, given, text=text, left_out=left_out)
 
-    def _clean(self, text: str, most: int) -> str:
-        """Cut a server's text, without what cannot be seen and without the credentials that it was given."""
-        for secret in self._server.secrets:
-            text = text.replace(secret, "[credential]")
-        return readable(text, most)
+
+class ReadResource:
+    """Reads the resources of a server that its declaration names."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self.capabilities: frozenset[Capability] = frozenset(server.declared.capabilities)
+        self.spec = ToolSpec(
+            name=server.declared.resource_tool,
+            description=f"Read a text that the MCP server '{server.declared.name}' has.",
+            parameters=object_schema(uri={"type": "string", "enum": [*server.declared.resources]}),
+            reads_elsewhere="reads_private" in self.capabilities,
+            time_limit_seconds=server.declared.call_seconds + 2 * server.declared.start_seconds,
+        )
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # the server learns nothing of the session
+        from mcp import MCPError
+
+        uri = arguments.get("uri")
+        if uri not in self._server.declared.resources:
+            return failed(f"There is no such resource; there are {', '.join(self._server.declared.resources)}.")
+        try:
+            result = await self._server.read(str(uri))
+        except MCPError as error:
+            return failed(f"The server refused it: {_clean(self._server, error.message, _SERVER_ERROR_CHARACTERS)}")
+        texts = [text for each in result.contents if isinstance(text := getattr(each, "text", None), str)]
+        left_out = ["what is no text"] if len(texts) < len(result.contents) else []
+        return _answer(self._server, self.spec.name, str(uri), arguments, text="\n\n".join(texts), left_out=left_out)
+
+
+def _answer(
+    server: McpServer, name: str, what: str, given: Mapping[str, JsonValue], *, text: str, left_out: list[str]
+) -> ToolAnswer:
+    """Quote what a server returned as a source, cut to what a model is given."""
+    quote = _clean(server, text, _TEXT_CHARACTERS)
+    output: dict[str, JsonValue] = {}
+    if len(text) > _TEXT_CHARACTERS:
+        output["note"] = f"Cut after {_TEXT_CHARACTERS:,} of {len(text):,} characters: ask for less at once."
+    if left_out:
+        output["left_out"] = ", ".join(left_out)
+    if not quote.strip():
+        return ToolAnswer(output={**output, "note": "The tool returned no text."})
+    key = json.dumps([dict(given), quote], sort_keys=True)
+    digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+    title = f"{what} by the MCP server '{server.declared.name}'"
+    source = Source(ref=f"mcp:{name}:{digest}", title=title, quote=quote)
+    return ToolAnswer(output=output, sources=(source,))
+
+
+def _clean(server: McpServer, text: str, most: int) -> str:
+    """Cut a server's text, without what cannot be seen and without the credentials that it was given."""
+    for secret in server.secrets:
+        text = text.replace(secret, "[credential]")
+    return readable(text, most)
 
 
 def _text(result: "CallToolResult") -> tuple[str, list[str]]:
@@ -110,8 +148,11 @@ def _text(result: "CallToolResult") -> tuple[str, list[str]]:
     return "\n\n".join(texts), sorted(others)
 
 
-def tools_of(servers: Iterable[McpServer]) -> dict[str, McpTool]:
+def tools_of(servers: Iterable[McpServer]) -> dict[str, Tool]:
     """Build the tools of servers, by their names for agents."""
-    return {
-        name: McpTool(name, server, tool) for server in servers for name, tool in server.declared.tool_names.items()
-    }
+    tools = dict[str, Tool]()
+    for server in servers:
+        tools |= {name: McpTool(name, server, tool) for name, tool in server.declared.tool_names.items()}
+        if server.declared.resources:
+            tools[server.declared.resource_tool] = ReadResource(server)
+    return tools
