@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable
 from itertools import product
 from pathlib import Path
@@ -18,6 +19,7 @@ from chargehand_plugins.console.api import OPERATIONS
 from chargehand_plugins.console.pages import PAGES
 from chargehand_plugins.console.settings import ConsoleSettings, UnusableConsole
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
+from chargehand_plugins.http_server import listen
 from tests.scripted_model import Script, subtask
 
 STRANGERS = (
@@ -264,3 +266,13 @@ def test_insecure_settings_are_refused(settings: dict[str, str]) -> None:
     """Nobody serves the console in the open by mistake."""
     with pytest.raises(UnusableConsole):
         ConsoleSettings(**settings)  # pyright: ignore[reportArgumentType]  # strings only
+
+
+def test_an_answer_is_sent_at_once() -> None:
+    """Its body does not wait until the client has acknowledged its head, which takes 40 ms."""
+    with (
+        listen("127.0.0.1", 0) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
