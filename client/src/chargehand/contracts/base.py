@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from functools import cache
 from itertools import pairwise
@@ -20,6 +21,7 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     ValidationError,
+    WithJsonSchema,
     field_serializer,
 )
 from pydantic_core import CoreSchema, to_json
@@ -33,7 +35,16 @@ _SCHEMA_BYTES: Final = 32_000
 _SCHEMA_LEVELS: Final = 32
 _NANODOLLAR: Final = Decimal("0.000000001")
 # Not white space: pasted text has tabs, line ends and page breaks.
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
+_CONTROLS: Final = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
+_CONTROL: Final = re.compile(f"[{_CONTROLS}]")
+ALLOWED_CHARACTER: Final = f"[^{_CONTROLS}]"
+_VISIBLE: Final = rf"[^\s{_CONTROLS}]"
+_SECONDS: Final = r"\d{1,9}(\.\d{1,9})?"
+_WRITTEN_DURATION: Final = (
+    rf"P\d{{1,3}}D|P(\d{{1,3}}D)?T(\d{{1,4}}H(\d{{1,5}}M)?({_SECONDS}S)?|\d{{1,5}}M({_SECONDS}S)?|{_SECONDS}S)"
+)
+"""ISO 8601 with fractions of seconds, which the format `duration` of JSON Schema does not have."""
+_TYPED_DURATION: Final = rf"{_SECONDS}|({_SECONDS} *(s|min|m|h|d) *){{1,4}}"
 
 
 class Contract(BaseModel):
@@ -68,10 +79,19 @@ class Contract(BaseModel):
         `use_attribute_docstrings` does so for every class when it is imported, a third of the time of all imports.
         """
         schema = handler(core_schema)
-        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        described = handler.resolve_ref_schema(schema)
+        properties = described.get("properties", {})
         for name, text in attribute_docstrings(cls).items():
             if name in properties:
                 properties[name].setdefault("description", text)
+        for each in properties.values():
+            if "patternProperties" in each:
+                each["additionalProperties"] = False  # pydantic refuses other names
+        # What tells types apart is always written, and has to be read.
+        if told := [name for name in ("kind", "edit") if "const" in properties.get(name, {})]:
+            described["required"] = [*dict.fromkeys([*told, *described.get("required", ())])]
+            for name in told:
+                properties[name].pop("default", None)
         return schema
 
 
@@ -154,11 +174,43 @@ def _refuse_large_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
 JsonSchema = Annotated[dict[str, JsonValue], AfterValidator(_refuse_large_schema)]
 """A JSON Schema (draft 2020-12 or 7) of at most 32,000 bytes and 32 levels that refers to itself only."""
 
-NoControlCharacters = AfterValidator(_refuse_control_characters)
+
+class _WithoutControlCharacters(AfterValidator):
+    """Refuses them, and says so in JSON Schemas; there, a text that is stripped has its length without its ends."""
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = handler(core_schema)
+        least = schema.get("minLength", 0) if core_schema["schema"].get("strip_whitespace") else 0
+        inner = f"{ALLOWED_CHARACTER}{{{least - 2},}}{_VISIBLE}" if least > 1 else ""
+        schema.setdefault(
+            "pattern",
+            f"^{ALLOWED_CHARACTER}*{_VISIBLE}{inner}{ALLOWED_CHARACTER}*$" if least else f"^{ALLOWED_CHARACTER}*$",
+        )
+        return schema
+
+
+NoControlCharacters = _WithoutControlCharacters(_refuse_control_characters)
 """Refuses NUL, escape sequences and other control characters."""
+
+
+def duration_schema(most_seconds: int) -> dict[str, Any]:
+    """Describe a duration that people write, and that is written back as ISO 8601."""
+    text = {
+        "type": "string",
+        "pattern": f"^({_WRITTEN_DURATION}|{_TYPED_DURATION})$",
+        "examples": ["90s", "1h30m", "PT10M"],
+    }
+    return {"anyOf": [text, {"type": "number", "minimum": 0.001, "maximum": most_seconds}]}
+
+
+Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_WRITTEN_DURATION})$"})]
+"""A duration that only our own processes write."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
+
+Flag = Annotated[bool, Field(strict=True)]
+"""True or false, and not what may stand for them elsewhere, such as 0 or `yes`."""
 
 NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Reads `null` as an empty list, which is how the Temporal CLI prints one."""

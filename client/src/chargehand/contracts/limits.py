@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from chargehand.contracts.base import Dollars, Name, TypedByPeople
+from chargehand.contracts.base import Dollars, Name, TypedByPeople, duration_schema
 from chargehand.contracts.problems import DURATION_EXPECTED
 
 __all__ = ["Limits", "Tier", "Tiers"]
@@ -51,23 +51,18 @@ Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
 """About how long a text is to be, in words (50 to 20,000)."""
 
 
-def _duration_schema(most_seconds: int) -> dict[str, Any]:
-    seconds = {"type": "number", "exclusiveMinimum": 0, "maximum": most_seconds}
-    return {"anyOf": [{"type": "string", "examples": ["90s", "1h30m", "PT10M"]}, seconds]}
-
-
 UpToADay = Annotated[
     timedelta,
     Field(gt=timedelta(0), le=timedelta(days=1)),
     BeforeValidator(_duration),
-    WithJsonSchema(_duration_schema(86_400), mode="validation"),
+    WithJsonSchema(duration_schema(86_400)),
 ]
 """A positive duration of at most a day: seconds, `90s`, `1h30m`, or ISO 8601 such as `PT10M`."""
 UpToAWeek = Annotated[
     timedelta,
     Field(gt=timedelta(0), le=timedelta(days=7)),
     BeforeValidator(_duration),
-    WithJsonSchema(_duration_schema(604_800), mode="validation"),
+    WithJsonSchema(duration_schema(604_800)),
 ]
 """A positive duration of at most seven days."""
 

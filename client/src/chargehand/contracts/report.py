@@ -1,6 +1,6 @@
 """The report of a session, and its status while it runs."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from html import escape
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from chargehand.contracts.authority import Capability
-from chargehand.contracts.base import Contract, Dollars, left_out
+from chargehand.contracts.base import Contract, Dollars, Duration, left_out
 from chargehand.contracts.limits import Tier
 from chargehand.contracts.outcome import (
     Artifact,
@@ -165,11 +165,11 @@ class Timing(Contract):
     """When the session's first step began."""
     ended_at: datetime
     """When the report was written."""
-    wall: timedelta
+    wall: Duration
     """From start to report."""
-    subtasks_one_after_another: timedelta
+    subtasks_one_after_another: Duration
     """The sum of the subtasks' durations."""
-    critical_path: timedelta
+    critical_path: Duration
     """The longest chain of dependent subtasks: no schedule is faster."""
     speed_up: Annotated[float, Field(ge=0)]
     """Duration of the same steps one after another, divided by the duration of the session."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
     BeforeValidator,
+    ConfigDict,
     Field,
     FieldSerializationInfo,
     StringConstraints,
@@ -18,7 +19,9 @@ from pydantic import (
 
 from chargehand.contracts.authority import Authority, Capability
 from chargehand.contracts.base import (
+    ALLOWED_CHARACTER,
     Contract,
+    Flag,
     JsonSchema,
     Name,
     NoControlCharacters,
@@ -52,7 +55,11 @@ def _explain_path(value: object) -> object:
 
 
 DocumentUri = Annotated[
-    str, StringConstraints(pattern=_DOCUMENT, max_length=2_000), NoControlCharacters, BeforeValidator(_explain_path)
+    str,
+    StringConstraints(pattern=_DOCUMENT, max_length=2_000),
+    NoControlCharacters,
+    Field(json_schema_extra={"pattern": _DOCUMENT.replace(".", ALLOWED_CHARACTER)}),
+    BeforeValidator(_explain_path),
 ]
 """The address of a document or folder: `artifact:<sha256>/<name>` as uploaded by the client, `file:/<path>` below a
 folder that the operator allows, or a public document at `https://…`."""
@@ -63,7 +70,7 @@ class DocumentReference(TypedByPeople):
 
     uri: DocumentUri
     """Its address."""
-    trusted: bool = False
+    trusted: Flag = False
     """Whether its text is free of instructions by strangers, and may be sent out: see `trusted_documents`."""
 
 
@@ -146,8 +153,15 @@ class Delegation(Contract):
     """Digest of the crews, tools and models that the session began with."""
 
 
+def _without_delegation(schema: dict[str, Any]) -> None:
+    """Leave out of the schema what is refused from people."""
+    del schema["properties"]["delegation"]
+
+
 class SessionRequest(TypedByPeople):
     """One user request. Only `goal` is required."""
+
+    model_config = ConfigDict(json_schema_extra=_without_delegation)
 
     goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000), NoControlCharacters]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
@@ -162,7 +176,7 @@ class SessionRequest(TypedByPeople):
     follows: SessionIdentifier | None = None
     """Id of a finished session of the same tenant and namespace: this one knows its goal, answer, findings and
     sources, and those that it follows in brief, but has limits of its own."""
-    earlier_documents: bool = True
+    earlier_documents: Flag = True
     """Whether the documents of the session that it follows can be read too."""
     profile: Profile | None = None
     """Limits for a quick answer (8 turns, $0.25), the usual ones (`standard`), or those for deep research (300 turns,

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
 from chargehand.contracts.base import Dollars, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import Count, DollarLimit, UpToAWeek
@@ -88,6 +88,8 @@ class Answer(TypedByPeople):
 
 class RaisedLimits(TypedByPeople):
     """Higher limits for a running session; absent fields stay as they are."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     max_turns: Annotated[Count, Field(le=1_000)] | None = None
     """LLM calls in the whole session, including those already made."""

@@ -4,10 +4,10 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from chargehand import (
@@ -21,7 +21,9 @@ from chargehand import (
     SessionSummary,
     Trace,
 )
-from chargehand.contracts.problems import printable
+from chargehand.contracts import TypedByPeople
+from chargehand.contracts.base import Name
+from chargehand.contracts.request import SessionIdentifier
 from chargehand.download import read_artifact, safe_name
 from chargehand.listing import STATES
 from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES, Row
@@ -33,15 +35,48 @@ from chargehand_plugins.console.uploads import files_of, read_form, store_upload
 
 PREFIX: Final = "/api/v1"
 _LONGEST_KEY: Final = 200
-_MOST_LISTED: Final = 1_000
 _LONGEST_WAIT: Final = 60
-_FILTERS: Final = {
-    "state": f"Only sessions in this state: {', '.join(STATES)}.",
-    "crew": "Only sessions of this crew.",
-    "tenant": "Only sessions of this tenant.",
-    "thread": "Only the session with this id, and those that follow it.",
+_KEY: Final = {
+    "type": "string",
+    "pattern": f"^[!-~]{{1,{_LONGEST_KEY}}}$",
+    "description": "Names the request: sent again with the same key, it returns the same session "
+    f"({_LONGEST_KEY} characters at most).",
 }
-_KEY: Final = "Names the request: sent again with the same key, it returns the same session (1 to 200 characters)."
+
+_LAST_EVENT: Final = {
+    "type": "string",
+    "description": "The cursor of the last event that the client has, as browsers send it.",
+}
+_STREAM: Final = {"description": "Server-sent events. The `data` of each is an `Event` as JSON."}
+
+
+class SessionQuery(TypedByPeople):
+    """Which sessions to list."""
+
+    limit: int = Field(20, ge=0, le=1_000)
+    """The most sessions to list."""
+    state: Literal[STATES] | None = None  # pyright: ignore[reportInvalidTypeForm]  # one list of states
+    """Only sessions in this state."""
+    crew: Name | None = None
+    """Only sessions of this crew."""
+    tenant: Name | None = None
+    """Only sessions of this tenant."""
+    thread: SessionIdentifier | None = None
+    """Only the session with this id, and those that follow it."""
+
+
+class ResultQuery(TypedByPeople):
+    """How to read a report."""
+
+    wait: int = Field(0, ge=0, le=_LONGEST_WAIT)
+    """Seconds to wait for it."""
+
+
+class EventQuery(TypedByPeople):
+    """Where to begin."""
+
+    after: str = ""
+    """The cursor of the last event that the client has; `Last-Event-ID` comes before it."""
 
 
 class Started(BaseModel):
@@ -93,6 +128,8 @@ async def _read_request(call: Call) -> SessionRequest:
             raise invalid("form", ["request: is required: the session's request as JSON"])
         if unknown := sorted(set(form) - {"request", "documents"}):
             raise invalid("form", [f"{unknown[0][:60]}: is not a known field; known are request, documents"])
+        if any(isinstance(each, str) for each in form.getlist("documents")):
+            raise invalid("form", ["documents: must be files, each with a filename"])
         data = part.encode() if isinstance(part, str) else await part.read(SessionRequest.largest_bytes + 1)
         request = parse(SessionRequest, data, "request")
         uploaded = await store_uploads(files_of(form, "documents"), call.backend)
@@ -116,14 +153,8 @@ async def _refuse_other_request(session: Session, request: SessionRequest) -> No
 
 
 async def list_sessions(call: Call) -> Response:
-    limit = call.number("limit", usual=20, most=_MOST_LISTED)
-    given = call.request.query_params
-    if unknown := sorted(set(given) - {"limit", *_FILTERS}):
-        raise invalid("query", [f"{unknown[0][:60]}: is not a known field; known are limit, {', '.join(_FILTERS)}"])
-    state, crew, tenant, thread = (given.get(name) for name in _FILTERS)
-    if state is not None and state not in STATES:
-        raise invalid("query", [f"state: there is no state '{printable(state, 60)}'; there are {', '.join(STATES)}"])
-    found = call.backend.list(limit, state=state, crew=crew, tenant=tenant, thread=thread)
+    query = call.query(SessionQuery)
+    found = call.backend.list(**query.model_dump())
     return answer(SessionList(sessions=[each async for each in found]))
 
 
@@ -135,7 +166,7 @@ async def spend(call: Call) -> Response:
 
 async def result(call: Call) -> Response:
     """Return the report; wait for it as long as the request says."""
-    wait = call.number("wait", usual=0, most=_LONGEST_WAIT)
+    wait = call.query(ResultQuery).wait
     session, goes_on = await call.backend.find(call.session_id)
     if goes_on and not wait:
         return await _not_yet(call)
@@ -156,7 +187,7 @@ async def trace(call: Call) -> Response:
 
 async def follow(call: Call) -> Response:
     """Stream the events after the last one that the client has."""
-    after = call.request.headers.get("last-event-id") or call.request.query_params.get("after") or None
+    after = call.request.headers.get("last-event-id") or call.query(EventQuery).after or None
     try:
         return await call.request.app.state.streams.open(_events(await _session(call), after))
     except ChargehandError as error:
@@ -271,7 +302,7 @@ OPERATIONS: Final = (
         "List sessions, the newest first",
         list_sessions,
         returns=SessionList,
-        query={"limit": f"The most sessions to list, 20 by default and {_MOST_LISTED:,} at most.", **_FILTERS},
+        query=SessionQuery,
     ),
     Operation(
         "GET",
@@ -304,8 +335,9 @@ OPERATIONS: Final = (
         "Follow a conversation, as a session",
         follow,
         media_type="text/event-stream",
-        query={"after": "The cursor of the last event that the client has; `Last-Event-ID` comes before it."},
-        headers={"Last-Event-ID": "The cursor of the last event that the client has, as browsers send it."},
+        schema=_STREAM,
+        query=EventQuery,
+        headers={"Last-Event-ID": _LAST_EVENT},
     ),
     Operation(
         "GET",
@@ -314,8 +346,9 @@ OPERATIONS: Final = (
         "Follow a session by server-sent events: the `id` of each is its cursor, `event` its kind, `data` its JSON",
         follow,
         media_type="text/event-stream",
-        query={"after": "The cursor of the last event that the client has; `Last-Event-ID` comes before it."},
-        headers={"Last-Event-ID": "The cursor of the last event that the client has, as browsers send it."},
+        schema=_STREAM,
+        query=EventQuery,
+        headers={"Last-Event-ID": _LAST_EVENT},
     ),
     Operation(
         "GET",
@@ -324,7 +357,7 @@ OPERATIONS: Final = (
         "Read the report",
         result,
         returns=Report,
-        query={"wait": f"Seconds to wait for the report, {_LONGEST_WAIT} at most."},
+        query=ResultQuery,
         also={HTTPStatus.ACCEPTED: "There is no report yet; ask again."},
     ),
     Operation("GET", "/sessions/{session}/trace", "getTrace", "Read every step of a session", trace, returns=Trace),
@@ -343,6 +376,7 @@ OPERATIONS: Final = (
         "Download a file",
         artifact,
         media_type="application/octet-stream",
+        schema={"type": "string", "format": "binary"},
     ),
     Operation(
         "POST",

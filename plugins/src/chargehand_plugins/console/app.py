@@ -1,6 +1,6 @@
 """The console as an ASGI application: the API, the pages, and the guard in front of both."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -48,7 +48,7 @@ def build_app(backend: Backend, settings: ConsoleSettings, access: Access, port:
             Route("/health", health),
             Mount("/static", StaticFiles(directory=_STATIC)),
             Route(f"{PREFIX}/openapi.json", openapi),
-            *(_route(each, backend, settings) for each in OPERATIONS),
+            *_routes(backend, settings),
             *PAGES,
             *ROUTES,
             *([] if backend.tenant else _plugin_routes(backend, url)),
@@ -69,12 +69,18 @@ def _plugin_routes(backend: Backend, url: str) -> list[Route]:
     return [route for build in routes for route in build(backend.connect, url)]
 
 
-def _route(operation: Operation, backend: Backend, settings: ConsoleSettings) -> Route:
-    async def handle(request: Request) -> Response:
-        return await operation.handle(Call(request, backend, settings))
+def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
+    """Yield a route for each path, so that a refusal of other methods names all that there are."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for each in OPERATIONS:
+        by_path.setdefault(PREFIX + each.path.replace("{number}", "{number:int}"), {})[each.method] = each
+    for path, operations in by_path.items():
 
-    path = PREFIX + operation.path.replace("{number}", "{number:int}")
-    return Route(path, handle, methods=[operation.method], name=operation.name)
+        async def handle(request: Request, operations: Mapping[str, Operation] = operations) -> Response:
+            operation = operations["GET" if request.method == "HEAD" else request.method]
+            return await operation.handle(Call(request, backend, settings))
+
+        yield Route(path, handle, methods=[*operations])
 
 
 def refuse(request: Request, problem: Problem) -> Response:

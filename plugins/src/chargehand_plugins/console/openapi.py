@@ -6,14 +6,15 @@ from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, RootModel
 from pydantic.json_schema import models_json_schema
 
+from chargehand.contracts import Event
 from chargehand_plugins.console.operations import Operation
 
 _REFERENCE: Final = "#/components/schemas/{model}"
 _PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_NUMBERS: Final = ("number", "limit", "wait")
+_NUMBER: Final = {"type": "integer", "minimum": 1, "description": "Its place in the list, from 1."}
 _PROBLEMS: Final = {
     HTTPStatus.UNAUTHORIZED: "The token is missing or wrong.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says how many seconds to wait.",
@@ -24,9 +25,14 @@ _OF_SESSION: Final = {
     HTTPStatus.CONFLICT: "The session is not in a state that allows this.",
 }
 _OF_BODY: Final = {
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is too large.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "The body is invalid; `detail` names each field.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON.",
 }
+_INVALID: Final = (
+    "The input does not fit its schema, or breaks a rule that schemas cannot state, such as the installation's "
+    "ceilings, the crews there are, a plan without cycles, or that a conversation has no report; `detail` says which."
+)
 _PROBLEM_SCHEMA: Final = {
     "type": "object",
     "description": "Problem details as in RFC 9457.",
@@ -65,6 +71,12 @@ def openapi_document(operations: Sequence[Operation], prefix: str, url: str) -> 
     }
 
 
+class _Event(RootModel[Event]):
+    """What streams are made of."""
+
+    model_config = ConfigDict(title="Event")
+
+
 _Names = dict[tuple[type[BaseModel], str], dict[str, Any]]
 
 
@@ -75,30 +87,31 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], _Names]:
         for pair in ((each.takes, "validation"), (each.returns, "serialization"))
         if pair[0] is not None
     )
+    wanted[_Event, "serialization"] = None
     names, schemas = models_json_schema(list(wanted), ref_template=_REFERENCE)  # pyright: ignore[reportArgumentType]  # the modes are literals
-    return schemas.get("$defs", {}), names  # pyright: ignore[reportReturnType]  # as above
+    described = schemas["$defs"]
+    described["Event"] = described.pop("_Event")
+    return described, names  # pyright: ignore[reportReturnType]  # as above
 
 
 def _describe(operation: Operation, names: _Names) -> dict[str, Any]:
-    in_path = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name in _NUMBERS else "string"}}
-        for name in _PARAMETER.findall(operation.path)
-    ]
-    others = [
-        {
-            "name": name,
-            "in": place,
-            "required": False,
-            "description": text,
-            "schema": {"type": "integer" if name in _NUMBERS else "string"},
-        }
-        for place, described in (("query", operation.query), ("header", operation.headers))
-        for name, text in described.items()
-    ]
+    in_path = {name: _NUMBER if name == "number" else {"type": "string"} for name in _PARAMETER.findall(operation.path)}
+    of_query: dict[str, Any] = operation.query.model_json_schema()["properties"] if operation.query else {}
+    places = {"path": in_path, "query": of_query, "header": operation.headers}
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "parameters": [*in_path, *others],
+        "parameters": [
+            {
+                "name": name,
+                "in": place,
+                "required": place == "path",
+                "description": schema.get("description", ""),
+                "schema": {key: value for key, value in schema.items() if key != "description"},
+            }
+            for place, parameters in places.items()
+            for name, schema in parameters.items()
+        ],
         "responses": _responses(operation, names),
     }
     if operation.takes is not None:
@@ -113,13 +126,18 @@ def _content(operation: Operation, names: _Names) -> dict[str, Any]:
     if operation.takes_files:
         files = {"type": "array", "items": {"type": "string", "contentMediaType": "application/octet-stream"}}
         content["multipart/form-data"] = {
-            "schema": {"type": "object", "required": ["request"], "properties": {"request": schema, "documents": files}}
+            "schema": {
+                "type": "object",
+                "required": ["request"],
+                "additionalProperties": False,
+                "properties": {"request": schema, "documents": files},
+            }
         }
     return content
 
 
 def _responses(operation: Operation, names: _Names) -> dict[str, Any]:
-    schema = names[operation.returns, "serialization"] if operation.returns else {"type": "string"}
+    schema = names[operation.returns, "serialization"] if operation.returns else operation.schema
     responses: dict[str, Any] = {
         str(int(operation.status)): {
             "description": operation.status.phrase,
@@ -127,8 +145,10 @@ def _responses(operation: Operation, names: _Names) -> dict[str, Any]:
         }
     }
     responses |= {str(int(status)): {"description": text} for status, text in operation.also.items()}
-    problems = _PROBLEMS | (_OF_SESSION if _PARAMETER.search(operation.path) else {})
-    problems |= _OF_BODY if operation.takes else {}
+    of_session = _PARAMETER.search(operation.path)
+    problems = _PROBLEMS | (_OF_SESSION if of_session else {}) | (_OF_BODY if operation.takes else {})
+    if of_session or operation.takes or operation.query or operation.headers:
+        problems[HTTPStatus.UNPROCESSABLE_ENTITY] = _INVALID
     for status, text in problems.items():
         content = {"application/problem+json": {"schema": {"$ref": _REFERENCE.format(model="Problem")}}}
         responses[str(int(status))] = {"description": text, "content": content}

@@ -46,16 +46,13 @@ class Call:
             raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.")
         return parse(model, await self.request.body(), noun)
 
-    def number(self, name: str, *, usual: int, most: int) -> int:
-        """Read a number of the query.
+    def query(self, model: type[Model]) -> Model:
+        """Read the query.
 
         Raises:
-            Problem: it is none, or out of range.
+            Problem: it is invalid.
         """
-        text = self.request.query_params.get(name, str(usual))
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) <= most):
-            raise invalid("query", [f"{name}: must be a whole number of at most {most:,}"])
-        return int(text)
+        return validate(model, self.request.query_params, "query")
 
 
 Handle = Callable[[Call], Awaitable[Response]]
@@ -74,10 +71,12 @@ class Operation:
     returns: type[BaseModel] | None = None
     status: HTTPStatus = HTTPStatus.OK
     media_type: str = _JSON
-    query: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Descriptions of the parameters of the query, by name."""
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Descriptions of the headers that it reads, by name."""
+    schema: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Of an answer that is no contract."""
+    query: type[BaseModel] | None = None
+    """What it reads of the query."""
+    headers: Mapping[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    """The schemas of the headers that it reads, by name."""
     also: Mapping[HTTPStatus, str] = field(default_factory=dict[HTTPStatus, str])
     """Other answers than `status` and the usual problems."""
     takes_files: bool = False

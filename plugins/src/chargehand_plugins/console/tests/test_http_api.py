@@ -155,6 +155,14 @@ async def test_what_a_worker_refuses_is_told_by_the_start(
     assert (answered.status_code, words in answered.json()["detail"]) == (422, True)
 
 
+async def test_documents_of_a_form_are_files(console: OpenConsole) -> None:
+    """A part without a filename is not a document that was sent, and is not left out without a word."""
+    parts = {"request": (None, json.dumps({"goal": GOAL})), "documents": (None, "Text of notes.")}
+    answered = await console.api.post("/api/v1/sessions", files=parts)
+
+    assert (answered.status_code, "documents: must be files" in answered.text) == (422, True)
+
+
 async def test_a_document_that_cannot_be_used_is_named_by_its_own_name(console: OpenConsole) -> None:
     """The answer says nothing of where this server keeps uploads."""
     form = {"request": json.dumps({"goal": "What is known?"})}
@@ -186,8 +194,17 @@ async def test_the_document_describes_every_operation(console: OpenConsole) -> N
     document = (await console.api.get("/api/v1/openapi.json")).json()
 
     validate(document)
+    assert [document["components"]["schemas"].get(f"Plan{mode}") for mode in ("-Input", "-Output")] == [None, None]
     described = {each["operationId"] for path in document["paths"].values() for each in path.values()}
     assert described == {each.name for each in OPERATIONS}
+
+
+async def test_a_refused_method_is_told_those_that_there_are(console: OpenConsole) -> None:
+    """All of them, of whichever operation."""
+    answered = await console.api.put("/api/v1/sessions")
+
+    assert answered.status_code == 405
+    assert {*answered.headers["allow"].split(", ")} == {"GET", "HEAD", "POST"}
 
 
 async def test_a_filter_that_no_server_takes_is_invalid(console: OpenConsole) -> None:

@@ -1,0 +1,80 @@
+"""What generators of tests and of clients make of the HTTP API by its OpenAPI document."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from temporalio.client import Client
+
+from activities.models.protocol import ModelCall
+from chargehand_plugins.console.api import OPERATIONS, PREFIX
+from chargehand_plugins.console.openapi import openapi_document
+from chargehand_plugins.console.tests.conftest import TOKEN, open_console
+from tests.scripted_model import Held, Script, Turn, answer, plan, subtask
+
+BIN: Final = Path(sys.executable).parent
+CHECKS: Final = "chargehand_plugins.console.tests.schemathesis_checks"
+DOCUMENT: Final = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
+SCRIPT: Final = Script().plan(subtask("T1")).work("", answer("It is known."))
+UNDER_WAY: Final = Held(plan(subtask("T1")))
+
+
+def respond(call: ModelCall) -> Turn:
+    """Leave the shortest goal, which is tried most often, at its plan; answer the others."""
+    is_shortest = call.task.kind == "plan" and len(getattr(call.task, "goal", "")) == 3
+    return UNDER_WAY if is_shortest else SCRIPT(call)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_schemathesis_finds_nothing(client: Client, tmp_path: Path) -> None:
+    """In every phase, what is documented is accepted, all else is refused, and each answer is as stated."""
+    config = tmp_path / "schemathesis.toml"
+    # Own checks say which refusals are rules; this one knows none.
+    config.write_text("[checks.positive_data_acceptance]\nenabled = false\n")
+    async with open_console(client, tmp_path, respond, requests_per_minute=10**6, starts_per_minute=10**6) as console:
+        running = await asyncio.create_subprocess_exec(
+            *(BIN / "schemathesis", "--config-file", config, "run", f"{console.running.url}{PREFIX}/openapi.json"),
+            *("--header", f"Authorization: Bearer {TOKEN}", "--phases", "examples,coverage,fuzzing,stateful"),
+            *("--max-examples", "2", "--workers", "4", "--generation-deterministic", "--request-timeout", "10"),
+            *("--continue-on-failure", "--no-color"),
+            env={**os.environ, "SCHEMATHESIS_HOOKS": CHECKS, "NO_PROXY": "*"},
+            stdout=asyncio.subprocess.PIPE,
+            cwd=tmp_path,
+        )
+        said, _ = await running.communicate()
+
+    assert running.returncode == 0, said.decode()[-20_000:]
+
+
+@pytest.mark.slow
+def test_a_client_is_generated_whole_and_type_checks(tmp_path: Path) -> None:
+    """openapi-python-client leaves nothing out, and what it writes has no type error."""
+    document = tmp_path / "openapi.json"
+    document.write_text(json.dumps(DOCUMENT))
+    generated = subprocess.run(
+        [BIN / "openapi-python-client", "generate", "--path", document, "--output-path", tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
+    )
+    (tmp_path / "pyrightconfig.json").write_text(
+        '{"include": ["out/chargehand_client"], "typeCheckingMode": "standard"}'
+    )
+    checked = subprocess.run(
+        [BIN / "basedpyright", "--project", tmp_path, "--pythonpath", sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    models = {each.stem for each in (tmp_path / "out" / "chargehand_client" / "models").iterdir()}
+
+    assert "arning" not in generated.stdout + generated.stderr
+    assert {"status", "plan", "subtask", "report"} <= models
+    assert checked.returncode == 0, checked.stdout
