@@ -123,7 +123,7 @@ nightly: $(GROUP)dev $(GROUP)agentdojo $(GROUP)browser ## Run the longest tests,
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --dist worksteal -m 'nightly and not browser' --ignore tests/simulation $(ARGS)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'nightly and browser' tests/browser $(ARGS)
 	@$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) --timeout 0 --hypothesis-profile nightly -m '' \
-		tests/simulation tests/unit/workflows/test_ledger.py plugins/src/chargehand_plugins/extractive/tests/test_figures.py $(ARGS)
+		tests/simulation tests/unit/workflows/test_estimates.py plugins/src/chargehand_plugins/extractive/tests/test_figures.py $(ARGS)
 	@$(BIN)/python -m tests.security --processes $(TEST_PROCESSES) --write docs/security-tests.md
 
 sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with hashes and licences

@@ -24,8 +24,8 @@ from tests.parameters import first_fast
 from tests.scripted_model import Held, Script, answer, report, topics
 from tests.waiting import until
 from tests.workflows.conftest import OpenEnvironment, RunSession
-from tests.workflows.test_asking import GOAL, unsure
 from tests.workflows.test_main_path import GOAL as PLANNED
+from tests.workflows.test_stopping import UNSURE, unsure
 from worker import workers
 from workflows import registry
 from workflows.state.progress import Progress
@@ -68,7 +68,7 @@ async def test_what_a_stopped_worker_leaves_does_nothing_more(
     script = unsure("T1", "T2") if waits_for == "an answer" else Script().plan(*topics(2)).work("", held)
     async with environment(script) as opened:
         session = await opened.chargehand.start(
-            GOAL.model_copy(update={"approval": "plan"}) if waits_for == "approval" else GOAL
+            UNSURE.model_copy(update={"approval": "plan"}) if waits_for == "approval" else UNSURE
         )
 
         async def waits() -> bool:

@@ -1,4 +1,4 @@
-"""Citations: what cites a real source stays, what cites nothing goes."""
+"""What a text cites, what its statements rest on, and which of its links stay."""
 
 import re
 
@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from chargehand.contracts import Source
+from chargehand.contracts import Finding, Source
+from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, stands_in, weakest
 from workflows.rules.citations import cited_numbers, number_refs
 from workflows.rules.inert_links import inert_links
 from workflows.rules.report_content import check_citations, keep_cited
@@ -128,3 +129,166 @@ def test_what_was_not_read_is_no_link(text: str) -> None:
 def test_what_was_read_stays_a_link(text: str) -> None:
     """Sources, files of the report and places in it are left as they are."""
     assert inert_links(text, [Source(ref="r", url=READ)]) == text
+
+
+LEASE = Source(ref="lease.md#L1", quote="Notice is given three months before the end.\n[…]\nThe fee is 1,995.50 EUR")
+ROWS = Source(ref="sql:1", title="SELECT sum(minutes) WHERE year = 2025", quote="name | value\nIsland | 103295.0")
+PAGE = Source(ref="https://example.org/a", url="https://example.org/a", quote="A page.")
+EVIDENCE = Evidence(
+    (LEASE, ROWS, PAGE),
+    {
+        LEASE.ref: ("three months before the end", "The fee is 1,995.50 EUR"),
+        PAGE.ref: ("A page.",),
+        ROWS.ref: (ROWS.quote,),
+    },
+    (
+        Finding(claim="The lease **ends**.", sources=(PAGE.ref,), confidence=9),
+        Finding(claim="Mice eat cheese.", confidence=9),
+    ),
+    ("The price is not known.",),
+)
+
+
+def test_a_claim_of_several_sources_rests_on_all_of_them() -> None:
+    """Whether it cites words of each or the whole: what only the second one says does not speak against the claim."""
+    for cited in ("[S1][S2]", "[S1.1][S2]", "[S1][S2.1]", "[S2][S1.2]"):
+        sources = [
+            Source(ref=f"{n}.md", quote=quote) for n, quote in enumerate(("The ferry left at 9.", "It took 40 cars."))
+        ]
+        quotations = {"0.md": ("The ferry left at 9.", "The ferry left."), "1.md": ("The ferry took 40 cars.",)}
+
+        [claim] = claims_of(f"The ferry left with 40 cars {cited}.", Evidence(sources, quotations))
+
+        assert claim.at_best == "supported"
+        assert "The ferry took 40 cars." in claim.rests_on
+        assert "The ferry left" in claim.rests_on
+
+
+def test_lines_that_are_quoted_stay_apart() -> None:
+    """`verify` looks for each line, since the marks between two of them, as of a list, are no words of the document."""
+    text = "> Notice is given\n>\n> - three months before the end.\n>\n> — [S1]"
+
+    [claim] = claims_of(text, EVIDENCE)
+
+    assert claim.claim.quote == "Notice is given\nthree months before the end."
+
+
+def test_a_text_is_cut_into_statements() -> None:
+    """Sentences share the citations of their paragraph, as an inference; headings, remarks and code claim nothing."""
+    cases: list[tuple[str, list[str]]] = [
+        ("One [S3]. Two.\n\nThree.", ["cited", "cited", "unsupported"]),
+        ("# Title\n\n---\n\n*A remark.*\n\nIn short:\n\n```\ncode 1\n```\n(aside)", []),
+        ("All from [S3]:\n\n1. one\n2. two", ["cited", "cited"]),
+        ("| a | b |\n|---|---|\n| x | y [S3] |\n| z | w |", ["cited", "unsupported"]),
+        ("- one [S3]\n  goes on\n- two", ["cited", "unsupported"]),
+        ("The price is not known.", []),
+        ("**See first**\n\n__Open points__\n\nOne [S3].", ["cited"]),
+        ("**26 knots**\n\n**It is so.**", ["unsupported", "unsupported"]),
+        ("**Open.** One [S3]. Two.", ["cited", "cited"]),
+        ("**Open:** One.", ["unsupported"]),
+        ("这是事实。没有来源[S3]。", ["cited", "cited"]),
+        ("No. 5 of Dr. J. R. Hall, e.g. this [S3].", ["cited"]),
+    ]
+    for text, expected in cases:
+        found = [claim.claim.verification for claim in claims_of(text, EVIDENCE)]
+        assert found[: len(expected)] == expected
+        assert set(found) <= {*expected}
+
+
+def test_what_has_no_source_is_marked_and_nothing_else_changes() -> None:
+    """No citation is added, whatever words a statement shares with a source."""
+    text = "Three months [S1].\n\nNotice is given three months before the end.\n\n| a |\n|---|\n| Michael V. Drake |"
+
+    marked = mark_uncited(text, EVIDENCE)
+
+    assert list_uncited(text, EVIDENCE) == ["Notice is given three months before the end.", "Michael V. Drake"]
+    assert marked == text.replace("end.", "end. *(no source)*").replace("Drake |", "Drake *(no source)* |")
+    assert [claim.claim.sources for claim in claims_of(marked, EVIDENCE)] == [(LEASE.ref,), (), ()]
+
+
+# fmt: off
+PARTS = st.sampled_from([
+    "[S1]", "[S1.1]", "[S9]", "“", "”", "> ", "- ", "| ", "\\n", ". ", "1,995", "*", "_", "(", ")", "```", "a",
+    "。", "    ", "—",
+])
+
+
+# fmt: on
+
+
+@given(text=st.lists(PARTS, max_size=60).map("".join))
+def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
+    """Whatever a model writes: sources of claims are cited in it, and marking removes nothing."""
+    claims = claims_of(text, EVIDENCE)
+
+    assert all(each.claim.sources in {(), (LEASE.ref,)} for each in claims)
+    assert all(each.claim.sources for each in claims if each.at_best != "unsupported")
+    assert mark_uncited(text, EVIDENCE).replace(" *(no source)*", "").split() == text.split()
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("information is given", "infor-\nmation is given"),
+        ("the well-known office", "the well-\nknown office"),
+        ("the first office", "the \ufb01rst of\ufb01ce"),
+        ('she said "never again"', "she said “never again”"),
+        ("it's over - at last", "it’s over – at last"),
+        ("co\u00adoperation pays", "cooperation pays"),
+        ("ends on one page and goes on", "ends on one page\n\n   and goes on"),
+    ],
+)
+def test_a_quotation_is_found_however_it_is_set(quote: str, text: str) -> None:
+    """Line ends, hyphens, ligatures, quotes and dashes are the typesetter's; other words are not."""
+    assert stands_in(quote, f"Before. {text} after.")
+    assert not stands_in(f"{quote} never", f"Before. {text} after.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, I can't help with that.",
+        "Dear Ms Weber, thank you for your letter.",
+        "Vielen Dank für Ihre Anfrage.",
+        "Je suis désolé, je ne peux pas répondre.",
+        "Lo siento, no puedo ayudar con eso.",
+        "Grazie per la domanda.",
+        "Let me know if you need more.",
+    ],
+)
+def test_greetings_refusals_and_remarks_are_no_claims(text: str) -> None:
+    """Unless they state a figure or cite a source."""
+    source = Source(ref="a.md#L1", quote="It costs 3.")
+    assert not claims_of(text, Evidence([source], {}))
+    assert claims_of(f"{text.rstrip('.')} 3.", Evidence([source], {}))
+    assert claims_of(f"{text.rstrip('.')} [S1].", Evidence([source], {}))
+
+
+def test_a_claim_rests_on_what_is_cited_for_it() -> None:
+    """Quoted words and figures are looked up where the citation says; without a citation nothing supports a claim."""
+    cases = [
+        ("Notice is three months [S1.1].", "supported"),
+        ("The fee is 1995.5 EUR [S1.2].", "supported"),
+        ("Notice is three months [S1].", "supported"),
+        ("It says “three months before the end” [S1].", "supported"),
+        ("It says “three months after the end” [S1].", "cited"),
+        ("It says “three months before the end” [S3].", "cited"),
+        ("> Notice is given\n> three months before the end.\n>\n> — [S1]", "supported"),
+        ("> Notice is given\n> - three months before the end.\n>\n> — [S1]", "supported"),
+        ("> Notice is given\n> six months before the end.\n>\n> — [S1]", "cited"),
+        ("**103,295** minutes in 2025 [S2]", "computed"),
+        ("**103,295** minutes [S2.1]", "computed"),
+        ("It says “Island | 103295.0” [S2].", "computed"),
+        ("Island has most [S2].", "supported"),
+        ("Notice is three months.", "unsupported"),
+        ("Notice is three months [S7].", "unsupported"),
+        ("The lease ends.", "supported"),
+        ("The lease does not end.", "unsupported"),
+        ("Mice eat cheese.", "unsupported"),
+    ]
+    for statement, verification in cases:
+        [claim] = claims_of(statement, EVIDENCE)
+        assert claim.at_best == verification
+        assert bool(claim.claim.sources) is (verification != "unsupported")
+        assert claim.claim.verification == ("cited" if claim.claim.sources else "unsupported")
+        assert weakest([claim.claim]) == claim.claim.verification
