@@ -4,6 +4,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -27,6 +28,15 @@ _MOST_LISTED: Final = 400
 _MOST_COMMITS: Final = 20
 
 
+@dataclass(frozen=True)
+class _Place:
+    """What an agent asks to see."""
+
+    path: str
+    first: int
+    last: int
+
+
 class _ReviewTool(ABC):
     """A tool that reads the change of a session."""
 
@@ -44,14 +54,14 @@ class _ReviewTool(ABC):
         if self.needs_file and not path:
             return failed("`file` must be the path of a file.")
         try:
-            return await self._answer(await self._changes.read(context.documents), path, first, last)
+            return await self._answer(await self._changes.read(context.documents), _Place(path, first, last))
         except NoChangeError as error:
             return failed(str(error))
         except RepositoryError as error:
             return failed(f"The repository cannot be read: {error}.")
 
     @abstractmethod
-    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer: ...
+    async def _answer(self, change: Change, place: _Place) -> ToolAnswer: ...
 
 
 class ReadDiff(_ReviewTool):
@@ -69,15 +79,15 @@ class ReadDiff(_ReviewTool):
         ),
     )
 
-    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # all takes them
-        if not path:
+    async def _answer(self, change: Change, place: _Place) -> ToolAnswer:
+        if not place.path:
             return await asyncio.to_thread(
                 lambda: _listed([f"{file.path} +{len(file.added)} -{file.removed}" for file in change.files])
             )
-        file = change.file(path)
+        file = change.file(place.path)
         if file is None:
             return failed("This file is not changed. Read the list with an empty `file`, and name a path as it does.")
-        return await asyncio.to_thread(_show, file, first)
+        return await asyncio.to_thread(_show, file, place.first)
 
 
 class ReadCode(_ReviewTool):
@@ -94,13 +104,13 @@ class ReadCode(_ReviewTool):
         ),
     )
 
-    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:
+    async def _answer(self, change: Change, place: _Place) -> ToolAnswer:
         if change.repository is None:
             return failed("There is only the diff, and no repository. Go by the lines that the diff shows.")
-        text = await change.repository.read(path)
+        text = await change.repository.read(place.path)
         if text is None:
             return failed("The repository has no text file of this path.")
-        return await asyncio.to_thread(_show_code, path, text, first, last)
+        return await asyncio.to_thread(_show_code, place, text)
 
 
 class CodeHistory(_ReviewTool):
@@ -112,17 +122,17 @@ class CodeHistory(_ReviewTool):
         ),
     )
 
-    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # as above
+    async def _answer(self, change: Change, place: _Place) -> ToolAnswer:
         if change.repository is None:
             return failed("There is only the diff, and no repository with a history.")
         text = "\n".join(
             f"{commit.id} {datetime.fromtimestamp(commit.seconds, UTC):%Y-%m-%d} {commit.author}: {commit.subject}"
             + (f" (note: {commit.note})" if commit.note else "")
-            for commit in await change.repository.history(path, _MOST_COMMITS)
+            for commit in await change.repository.history(place.path, _MOST_COMMITS)
         )
         if not text:
             return ToolAnswer(output={"note": "No commit that can be read changed this file."})
-        return ToolAnswer(sources=(Source(ref=f"{path}#history", title=f"History of {path}", quote=text),))
+        return ToolAnswer(sources=(Source(ref=f"{place.path}#history", title=f"History of {place.path}", quote=text),))
 
 
 class ReviewComments(_ReviewTool):
@@ -140,22 +150,22 @@ class ReviewComments(_ReviewTool):
         ),
     )
 
-    async def _answer(self, change: Change, path: str, first: int, last: int) -> ToolAnswer:  # noqa: ARG002  # as above
+    async def _answer(self, change: Change, place: _Place) -> ToolAnswer:
         if not change.comments:
             return failed("There is no export of review comments among the documents; go by the notes of code_history.")
-        if not path:
+        if not place.path:
             counts = Counter(comment.path for comment in change.comments).most_common()
             return _listed([f"{name} {count}" for name, count in counts])
         lines = [
             f"line {comment.line}, {comment.author}, {comment.date}: {comment.text}"
             for comment in change.comments
-            if comment.path == path
+            if comment.path == place.path
         ]
         if not lines:
             return ToolAnswer(output={"note": "Earlier reviews made no comment on this file."})
         taken = _fitting(lines)
         output: dict[str, JsonValue] = {"note": f"and {len(lines) - taken} older ones"} if taken < len(lines) else {}
-        source = Source(ref=f"{path}#comments", title=f"Comments on {path}", quote="\n".join(lines[:taken]))
+        source = Source(ref=f"{place.path}#comments", title=f"Comments on {place.path}", quote="\n".join(lines[:taken]))
         return ToolAnswer(output=output, sources=(source,))
 
 
@@ -174,10 +184,10 @@ def _show(file: ChangedFile, first: int) -> ToolAnswer:
     return _numbered(file.path, shown)
 
 
-def _show_code(path: str, text: str, first: int, last: int) -> ToolAnswer:
+def _show_code(place: _Place, text: str) -> ToolAnswer:
     lines = lines_of(text)
-    wanted = range(max(first, 1), min(last or len(lines), len(lines)) + 1)
-    return _numbered(path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
+    wanted = range(max(place.first, 1), min(place.last or len(lines), len(lines)) + 1)
+    return _numbered(place.path, [(number, f"{number:>6} {lines[number - 1]}") for number in wanted])
 
 
 def _numbered(path: str, lines: list[tuple[int, str]]) -> ToolAnswer:
