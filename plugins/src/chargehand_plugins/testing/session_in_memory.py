@@ -100,20 +100,20 @@ async def run_session(
     cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
     with TemporaryDirectory(prefix="chargehand-") as folder:
         async with AsyncExitStack() as closing:
-            own = await _open(tools, dependencies, closing)
-
-            def wrap(traffic: Traffic) -> Traffic:
-                available = {**traffic.tools, **own}
-                if unknown := sorted(answers.keys() - available.keys()):
-                    known = ", ".join(sorted(available))
-                    raise ValueError(f"answers: there is no tool '{unknown[0]}'; there are {known}")
-                watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
-                return replace(traffic, tools=watched)
-
             try:
-                activities = await compose(
-                    _settings(Path(folder), crews), os.environ, closing, wrap, models=Models(model, cards)
-                )
+                check_own_tools(tools, TOOL_NAMES)
+                own = await open_own_tools(tools, _THREADS, closing, dependencies)
+
+                def wrap(traffic: Traffic) -> Traffic:
+                    available = {**traffic.tools, **own}
+                    if unknown := sorted(answers.keys() - available.keys()):
+                        known = ", ".join(sorted(available))
+                        raise ValueError(f"answers: there is no tool '{unknown[0]}'; there are {known}")
+                    watched = {name: _watched(tool, calls, answers.get(name)) for name, tool in available.items()}
+                    return replace(traffic, tools=watched)
+
+                settings, models = _settings(Path(folder), crews), Models(model, cards)
+                activities = await compose(settings, os.environ, closing, wrap, models=models)
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
             ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities, _Person(approve).decide)
@@ -132,16 +132,6 @@ class _WatchedLookUp(ForwardsLookUp, _WatchedTool):
 def _watched(tool: Tool, calls: list[ToolUse], answer: ToolAnswer | None) -> _WatchedTool:
     kind = _WatchedLookUp if isinstance(tool, LooksUp) and answer is None else _WatchedTool
     return kind(tool, calls, answer)
-
-
-async def _open(
-    definitions: Sequence[Definition[..., Any]], dependencies: Mapping[Provider, object], closing: AsyncExitStack
-) -> dict[str, Tool]:
-    try:
-        check_own_tools(definitions, TOOL_NAMES)
-        return await open_own_tools(definitions, _THREADS, closing, dependencies)
-    except SettingsError as error:
-        raise UnusableSettings(str(error)) from error
 
 
 def _settings(folder: Path, crews: str | PathLike[str] | None) -> Settings:
