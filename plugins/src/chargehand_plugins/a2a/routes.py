@@ -19,9 +19,11 @@ CARD_PATH: Final = "/.well-known/agent-card.json"
 def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
     """Build the routes of the agent that is reached at a URL; who may use them is for the caller to check."""
     logging.getLogger("a2a").setLevel(logging.CRITICAL)  # what it would log has the request in it
+    tasks = Tasks(connect)
     return [
         *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
-        *create_jsonrpc_routes(Tasks(connect), PATH),
+        *create_jsonrpc_routes(tasks, PATH),
+        *create_jsonrpc_routes(tasks, f"{PATH}/"),  # to which clients post that take the address for a base
     ]
 
 

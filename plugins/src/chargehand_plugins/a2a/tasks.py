@@ -12,7 +12,13 @@ from typing import Final
 
 from a2a.server.context import ServerCallContext
 from a2a.types import a2a_pb2 as a2a
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import (
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
 
 from chargehand import (
     Chargehand,
@@ -77,7 +83,9 @@ class Tasks(Refusals):
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
         with _translated():
-            session, _ = await self._find(params.id)
+            session, goes_on = await self._find(params.id)
+            if not goes_on:
+                raise TaskNotCancelableError("The task has ended.")
             if talk := await self._conversation(params.id):
                 await talk.cancel()
             else:
@@ -178,7 +186,7 @@ def _session_id(message: a2a.Message) -> str:
 
 def _text(message: a2a.Message) -> str:
     if any(part.WhichOneof("content") != "text" for part in message.parts):
-        raise InvalidParamsError("message.parts: only text is read; other documents are uploaded in the console")
+        raise ContentTypeNotSupportedError("message.parts: only text is read; upload documents in the console")
     return "\n\n".join(part.text for part in message.parts)
 
 

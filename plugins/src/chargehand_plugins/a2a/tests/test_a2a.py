@@ -10,7 +10,7 @@ import httpx
 import pytest
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
-from a2a.utils.errors import TaskNotFoundError
+from a2a.utils.errors import ContentTypeNotSupportedError, TaskNotCancelableError, TaskNotFoundError
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
@@ -31,7 +31,7 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
     client: Client, tmp_path: Path
 ) -> None:
     """One sent again starts no second session, another one with its id does; an answer lets it go on, cancelling
-    stops it; strangers get the card and nothing else."""
+    stops it, if it goes on; what is no text is refused; strangers get the card and nothing else."""
     question = answer("", status="ambiguous_input").model_copy(update={"message": ASKED})
     script = (
         Script()
@@ -64,6 +64,13 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
             read = await agent.get_task(a2a.GetTaskRequest(id=asks.id))
             patient = await send("It takes patience.", message_id, waits=False)
             cancelled = await agent.cancel_task(a2a.CancelTaskRequest(id=patient.id))
+            with pytest.raises(TaskNotCancelableError):
+                await agent.cancel_task(a2a.CancelTaskRequest(id=asks.id))
+            picture = a2a.Message(
+                message_id="p", role=a2a.ROLE_USER, parts=[a2a.Part(raw=b"p", media_type="image/png")]
+            )
+            with pytest.raises(ContentTypeNotSupportedError):
+                _ = [each async for each in agent.send_message(a2a.SendMessageRequest(message=picture))]
             await client.start_workflow("NoSession", id="no-session", task_queue="nobody-polls-this")
             for unknown in ("no-such-task", "no-session"):
                 with pytest.raises(TaskNotFoundError):
