@@ -40,11 +40,9 @@ class Refusing(Acting):
         return failed("There is no such order.") if self.calls == 1 else DONE
 
 
-def sound(*, idempotent: bool = False) -> LookingUp:
+def sound() -> LookingUp:
     """Make a tool that has been called before, so that none of its calls is lost."""
-    tool = LookingUp(Service(), spec(idempotent=idempotent, settles_within=None if idempotent else 60.0))
-    tool.calls = 1
-    return tool
+    return LookingUp(Service(), spec(settles_within=60.0), calls=1)
 
 
 async def call(server: Handles, tool: Acting) -> ToolAnswer | None:
@@ -71,25 +69,6 @@ async def test_a_call_that_changed_nothing_is_made_again() -> None:
     last = server.record.last_call("s", "k")
     assert last is not None
     assert (last.begun.number, last.answer) == (1, DONE)
-
-
-@pytest.mark.parametrize("lost", ["before", "after"])
-@pytest.mark.parametrize(
-    ("kind", "idempotent", "settles_within", "known"),
-    [(LookingUp, False, 60.0, True), (Acting, True, None, True), (Acting, False, None, False)],
-)
-async def test_the_tool_is_asked_before_the_first_call_if_the_record_is_unsure(
-    lost: str, kind: type[Acting], *, idempotent: bool, settles_within: float | None, known: bool
-) -> None:
-    """An attempt without a result is one whose worker may have made the call; without a lookup a person is asked."""
-    tool = kind(Service(), spec(idempotent=idempotent, settles_within=settles_within), lost)
-    server = await lose_a_worker(tool)
-
-    answers = [await call(server, tool) for _ in range(2)]
-
-    assert answers == ([DONE, DONE] if known else [None, None])
-    assert len(tool.service.requests) == (1 if known or lost == "after" else 0)
-    assert len(tool.service.lookups) == (1 if kind is LookingUp else 0)
 
 
 async def test_a_person_decides_about_what_was_called_before() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast, get_args
 
 import pytest
 from pydantic import JsonValue
@@ -26,6 +26,9 @@ from chargehand.tools import NOT_YET_KNOWN
 REQUEST = ToolRequest(session="s", step="1", crew="c", agent="a", call=ToolCall(id="1", tool="pay", arguments={}))
 CONTEXT = ToolContext(session="s", agent="a", idempotency_key="k")
 DONE = ToolAnswer(output={"done": True})
+KnownBy = Literal["heartbeat", "record"]
+"""What knows that a call began."""
+known_by_either = pytest.mark.parametrize("known_by", get_args(KnownBy))
 LOST_AFTER = timedelta(seconds=5)
 """So long after the last heartbeat another worker goes on."""
 
@@ -144,20 +147,23 @@ async def lose_a_worker(tool: Acting) -> Handles:
     return server
 
 
-async def make_again(tool: Acting) -> ToolAnswer | None:
+async def make_again(tool: Acting, known_by: KnownBy = "heartbeat") -> ToolAnswer | None:
     server = await lose_a_worker(tool)
+    if known_by == "record":
+        server.details = ()  # as of a restored database
     return await asyncio.wait_for(begin_attempt(server, tool, CallTimes(pause=tool.service.pause)), 10)
 
 
+@known_by_either
 @pytest.mark.parametrize("lost", ["before", "after"])
 @pytest.mark.parametrize("lateness", [0, 3, 12, 30, 59])
-async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, lateness: int) -> None:
+async def test_a_call_that_settles_within_its_time_is_made_once(lost: str, lateness: int, known_by: KnownBy) -> None:
     """However late it is applied, it is looked up once, when its time has passed since it began."""
     service = Service(timedelta(seconds=lateness))
     tool = LookingUp(service, spec(settles_within=60.0), lost)
     began = service.now
 
-    answer = await make_again(tool)
+    answer = await make_again(tool, known_by)
 
     assert (answer, len(service.requests)) == (DONE, 1)
     [looked_up] = service.lookups
@@ -196,8 +202,9 @@ async def test_what_is_not_yet_known_at_the_end_is_not_made_again(
     assert (answer, tool.calls) == (expected, calls)
 
 
+@known_by_either
 @pytest.mark.parametrize("lost", ["before", "after"])
-async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str) -> None:
+async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str, known_by: KnownBy) -> None:
     """An idempotent one is called again with the same key, looked up or not; one without a lookup is not."""
     cases: list[tuple[type[Acting], bool, ToolAnswer | None, int]] = [
         (Acting, False, None, 0 if lost == "before" else 1),
@@ -208,7 +215,7 @@ async def test_the_other_kinds_of_tool_wait_for_nothing(lost: str) -> None:
         service = Service(timedelta(seconds=30))
         began = service.now
 
-        answer = await make_again(kind(service, spec(idempotent=idempotent), lost))
+        answer = await make_again(kind(service, spec(idempotent=idempotent), lost), known_by)
 
         assert (answer, len(service.requests)) == (expected, requests)
         assert service.now - began == LOST_AFTER
