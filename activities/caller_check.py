@@ -121,17 +121,16 @@ async def _ask_server(run: _Run) -> _Caller:
         if error.status is RPCStatusCode.NOT_FOUND:
             return _Caller()
         raise
-    about, parent = described.workflow_execution_info, described.workflow_execution_info.parent_execution
-    if about.first_run_id not in {"", about.execution.run_id}:
-        # What continues as new can do so as any type, and on any task queue. Its first run may have been deleted.
-        first = await _ask_server((about.execution.workflow_id, about.first_run_id))
-        if first.type and (first.type, first.task_queue) != (
-            about.type.name,
-            described.execution_config.task_queue.name,
-        ):
-            return _Caller()
-    return _Caller(
+    about = described.workflow_execution_info
+    parent = about.parent_execution
+    caller = _Caller(
         type=about.type.name,
         task_queue=described.execution_config.task_queue.name,
         parent=(parent.workflow_id, parent.run_id) if parent.workflow_id else None,
     )
+    if about.first_run_id not in {"", about.execution.run_id}:
+        # What continues as new can do so as any type, and on any task queue. Its first run may have been deleted.
+        first = await _ask_server((about.execution.workflow_id, about.first_run_id))
+        if first.type and (first.type, first.task_queue) != (caller.type, caller.task_queue):
+            return _Caller()
+    return caller

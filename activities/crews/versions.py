@@ -88,25 +88,14 @@ class CrewVersions:
         """
         if digest:
             return await self.find(f"{name}@{digest}")
-        if name not in self._crews:
-            return None
-        content = self._version(name).content()
-        if self._store is not None:
-            await asyncio.to_thread(self._store.put, content)
-        return await self.find(name)
+        return await self._store_version(name, self._version(name)) if name in self._crews else None
 
     async def with_agents(self, pinned: PinnedCrew, agents: Sequence[Agent]) -> PinnedCrew:
         """Give a session's crew more agents, and store that version, so that every worker can find it."""
         name, _, digest = pinned.reference.partition("@")
         crew = pinned.crew.model_copy(update={"agents": (*pinned.crew.agents, *agents)})
         version = self._known.get(digest) or await self._stored(name, digest)
-        version = version.model_copy(update={"crews": {**version.crews, name: crew}})
-        content = version.content()
-        if self._store is not None:
-            await asyncio.to_thread(self._store.put, content)
-        digest = hashlib.sha256(content).hexdigest()
-        self._keep(digest, version)
-        return await self.find(f"{name}@{digest}")
+        return await self._store_version(name, version.model_copy(update={"crews": {**version.crews, name: crew}}))
 
     async def find(self, reference: str) -> PinnedCrew:
         """Find the crew of a reference; without a digest, this worker's own version of it.
@@ -117,20 +106,23 @@ class CrewVersions:
         name, _, digest = reference.partition("@")
         if not digest and name in self._crews:
             version = self._version(name)
-            digest = hashlib.sha256(version.content()).hexdigest()
-        else:
-            version = self._known.get(digest) or await self._stored(name, digest)
-        self._keep(digest, version)
-        if name not in version.crews:
-            raise _unavailable(name, "is none of the crews that the session began with")
-        return PinnedCrew(
-            version.crews[name], self._described(version), version.models, version.named, f"{name}@{digest}"
-        )
+            return self._pinned(name, hashlib.sha256(version.content()).hexdigest(), version)
+        return self._pinned(name, digest, self._known.get(digest) or await self._stored(name, digest))
 
-    def _keep(self, digest: str, version: _Version) -> None:
+    async def _store_version(self, name: str, version: _Version) -> PinnedCrew:
+        content = version.content()
+        if self._store is not None:
+            await asyncio.to_thread(self._store.put, content)
+        return self._pinned(name, hashlib.sha256(content).hexdigest(), version)
+
+    def _pinned(self, name: str, digest: str, version: _Version) -> PinnedCrew:
         self._known[digest] = version
         if self._store is not None and len(self._known) > MOST_KEPT:
             del self._known[next(iter(self._known))]
+        if name not in version.crews:
+            raise _unavailable(name, "is none of the crews that the session began with")
+        specs = self._described(version)
+        return PinnedCrew(version.crews[name], specs, version.models, version.named, f"{name}@{digest}")
 
     def _described(self, version: _Version) -> Mapping[str, ToolSpec]:
         """Describe the tools as at the beginning, but those that were not known then as they are now."""

@@ -163,9 +163,7 @@ def is_retryable(error: BaseException) -> bool:
     verdict = _verdict(error)
     if verdict is not Verdict.BY_STATUS:
         return verdict not in {Verdict.REFUSED, Verdict.UNUSABLE}
-    if not _FINAL_CODES.isdisjoint(_codes(error)):
-        return False
-    if _is_redirect(error):
+    if _is_redirect(error) or not _FINAL_CODES.isdisjoint(_codes(error)):
         return False
     stated = {"true": True, "false": False}.get(_headers(error).get("x-should-retry", ""))
     return _status(error) in _RETRYABLE_STATUSES if stated is None else stated

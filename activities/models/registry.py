@@ -260,12 +260,8 @@ def priced_models(
         window = settings.context_window or card.context_window
         # Some servers refuse a call whose prompt and cap together are more than they hold.
         output = most or min(abilities_of(name).max_output_tokens or window, window // 4)
-        known = {
-            "max_output_tokens": output,
-            "context_window": window,
-            "counts_input": isinstance(adapter, CountsInput),
-        }
-        return card.model_copy(update=known)
+        counts = isinstance(adapter, CountsInput)
+        return card.model_copy(update={"max_output_tokens": output, "context_window": window, "counts_input": counts})
 
     return Models(adapter, _cards(settings, provider, names, price), price=price)
 

@@ -134,12 +134,10 @@ class RunningDuplicateActivities:
 
 
 def _failed_end(cause: BaseException) -> RunningDuplicate:
-    match cause:
-        case CancelledError():
-            return RunningDuplicate(ended="cancelled")
-        case TerminatedError():
-            return RunningDuplicate(ended="terminated")
-        case ApplicationError():
-            return RunningDuplicate(ended="failed", message=cause.message)
-        case _:
-            return RunningDuplicate(ended="failed", message=str(cause))
+    if isinstance(cause, CancelledError):
+        return RunningDuplicate(ended="cancelled")
+    if isinstance(cause, TerminatedError):
+        return RunningDuplicate(ended="terminated")
+    return RunningDuplicate(
+        ended="failed", message=cause.message if isinstance(cause, ApplicationError) else str(cause)
+    )
