@@ -33,7 +33,7 @@ _LABEL: Final = 4
 """Digits at most of a number that is part of a name."""
 _MOST_STATEMENTS: Final = 200
 """Statements of all subtasks that are compared; each subtask has an equal part of them."""
-_MOST_FOUND: Final = 10
+_MOST_DISAGREEMENTS: Final = 10
 _CHARACTERS: Final = 300
 """Of a statement."""
 
@@ -67,7 +67,7 @@ def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
             positions |= dict.fromkeys((f"{one_id}: {one.text}", f"{other_id}: {other.text}"))
     return [
         ContradictionDraft(about=about, positions=list(positions), resolution="")
-        for about, positions in list(found.items())[:_MOST_FOUND]
+        for about, positions in list(found.items())[:_MOST_DISAGREEMENTS]
     ]
 
 
