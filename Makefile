@@ -42,7 +42,7 @@ $(SYNCED): recreated
 endif
 
 .SECONDARY:
-.PHONY: help run test check docs docs-images bench load eval replay chaos nightly sbom audit up down clean recreated
+.PHONY: help run test check docs docs-images bench load eval replay chaos nightly sbom release audit up down clean recreated
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -130,6 +130,9 @@ sbom: $(GROUP)dev ## Write build/sbom.cdx.json: what runs, by CycloneDX, with ha
 	@mkdir -p build
 	@$(BIN)/uv export --quiet --locked --all-extras --format cyclonedx1.5 --output-file build/sbom.cdx.json
 	@$(BIN)/python .ci/sbom.py build/sbom.cdx.json Dockerfile
+
+release: $(GROUP)dev ## Build, try and sign what is published, into dist/ (SIGN=KEY signs, DRY=1 needs no tag)
+	@BIN=$(BIN) SIGN=$(SIGN) DRY=$(DRY) .ci/release
 
 audit: $(GROUP)dev ## Ask the OSV database for known vulnerabilities of all dependencies; needs the network
 	@$(BIN)/uv audit --locked
