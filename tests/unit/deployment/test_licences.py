@@ -72,3 +72,12 @@ def test_no_licence_is_unknown() -> None:
     assert len(licences) > 100
     judged = {name: licence for name, licence in _JUDGED.items() if name in licences}
     assert {name: licence for name, licence in licences.items() if not is_permissive(licence)} == judged
+
+
+def test_each_package_has_the_licence() -> None:
+    """A file of its own: a link would lead out of a source distribution, which could then not be unpacked."""
+    whole = (ROOT / "LICENSE").read_bytes()
+
+    for folder in ("client", "cli", "plugins", "deploy/worker"):
+        licence = ROOT / folder / "LICENSE"
+        assert (licence.is_symlink(), licence.read_bytes()) == (False, whole)
