@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import pages, tables
 from benchmarks.actions import actions
 from benchmarks.capacity.measured import capacity
+from benchmarks.console import console
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
@@ -49,6 +50,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
         lambda _: tokens(),
     ),
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
+    "console": ("The console's list of 5,000 sessions", lambda _: console()),
     "throttling": ("Many at once at a provider that throttles, beside workflows by hand", lambda _: throttling()),
     "tenants": ("Tenants: the first turn of a session beside a flood of another tenant", lambda _: tenants()),
     "peers": ("The main job in other frameworks, each in an environment of its own", lambda _: peers()),

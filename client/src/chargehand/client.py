@@ -190,7 +190,9 @@ class Chargehand:
         tenant: str | None = None,
         waiting: bool = False,
         since: datetime | None = None,
+        before: datetime | None = None,
         thread: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> AsyncIterator[SessionSummary]:
         """List sessions that no other session started, the newest first.
 
@@ -201,12 +203,16 @@ class Chargehand:
             tenant: whom they run for.
             waiting: only those that wait for a person.
             since: only those that were started then or later.
+            before: only those that were started earlier.
             thread: the first session's id of those that follow each other.
+            ids: only these, at least one.
 
         Raises:
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
         """
-        query = sessions_query(state=state, crew=crew, tenant=tenant, waiting=waiting, since=since, thread=thread)
+        query = sessions_query(
+            state=state, crew=crew, tenant=tenant, waiting=waiting, since=since, before=before, thread=thread, ids=ids
+        )
         with translated(""):
             try:
                 async for execution in list_executions(self.client, query, limit):

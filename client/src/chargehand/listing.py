@@ -1,6 +1,6 @@
 """The list of sessions: its filters, and what the server knows of each session without asking a worker."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, cast, get_args
@@ -112,7 +112,9 @@ def sessions_query(
     tenant: str | None = None,
     waiting: bool = False,
     since: datetime | None = None,
+    before: datetime | None = None,
     thread: str | None = None,
+    ids: Sequence[str] | None = None,
 ) -> str:
     """Build the server's query for sessions that no other session started."""
     terms = [ROOT_SESSIONS]
@@ -123,6 +125,10 @@ def sessions_query(
         terms.append(f"{OPEN} AND {SearchAttribute.STATE} IN ({states})")
     if since is not None:
         terms.append(f"StartTime >= {_quoted(since.astimezone(UTC).isoformat())}")
+    if before is not None:
+        terms.append(f"StartTime < {_quoted(before.astimezone(UTC).isoformat())}")
+    if ids is not None:
+        terms.append(f"WorkflowId IN ({', '.join(map(_quoted, ids))})")
     named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
     for attribute, value in named.items():
         if value is not None:

@@ -1,7 +1,7 @@
 """What the console stands on: a connected client, and the place of the files that workers share."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from chargehand import Chargehand, Conversation, ConversationRequest, Session, SessionRequest, SessionSummary
@@ -11,6 +11,7 @@ from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
 from chargehand_plugins.console.crews import CrewChoice
+from chargehand_plugins.console.known_sessions import KnownSessions
 
 _ANY_TENANT: Final = SessionRequest.model_fields["tenant"].default
 """What forms and requests say that name none."""
@@ -36,6 +37,7 @@ class Backend:
     """The only tenant whose sessions are started, listed and found; None for all."""
     session_url: Callable[[str], str | None] = lambda _: None
     """Returns a session's address in Temporal's Web UI."""
+    known: KnownSessions = field(default_factory=KnownSessions, init=False, compare=False)
 
     def owned(self, request: _Request) -> _Request:
         """Return a request as its tenant's, whatever it says itself.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -29,12 +29,13 @@ from chargehand_plugins.console import api
 from chargehand_plugins.console.access import Access
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.forms import read_content, read_number, text_of
+from chargehand_plugins.console.known_sessions import MOST_SEARCHED
 from chargehand_plugins.console.live import stream_views
 from chargehand_plugins.console.operations import Call, session_id_of, validate
 from chargehand_plugins.console.problems import Problem, problem_of
 from chargehand_plugins.console.session_rows import (
     MOST_COUNTED,
-    MOST_SEARCHED,
+    PAGE,
     SPEND_DAYS,
     Search,
     search_rows,
@@ -365,13 +366,22 @@ async def artifact(request: Request) -> Response:
 async def sessions(request: Request) -> Response:
     search = Search(**{name: request.query_params.get(name, "")[:200] for name in Search.__dataclass_fields__})
     try:
-        found, problem = await search_rows(_backend(request), search), ""
+        found, problem = await search_rows(_backend(request), search, PAGE), ""
     except ChargehandError as error:
         found, problem = [], str(error)
-    return _page(
-        request, "sessions.html", here="sessions", typed=search, sessions=found, states=STATES, problem=problem,
-        note=words("sessions", "note", most=f"{MOST_SEARCHED:,}"),
-    )  # fmt: skip
+    older = ""
+    if len(found) == PAGE:
+        older = f"/sessions?{urlencode(vars(search) | {'before': found[-1].started_at.isoformat()})}"
+    note = words("sessions", "note", most=f"{MOST_SEARCHED:,}")
+    values: dict[str, Any] = {
+        "typed": search,
+        "sessions": found,
+        "states": STATES,
+        "problem": problem,
+        "note": note,
+        "older": older,
+    }
+    return _page(request, "sessions.html", here="sessions", **values)
 
 
 async def spend(request: Request) -> Response:

@@ -3,21 +3,24 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from chargehand import SessionSummary
+from chargehand import InvalidInput, SessionSummary
 from chargehand.contracts.base import Dollars
 from chargehand.state_words import Standing
 from chargehand_cli.rendering.text import dollars
 from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.words import words
 
-MOST_SEARCHED: Final = 1_000
+PAGE: Final = 100
+"""Rows of a page."""
 MOST_COUNTED: Final = 10_000
 SPEND_DAYS: Final = 30
+_AT_ONCE: Final = 200
+"""Sessions that match, asked for by their ids."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Search:
     state: str = ""
     crew: str = ""
     tenant: str = ""
+    before: str = ""
+    """The start of the last row of the page before."""
 
 
 class Spend(BaseModel):
@@ -55,11 +60,33 @@ class Spend(BaseModel):
         self.dollars += Decimal(str(session.cost_usd or 0))
 
 
-async def search_rows(backend: Backend, search: Search, most: int = MOST_SEARCHED) -> list[Row]:
-    """List the sessions that match: filters are the server's, words are looked up in goals and ids."""
-    found = backend.list(most, state=search.state or None, crew=search.crew or None, tenant=search.tenant or None)
+async def search_rows(backend: Backend, search: Search, most: int = PAGE) -> list[Row]:
+    """List the newest sessions that match: filters are the server's, words are looked up in goals and ids.
+
+    Raises:
+        InvalidInput: a filter cannot be used.
+    """
+    filters: dict[str, Any] = {name: getattr(search, name) or None for name in ("state", "crew", "tenant")}
+    if search.before:
+        filters["before"] = _time(search.before)
     words = search.q.casefold().split()
-    return [_row(each) async for each in found if all(word in f"{each.goal} {each.id}".casefold() for word in words)]
+    if not words:
+        return [_row(each) async for each in backend.list(most, **filters)]
+    rows: list[Row] = []
+    found = await backend.known.find(backend.list, words)
+    for first in range(0, len(found), _AT_ONCE):
+        ids = found[first : first + _AT_ONCE]
+        rows += [_row(each) async for each in backend.list(most - len(rows), ids=ids, **filters)]
+        if len(rows) == most:
+            break
+    return rows
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput("before: must be a time such as 2026-11-23T12:00:00+00:00") from None
 
 
 def _row(summary: SessionSummary) -> Row:

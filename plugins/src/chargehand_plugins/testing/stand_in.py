@@ -308,14 +308,17 @@ class StandInChargehand(Chargehand):
         tenant: str | None = None,
         waiting: bool = False,
         since: datetime | None = None,
+        before: datetime | None = None,
         thread: str | None = None,
+        ids: Sequence[str] | None = None,
     ) -> AsyncIterator[SessionSummary]:
         """List sessions, the newest first; all of them have ended."""
         for session_id in [*reversed(self._runs)][:limit]:
             found = self.summary(session_id)
             wanted = {"crew": crew, "tenant": tenant, "thread": thread}
             is_wanted = all(value in (None, getattr(found, name)) for name, value in wanted.items())
-            is_in_time = since is None or since <= found.started_at
+            is_wanted &= ids is None or session_id in ids
+            is_in_time = (since is None or since <= found.started_at) and (before is None or found.started_at < before)
             if is_wanted and is_in_time and not waiting and state in (None, found.state, found.step):
                 yield found
 

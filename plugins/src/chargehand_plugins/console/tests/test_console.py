@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +14,13 @@ from temporalio.client import Client
 from chargehand.contracts import DecisionRecord, SessionRequest
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
+from chargehand_plugins.console import pages
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links
 from tests.acceptance.test_embedded_cli import process
 from tests.scripted_model import Script, answer, say, subtask, topics
-from tests.waiting import until_state
+from tests.waiting import until, until_state
 
 
 @pytest.mark.slow
@@ -158,6 +161,39 @@ async def test_a_link_decides_one_wait_once_and_opens_nothing_else(client: Clien
     [decision] = report.decisions
     assert decision == DecisionRecord(wait="plan", kind="plan", decision="approved", by=by, at=decision.at)
     assert f"plan: approved, by {by}" in [step.name for step in trace.steps]
+
+
+@pytest.mark.real_server
+async def test_sessions_are_found_by_words_filters_and_pages(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that were started after an earlier search; a full page leads to the sessions before its last one."""
+    monkeypatch.setattr(pages, "PAGE", 2)
+    goals = [f"Which {name} sails?" for name in ("ferry", "yacht", "barge")]
+    async with open_console(client, tmp_path, SCRIPT) as console:
+        url = console.running.url
+        async with AsyncClient(base_url=url, headers={"Origin": url}, timeout=60, trust_env=False) as browser:
+
+            async def titles(query: str) -> list[str]:
+                return re.findall(r"<strong>([^<]*)</strong>", (await browser.get(f"/sessions?{query}")).text)
+
+            async def has_ended(goal: str) -> bool:
+                return await titles(f"state=finished&tenant=words&q={goal.split()[1]}") == [goal]
+
+            await browser.post("/login", data={"token": TOKEN})
+            for goal in goals:
+                await console.environment.chargehand.start(SessionRequest(goal=goal, tenant="words"))
+                await until(partial(has_ended, goal))
+            found = [await titles(f"tenant=words&q={words}") for words in ("SAILS+yacht", "ferry+yacht", "sails", "")]
+            first = await browser.get("/sessions?tenant=words")
+            [older] = re.findall(r'href="/sessions\?([^"]*before[^"]*)"', first.text)
+            rest = await titles(unescape(older))
+            refused = await browser.get("/sessions?before=yesterday")
+
+    newest = [goals[2], goals[1]]
+    assert found == [[goals[1]], [], newest, newest]
+    assert rest == [goals[0]]
+    assert "before: must be a time" in refused.text
 
 
 CONSOLE: Final = Path(__file__).parents[1]
