@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.state.progress import Progress
     from workflows.state.session import Session
     from workflows.steps.admission import Place
-    from workflows.steps.call_approvals import decide_call
+    from workflows.steps.decisions import decide_call
     from workflows.steps.messages import act_on
     from workflows.steps.visibility import publish
 

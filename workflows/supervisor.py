@@ -14,11 +14,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows.session_workflow import SessionWorkflow, next_task, refusals
     from workflows.state.session import Session
     from workflows.steps.close import close, close_early, report_after
+    from workflows.steps.decisions import await_approval, check_edit, decide_plan, edit_plan
     from workflows.steps.execute import execute
     from workflows.steps.messages import check_steering, steer
     from workflows.steps.open import open_session
     from workflows.steps.plan import OPEN_SPAN, design_agents, make_plan
-    from workflows.steps.plan_decisions import await_approval, check_edit, decide_plan, edit_plan
     from workflows.steps.report import write_report
     from workflows.steps.review import review
     from workflows.steps.visibility import enter

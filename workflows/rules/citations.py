@@ -1,13 +1,17 @@
-"""Citations in a text.
+"""Citations in a text, and links of it.
 
 `[S1]` stands for the first of a report's sources, `[S1.2]` for its second quotation, `[ref]` for a source by its name.
 
-A citation without a source is removed together with what joined it to others. Citations are never added.
+A citation without a source is removed together with what joined it to others. Citations are never added. A link or a
+picture that leads to what was not read is text, so that following it takes the whole address: a viewer of Markdown
+fetches pictures by itself, and shows other words than the address of a link.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
+
+from chargehand.contracts import Source
 
 CITATION: Final = re.compile(r"\[S[0-9]+(?:\.[0-9]+)?\]")
 _CITATION: Final = re.compile(r"\[S([0-9]+)(?:\.([0-9]+))?\]")
@@ -23,6 +27,13 @@ _NEEDS_NOUN: Final = re.compile(
 """Words before a citation that is a part of the sentence."""
 _STARTS: Final = ".!?:\n"
 _UNNAMED: Final = "an unnamed source"
+_DESTINATION: Final = re.compile(r"(?<=\])\((\s*<?)")
+_DEFINITION: Final = re.compile(r"(?<=\]):(?=[\s<>]*(?:[A-Za-z][\w+.-]*:|[/\\&]))")
+_TAG: Final = re.compile(r"<(?=[A-Za-z][A-Za-z0-9-]*[\s/])")
+"""The beginning of an HTML tag that may have attributes."""
+_LOCAL: Final = re.compile(r"#[\w-]+(?=[\s)>])|[\w-][\w.-]*(?=[\s)>])")
+"""A place in the text, or the name of a file."""
+_ENDS: Final = (")", ">", " ", "\n")
 
 
 def replace_citations(text: str, replacement: Callable[[int], str]) -> str:
@@ -127,3 +138,16 @@ def _without_citation(text: str, before: str, end: int) -> tuple[str, str, int]:
     if starts and following[:1] == " ":
         return before, "", end + 1
     return (before if following[:1].isalnum() else bare), "", end
+
+
+def inert_links(text: str, sources: Collection[Source]) -> str:
+    """Break the links and pictures that lead elsewhere than to a source or a file of the report."""
+    known = tuple({each.url for each in sources if each.url})
+
+    def is_known(at: int) -> bool:
+        return _LOCAL.match(text, at) is not None or any(
+            text.startswith(url, at) and text[at + len(url) : at + len(url) + 1] in _ENDS for url in known
+        )
+
+    broken = _DESTINATION.sub(lambda found: found[0] if is_known(found.end()) else f" {found[0]}", text)
+    return _TAG.sub("< ", _DEFINITION.sub(" :", broken))

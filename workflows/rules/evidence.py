@@ -24,7 +24,7 @@ from chargehand.contracts import (
 )
 from workflows.rules.citation_checks import is_computed, stands_in
 from workflows.rules.citations import name_refs
-from workflows.rules.tallies import by_name
+from workflows.rules.inputs import by_name
 
 EARLIER: Final = "earlier report"
 """Id of the outcome that stands for the session that this one follows; no subtask can have it."""

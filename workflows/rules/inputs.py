@@ -19,7 +19,6 @@ from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Finding, Issue, Source
 from workflows.rules.citations import number_refs
-from workflows.rules.tallies import by_name
 
 WRITER_TOKENS: Final = 50_000
 """The most that the writer of a report reads, and its critic."""
@@ -57,6 +56,7 @@ _PLAIN: Final = (string.ascii_letters + " ").encode()
 
 _Task = TypeVar("_Task", bound=TurnTask)
 _CitingTask = TypeVar("_CitingTask", bound=SynthesisTask | CritiqueTask | OutlineTask)
+_MOST_NAMES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -254,3 +254,11 @@ def _cut(entry: InputOutcome, characters: int, of_source: int, findings: int | N
     changes["issues"] = tuple(_short_issue(issue, of_source) for issue in outcome.issues[:findings])
     instruction = entry.instruction[: max(characters, _GAP_CHARACTERS)]
     return entry.model_copy(update={"instruction": instruction, "outcome": outcome.model_copy(update=changes)})
+
+
+def by_name(counts: Counter[str]) -> str:
+    """List counts, the largest first: `logic 5, style 2`; the smallest of many are one count."""
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    listed = [f"{name or 'no file'} {count}" for name, count in ordered[:_MOST_NAMES]]
+    others = sum(count for _, count in ordered[_MOST_NAMES:])
+    return ", ".join([*listed, *([f"others {others}"] if others else [])])

@@ -1,11 +1,15 @@
-"""Claims of a report: checked by code, judged once by a small model, and sent back to the writer if contradicted."""
+"""What models find of a draft before it is the report; its writer is told, and may revise it.
+
+Its claims are checked by code and judged once by a small model. It is graded by the criteria of its request.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from activities.turn_kinds.grade_report import GradeAnswer, GradeTask
 from activities.turn_kinds.judge_claims import ClaimToJudge, ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask
-from chargehand.contracts import Claim, Source, Tier
+from chargehand.contracts import Claim, Grade, Source, Tier
 from workflows.rules.citation_checks import CheckedClaim, claims_of, mark_uncited
 from workflows.rules.inputs import DECISION_TOKENS, beginning, tokens_of
 from workflows.rules.report_content import check_citations, evidence_of, keep_cited
@@ -18,6 +22,11 @@ _EVIDENCE_TOKENS: Final = 1_000
 """Of the words and results that one claim rests on."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
 _Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
+_NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
+_MOST_REVISIONS: Final = 2
+_LEAST_TURNS: Final = 2
+"""A revision, and the grades of what it gave."""
+_LONGEST_GAP: Final = 200
 
 
 @dataclass(frozen=True)
@@ -99,3 +108,61 @@ async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> dict[in
     task = JudgeClaimsTask(claims=tuple(shown))
     answer = await try_turn(session, task, JudgeClaimsAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
     return {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
+
+
+async def grade(session: Session, draft: Draft, material: Material) -> tuple[Draft, tuple[Grade, ...]]:
+    """Grade a draft by the request's criteria, and revise it while that helps; returns the best, and its grades."""
+    if not session.request.criteria:
+        return draft, ()
+    grades = await _grades(session, draft, material.sources)
+    if grades is None:
+        session.progress.add_gaps([_NOT_GRADED])
+        return draft, ()
+    for _ in range(_MOST_REVISIONS):
+        problems = [f"It does not meet the criterion “{each.criterion}”: {each.reason}" for each in _unmet(grades)]
+        if not problems or session.ledger.unspent.turns < _LEAST_TURNS:
+            break
+        before = session.spending.mark()
+        revised = await draft.rewrite(session, material, problems)
+        regraded = None if revised is None else await _grades(session, revised, material.sources)
+        if revised is None or regraded is None or len(_unmet(regraded)) >= len(problems):
+            session.spending.waste_since(before)
+            break
+        draft, grades = revised, regraded
+    session.progress.add_gaps(f"A criterion is not met: {each.criterion[:_LONGEST_GAP]}" for each in _unmet(grades))
+    return draft, grades
+
+
+async def _grades(session: Session, draft: Draft, sources: Sequence[Source]) -> tuple[Grade, ...] | None:
+    """Have a model grade a draft as its reader would see it; None if no model can."""
+    if session.clock.was_interrupted:
+        return None
+    answer, cited = keep_cited(check_citations(draft.text.answer, sources), sources)
+    criteria = session.request.criteria
+    task = GradeTask(
+        goal=session.request.goal,
+        criteria=criteria,
+        answer=answer,
+        gaps=tuple(draft.text.gaps),
+        sources=_shorten_sources(cited),
+    )
+    found = await try_turn(session, task, GradeAnswer, until=session.clock.deadline_at)
+    by_number = {each.criterion: each for each in found.grades} if found else {}
+    if not any(number in by_number for number in range(1, len(criteria) + 1)):
+        return None
+    return tuple(
+        Grade(criterion=criterion, met=by_number[number].met, reason=by_number[number].reason)
+        if number in by_number
+        else Grade(criterion=criterion, met=False, reason="It was not graded.")
+        for number, criterion in enumerate(criteria, start=1)
+    )
+
+
+def _unmet(grades: Sequence[Grade]) -> list[Grade]:
+    return [each for each in grades if not each.met]
+
+
+def _shorten_sources(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Cut quotations evenly to what a grader reads."""
+    most = DECISION_TOKENS // max(len(sources), 1)
+    return tuple(Source(ref=source.ref, quote=beginning(source.quote, most)) for source in sources)

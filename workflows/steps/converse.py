@@ -15,7 +15,7 @@ from chargehand.contracts.conversation import EndReason
 from workflows import continue_as_new, options
 from workflows.contracts import ConversationStartRequest, QueuedMessage, SubtaskResult
 from workflows.mailbox.signals import raise_if_cancelled
-from workflows.rules.inert_links import inert_links
+from workflows.rules.citations import inert_links
 from workflows.rules.information_flow import capabilities_of, is_leak
 from workflows.rules.inputs import SUBTASK_TOKENS, fit
 from workflows.rules.plan_validation import SUPERVISOR

@@ -12,7 +12,7 @@ from workflows.rules.refusal import Refused
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.state.steering import Delivery
-from workflows.steps.call_approvals import answer_call_request, note_outcome
+from workflows.steps.decisions import answer_call_request, note_outcome
 from workflows.steps.visibility import publish
 from workflows.steps.waits import wait_for_budget, wait_for_returns
 

@@ -14,9 +14,9 @@ from activities.turn_kinds.synthesis import SynthesisAnswer
 from chargehand.contracts import Contradiction, CrewVersion, Grade, LimitUse, Report, SpendLine, StopReason
 from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import most_confidence, weakest
+from workflows.rules.citations import inert_links
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
-from workflows.rules.inert_links import inert_links
 from workflows.rules.inputs import fit_task
 from workflows.rules.report_content import (
     artifacts_of,
@@ -33,8 +33,7 @@ from workflows.rules.report_content import (
     waste_of,
 )
 from workflows.state.session import Session
-from workflows.steps.claims import CheckedText, check_claims
-from workflows.steps.grade import grade
+from workflows.steps.claims import CheckedText, check_claims, grade
 from workflows.steps.output import fill_output
 from workflows.steps.review import (
     DOUBTFUL,

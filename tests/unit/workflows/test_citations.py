@@ -9,8 +9,7 @@ from markdown_it import MarkdownIt
 
 from chargehand.contracts import Finding, Source
 from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, stands_in, weakest
-from workflows.rules.citations import cited_numbers, number_refs
-from workflows.rules.inert_links import inert_links
+from workflows.rules.citations import cited_numbers, inert_links, number_refs
 from workflows.rules.report_content import check_citations, keep_cited
 
 SOURCES = tuple(Source(ref=ref) for ref in ("a.md#L1", "b.pdf#page=2", "https://c.example/[x]"))

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from chargehand_plugins.code_review.contracts import FoundIssue
 from chargehand_plugins.code_review.diff import ChangedFile
 from chargehand_plugins.code_review.findings import NOT_CONFIRMED, Reported, Sifted
-from workflows.rules.tallies import by_name
+from workflows.rules.inputs import by_name
 
 _FINGERPRINT: Final = "chargehand/v1"
 _LEVELS: Final = {"critical": "error", "major": "warning", "minor": "note"}
