@@ -19,7 +19,7 @@ _CHECKOUT: Final = Path(__file__).parents[4] / "docs"
 _FOLDERS: Final = (".", "tutorial", "how-to", "reference")
 _PLUGINS: Final = Path(__file__).parents[1]
 _INCLUDE: Final = re.compile(r"```\{include\} (\S+)")
-_MOST_FOUND: Final = 10
+_PAGES_SHOWN: Final = 10
 
 
 @verb(app, location=())
@@ -61,4 +61,4 @@ def search(found: Mapping[str, str], words: Sequence[str]) -> list[str]:
         counts = [len(re.findall(rf"\b{re.escape(word.lower())}", f"{name} {text}".lower())) for word in words]
         if all(counts):
             weights[name] = min(counts) / len(text) ** 0.5
-    return sorted(weights, key=lambda name: -weights[name])[:_MOST_FOUND]
+    return sorted(weights, key=lambda name: -weights[name])[:_PAGES_SHOWN]
