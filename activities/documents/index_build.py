@@ -29,9 +29,9 @@ CATALOG_FILE: Final = "catalog.json"
 
 _MOST_TABLES: Final = 200
 _SECONDS_A_TABLE: Final = 30
+"""Processor time for one table."""
 _LEAST_FREE_BYTES: Final = 1 << 20
 """Below which a disk is taken to be full."""
-"""Processor time for one table."""
 _BUSY: Final = 4
 """Wall-clock time allowed for each second of processor time: a table lost on a busy machine stays lost."""
 

@@ -90,11 +90,7 @@ class DrawChart:
                 arguments.get("sql"),
                 self._timeout_seconds,
                 folder=folder,
-                kind=chart.kind,
-                x=chart.x,
-                y=list(chart.y),
-                title=chart.title,
-                form=chart.form,
+                **chart._asdict(),
             )
         finally:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))

@@ -15,7 +15,7 @@ from activities.documents.catalog import Catalog
 from activities.documents.words import content_words, function_words, language_of, stem, words
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
-from chargehand_plugins.extractive.figures import declined
+from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
 from chargehand_plugins.extractive.lexicon import is_grammar, says, sentence
 from chargehand_plugins.extractive.tokens import one_line
@@ -78,9 +78,7 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     whole.sort(key=lambda quote: quote.date, reverse=True)
     whole.sort(key=lambda quote: (quote.is_outdated, bool(_TABLE.search(quote.ref))))
     if not (whole or texts):
-        said = declined(language, *(reason or ("nothing",)))
-        # Another agent knows no more of the tables and the words of the documents.
-        return said.model_copy(update={"status": "partial", "gaps": [said.content]}) if reason else said
+        return unanswered(language, *reason) if reason else declined(language, "nothing")
     gap = (
         "" if whole else sentence(reason[0], language).format(*reason[1:]) if reason else sentence("evidence", language)
     )

@@ -89,8 +89,7 @@ def state(figure: Figure, result: ToolResult) -> WorkAnswer:
     is_whole = len(rows) == result.output.get("row_count")
     if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
         conditions = "; ".join(condition.text for condition in figure.conditions)
-        said = declined(figure.language, "no_rows", conditions, figure.table.document)
-        return said.model_copy(update={"status": "partial", "gaps": [said.content]})
+        return unanswered(figure.language, "no_rows", conditions, figure.table.document)
     if not is_whole or any(row.doubt or not (row.rows or figure.is_known) for row in rows):
         return declined(figure.language, "doubt", "", figure.table.document)
     ref = result.sources[0].ref
@@ -110,6 +109,12 @@ def declined(language: str, key: str, *words: str) -> WorkAnswer:
     """Answer that there is no answer, and why."""
     said = sentence(key, language).format(*words)
     return WorkAnswer(status="no_answer", content=said, findings=[], confidence=0, gaps=[], message=said)
+
+
+def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
+    """Decline where another agent knows no more of the tables and the words of the documents."""
+    said = declined(language, key, *words)
+    return said.model_copy(update={"status": "partial", "gaps": [said.content]})
 
 
 def _read_row(line: str, *, is_text: bool) -> _Row:
