@@ -59,7 +59,9 @@ async def _run(jobs: Sequence[Job], desks: Sequence[DeskJob], chosen: argparse.N
                 await _run_sessions(jobs, results, spending, judge)
             for job in desks:
                 keep = partial(_keep, results, job.desk.name, job.backend)
-                figures = await run_desk(replace(job, user=judge), keep, spending)
+                figures = await run_desk(
+                    replace(job, user=judge if job.backend == "configured" else None), keep, spending
+                )
                 if chosen.faults is not None:
                     show(f"Faults at {job.desk.name}", _command(), [figures])
         except NotAffordable as reason:

@@ -119,8 +119,7 @@ class Scene:
 
 
 async def run_desk(job: DeskJob, keep: Callable[[Scores], None], spending: Spending) -> dict[str, int]:
-    """Run every task, some at the same time, and keep the scores of each as it ends;
-    returns counts of faults.
+    """Run every task, some at the same time, and keep the scores of each as it ends; returns what was counted.
 
     Raises:
         NotAffordable: the dollars of the run do not hold another conversation.
