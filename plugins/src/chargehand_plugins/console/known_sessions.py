@@ -6,30 +6,39 @@ session shows as it is now, and one that is gone does not; a console that has ju
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from chargehand import SessionSummary
 
 MOST_SEARCHED: Final = 5_000
-_UNSETTLED: Final = timedelta(minutes=1)
-"""How long a session may take to be listed, and to write its goal."""
+_LISTED_WITHIN: Final = timedelta(seconds=10)
+_MOST_WITHOUT_GOAL: Final = 200
+"""Sessions that a plain client has started have no goal until a worker writes it, and are read again until then."""
+
+List = Callable[..., AsyncIterator[SessionSummary]]
 
 
 class KnownSessions:
     """The newest sessions, by their ids."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, tuple[datetime, str]] = {}
-        """When each began, and what words are looked up in; the newest first."""
+        self._sessions: dict[str, SessionSummary] = {}
         self._lock = asyncio.Lock()
 
-    async def find(self, listed: Callable[..., AsyncIterator[SessionSummary]], words: Sequence[str]) -> list[str]:
-        """Return the ids of sessions with all of these words, the newest first; `listed` lists those since a time."""
+    async def find(self, listed: List, words: Sequence[str]) -> list[str]:
+        """Return the ids of sessions with all of these words, the newest first; `listed` lists by filters."""
         async with self._lock:
-            newest = next((at for at, _ in self._texts.values()), None)
-            async for each in listed(MOST_SEARCHED, since=newest and newest - _UNSETTLED):
-                self._texts[each.id] = (each.started_at, f"{each.goal} {each.id}".casefold())
-            latest = sorted(self._texts.items(), key=lambda item: item[1][0], reverse=True)
-            self._texts = dict(latest[:MOST_SEARCHED])
-            return [name for name, (_, text) in self._texts.items() if all(word in text for word in words)]
+            await self._refresh(listed)
+            texts = {name: f"{each.goal} {name}".casefold() for name, each in self._sessions.items()}
+        return [name for name, text in texts.items() if all(word in text for word in words)]
+
+    async def _refresh(self, listed: List) -> None:
+        newest = next((each.started_at for each in self._sessions.values()), None)
+        without = [name for name, each in self._sessions.items() if not each.goal][:_MOST_WITHOUT_GOAL]
+        fresh = [each async for each in listed(MOST_SEARCHED, since=newest and newest - _LISTED_WITHIN)]
+        if without:
+            fresh += [each async for each in listed(len(without), ids=without)]
+        known = self._sessions | {each.id: each for each in fresh}
+        latest = sorted(known.values(), key=lambda each: each.started_at, reverse=True)
+        self._sessions = {each.id: each for each in latest[:MOST_SEARCHED]}

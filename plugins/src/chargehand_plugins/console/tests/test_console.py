@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from pathlib import Path
@@ -11,10 +13,12 @@ import pytest
 from httpx2 import AsyncClient, get
 from temporalio.client import Client
 
+from chargehand import SessionSummary
 from chargehand.contracts import DecisionRecord, SessionRequest
 from chargehand_cli.main import execute
 from chargehand_cli.terminal import Exit
 from chargehand_plugins.console import pages
+from chargehand_plugins.console.known_sessions import KnownSessions
 from chargehand_plugins.console.tests.conftest import DECISION_KEY, TOKEN, open_console
 from chargehand_plugins.console.words import catalogue, words
 from chargehand_plugins.webhooks.links import Links
@@ -194,6 +198,29 @@ async def test_sessions_are_found_by_words_filters_and_pages(
     assert found == [[goals[1]], [], newest, newest]
     assert rest == [goals[0]]
     assert "before: must be a time" in refused.text
+
+
+async def test_a_goal_that_is_written_late_is_found() -> None:
+    """As of a session that a plain client has started, which waits for a worker for long."""
+    start = datetime(2026, 11, 23, tzinfo=UTC)
+    late = SessionSummary(id="s1", state="running", started_at=start, ended_at=None)
+    there = [
+        SessionSummary(id="s2", state="running", started_at=start + timedelta(hours=1), ended_at=None, goal="B"),
+        late,
+    ]
+
+    async def listed(
+        _: int, since: datetime | None = None, ids: Sequence[str] | None = None
+    ) -> AsyncIterator[SessionSummary]:
+        for each in there:
+            if (since is None or each.started_at >= since) and (ids is None or each.id in ids):
+                yield each
+
+    known = KnownSessions()
+    before = await known.find(listed, ["ferry"])
+    there[1] = late.model_copy(update={"goal": "Which ferry?"})
+
+    assert (before, await known.find(listed, ["ferry"])) == ([], ["s1"])
 
 
 CONSOLE: Final = Path(__file__).parents[1]
