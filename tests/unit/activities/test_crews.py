@@ -80,6 +80,19 @@ def test_a_crew_is_read_as_it_is_written(tmp_path: Path) -> None:
     assert crew.agent("pirate") is None
 
 
+def test_the_shipped_crew_loads() -> None:
+    """The research crew has its five agents, and no two share a tool."""
+    crew = load_crews([SHIPPED], TOOLS)["research"]
+
+    assert {agent.name: agent.tools for agent in crew.agents} == {
+        "researcher": ("search", "read_page"),
+        "reader": ("search_documents", "read_document"),
+        "analyst": ("query_data", "draw_chart", "run_code"),
+        "writer": (),
+        "reviewer": (),
+    }
+
+
 def test_a_users_crew_replaces_a_shipped_one(tmp_path: Path) -> None:
     """Of two crews of one name, the one in the later folder counts; others stay."""
     (tmp_path / "own.toml").write_text(CREW.replace('"small"', '"research"'), encoding="utf-8")
