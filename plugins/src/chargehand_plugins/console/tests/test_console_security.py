@@ -16,7 +16,9 @@ from chargehand.download import safe_name
 from chargehand.errors import SessionCancelled
 from chargehand_plugins.console.access import Access, Rates
 from chargehand_plugins.console.api import OPERATIONS
+from chargehand_plugins.console.backend import Backend
 from chargehand_plugins.console.pages import PAGES
+from chargehand_plugins.console.server import serving
 from chargehand_plugins.console.settings import ConsoleSettings, UnusableConsole
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from chargehand_plugins.http_server import listen
@@ -230,6 +232,30 @@ async def test_wrong_tokens_keep_nobody_from_signing_in(client: Client, tmp_path
 
     assert (refused[0], refused[-1], {*signing}) == (401, 429, {401})
     assert (entered.status_code, served.status_code) == (200, 200)
+
+
+async def test_consoles_behind_a_proxy_are_one(console: OpenConsole) -> None:
+    """Whichever answers a request, a browser that has signed in at one is signed in at the other, which takes the forms
+    of both; a form that is sent to both starts one session."""
+    backend = Backend(lambda: console.environment.chargehand, None)
+    settings = ConsoleSettings(TOKEN, port=0, public_url="https://console.example")
+    headers = {"Host": "console.example", "Origin": "https://console.example"}
+    async with (
+        serving(backend, settings) as one,
+        serving(backend, settings) as other,
+        AsyncClient(headers=headers, trust_env=False, timeout=60) as browser,
+    ):
+        first, second = (f"http://127.0.0.1:{each.port}" for each in (one, other))
+        entered = await browser.post(f"{first}/login", data={"token": TOKEN})
+        browser.headers["Cookie"] = entered.headers["set-cookie"].partition(";")[0]
+        shown = await browser.get(f"{second}/")
+        fields = dict(re.findall(r'name="(csrf|key)" value="([^"]*)"', shown.text)) | {"goal": "Once, please."}
+        started = [await browser.post(f"{each}/sessions", data=fields) for each in (first, second)]
+        places = {each.headers["location"] for each in started}
+        listed = await browser.get(f"{second}/sessions?q=once")
+
+    assert (shown.status_code, [each.status_code for each in started], len(places)) == (200, [303, 303], 1)
+    assert listed.status_code == 200
 
 
 def test_a_sign_in_outlives_a_restart_and_ends_in_time() -> None:
