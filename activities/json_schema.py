@@ -234,12 +234,14 @@ def _check_unique(_: object, is_unique: object, instance: object, __: object) ->
             yield InvalidValue("has an item twice")
 
 
-def _counted(check: _Check) -> _Check:
-    """Count the steps of a keyword: more for a long list, such as an enum, and for long errors that it words."""
+def _counted(name: str, check: _Check) -> _Check:
+    """Count the steps of a keyword: more for a long list, for what values are compared with, and for long errors."""
 
     def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
         steps = _STEPS.get()
         steps.take(1 + (len(cast("list[object]", value)) // 100 if isinstance(value, list) else 0))
+        if name in {"const", "enum"} and isinstance(instance, list | dict):
+            steps.take(len(canonical(value)) // 30)
         for error in check(validator, value, instance, schema) or ():
             steps.take(len(error.message) // 100)
             error.message = error.message[:_PROBLEM_CHARACTERS]
@@ -257,7 +259,7 @@ def _evolve(validator: Any, **changes: Any) -> Any:
 
 def _bounded(dialect: Any) -> Any:
     own = {"pattern": _check_pattern, "format": _check_format, "uniqueItems": _check_unique}
-    counted = {name: _counted(check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
+    counted = {name: _counted(name, check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
     bounded = cast("Any", validators).extend(dialect, counted)
     bounded.evolve = _evolve
     return bounded

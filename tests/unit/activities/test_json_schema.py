@@ -30,6 +30,7 @@ def test_a_schema_that_multiplies_ends_in_a_problem() -> None:
         ({"properties": {"x": {"anyOf": [{"$ref": "#"}] * 2}}, "required": ["y"]}, nested(30)),  # depth
         ({"not": {"$ref": "#"}}, 1),  # itself
         ({"items": {"enum": [f"{n}" for n in range(3_500)]}}, list[JsonValue](["3499"] * 500)),  # a long enum
+        ({"items": {"const": [*range(3_000)]}}, list[JsonValue]([list[JsonValue](range(3_000))] * 50)),  # a long value
         ({"allOf": [{"uniqueItems": True}] * 20}, list[JsonValue](f"{n}" for n in range(40_000))),  # a long list
     ]
     for schema, value in cases:
