@@ -50,7 +50,15 @@ def _run(hostile: HostileClass, profile: str, processes: str) -> Entry:
             "-p",
             "tests.security.counts",
         ]
-        command += ["-m", "not local_llm and not browser", "--hypothesis-profile", profile, f"--junitxml={results}"]
+        command += [
+            "-m",
+            "not local_llm and not browser",
+            "-o",
+            "junit_family=xunit1",
+            "--hypothesis-profile",
+            profile,
+            f"--junitxml={results}",
+        ]
         ended = subprocess.run([*command, *hostile.tests], cwd=_ROOT, check=False)
         cases = ET.parse(results).getroot().findall(".//testcase") if results.exists() else []
     entry: Entry = {
