@@ -52,14 +52,15 @@ async def list_sessions(
     """List the newest sessions, each with its follow-ups below it."""
     started = read_since(since)
     await connection.open(worker=False)
-    filters = {"state": in_state, "crew": crew, "tenant": tenant, "thread": thread}
-    listing = connection.chargehand.list(limit, waiting=waiting, since=started, **filters)
+    listing = connection.chargehand.list(
+        limit, state=in_state, crew=crew, tenant=tenant, waiting=waiting, since=started, thread=thread
+    )
     found = [each async for each in listing]
     if as_json:
         put_json("[" + ",\n ".join(each.model_dump_json() for each in found) + "]")
         return
     if not found:
-        is_filtered = waiting or since or any(filters.values())
+        is_filtered = waiting or any((in_state, crew, tenant, since, thread))
         say("No session matches." if is_filtered else "There are no sessions.")
     for line in session_lines(found, has_worker=connection.has_worker):
         put(line)

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.types import ASGIApp
+
 from tests.waiting import hold_until
 
 TOKEN = "canary-token-0815"
@@ -26,7 +28,6 @@ class HttpServer:
 @contextmanager
 def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
     """Serve until the block ends."""
-    import uvicorn
     from mcp.server.mcpserver import MCPServer
     from starlette.responses import JSONResponse, Response
 
@@ -61,13 +62,22 @@ def serve_mcp(*, json_response: bool = False) -> Generator[HttpServer]:
                 return
         await app(scope, receive, send)
 
-    server = uvicorn.Server(uvicorn.Config(checked, port=0, log_config=None, timeout_graceful_shutdown=1))
+    with serve_app(checked) as url:
+        state.url = f"{url}/mcp"
+        yield state
+
+
+@contextmanager
+def serve_app(app: ASGIApp) -> Generator[str]:
+    """Serve an application on loopback until the block ends; yields its URL."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     hold_until(lambda: server.started, "the start of the server", 30)
-    state.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
     try:
-        yield state
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join()

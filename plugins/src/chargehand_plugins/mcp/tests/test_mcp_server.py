@@ -25,8 +25,8 @@ from chargehand_cli.location import LocationOptions
 from chargehand_plugins.mcp.server.over_http import app_of
 from chargehand_plugins.mcp.server.position import ENDED, NEXT
 from chargehand_plugins.mcp.server.server import build_server
+from chargehand_plugins.mcp.tests.http_server import serve_app
 from tests.acceptance.commands import Commands, command_environment
-from tests.acceptance.http_serving import serving
 from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, request_tool, subtask, use
@@ -312,8 +312,9 @@ async def test_over_http_only_clients_with_the_token_are_served(headers: dict[st
     accepted = {"Accept": "application/json, text/event-stream"}
     app = app_of(build_server(Connection(LocationOptions()), ()), TOKEN)
 
-    async with serving(app) as url, httpx2.AsyncClient(timeout=30) as http:
-        answered = await http.post(f"{url}/mcp", json=called, headers=accepted | headers)
+    with serve_app(app) as url:
+        async with httpx2.AsyncClient(timeout=30) as http:
+            answered = await http.post(f"{url}/mcp", json=called, headers=accepted | headers)
 
     assert answered.status_code == status
     assert ("chargehand" in answered.text) == (status == 200)
