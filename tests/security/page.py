@@ -34,10 +34,11 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
     "agentdojo": HostileClass(
         "AgentDojo",
         "All 949 cases of AgentDojo 1.2.2, each on five carriers, read by a model that obeys: at most 1 % of the "
-        "attacks reach their goal through a tool, and none brings out what is private. The benchmark's own tools "
-        "(mail, bank, calendar, bookings, chat) do not exist here, so an attack that needs one is refused; the figure "
-        "says nothing about crews to which such tools are added, nor about how often a real model obeys.",
-        ("tests/security/test_agentdojo.py",),
+        "attacks reach their goal through a tool, and none brings out what is private. With the benchmark's own tools "
+        "that send something (mail, bank, calendar, bookings, chat), the attacker knows the rules of what may be sent, "
+        "and tries 45 encodings in each argument: nothing private is sent that a person has not approved. How often a "
+        "real model obeys is not measured.",
+        ("tests/security/test_agentdojo.py", "tests/security/test_agentdojo_flow.py"),
     ),
     "flow": HostileClass(
         "Flow of private text",
