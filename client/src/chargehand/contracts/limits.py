@@ -41,13 +41,16 @@ DollarLimit = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
 ]
 """US dollars that a session may spend (more than 0, at most 10,000)."""
-Count = Annotated[int, Field(strict=True, ge=1)]
+_Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+"""Reads 3.0 as 3, as JSON Schema does."""
+
+Count = Annotated[int, Field(strict=True, ge=1), _Whole]
 """A whole number of at least 1, written without quotes."""
 
 
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
 """The most output tokens of one turn, thinking included (256 to 128,000)."""
-Words = Annotated[int, Field(strict=True, ge=50, le=20_000)]
+Words = Annotated[int, Field(strict=True, ge=50, le=20_000), _Whole]
 """About how long a text is to be, in words (50 to 20,000)."""
 
 

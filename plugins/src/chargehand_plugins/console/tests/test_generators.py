@@ -11,37 +11,45 @@ from typing import Final
 import pytest
 from temporalio.client import Client
 
-from activities.models.protocol import ModelCall
 from chargehand_plugins.console.api import OPERATIONS, PREFIX
 from chargehand_plugins.console.openapi import openapi_document
 from chargehand_plugins.console.tests.conftest import TOKEN, open_console
-from tests.scripted_model import Held, Script, Turn, answer, plan, subtask
+from tests.scripted_model import Script, answer, subtask
 
 BIN: Final = Path(sys.executable).parent
 CHECKS: Final = "chargehand_plugins.console.tests.schemathesis_checks"
 DOCUMENT: Final = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
 SCRIPT: Final = Script().plan(subtask("T1")).work("", answer("It is known."))
-UNDER_WAY: Final = Held(plan(subtask("T1")))
+CONFIG: Final = """
+# Own checks say which refusals are rules; this one knows none.
+[checks.positive_data_acceptance]
+enabled = false
+"""
+STARTS_BY_EXAMPLE: Final = """
+[[operations]]
+include-operation-id = ["startSession", "openConversation"]
+phases.coverage.enabled = false
+"""
+"""Each start that is accepted takes a session to its end, and each of its fields has several values to try."""
 
 
-def respond(call: ModelCall) -> Turn:
-    """Leave the shortest goal, which is tried most often, at its plan; answer the others."""
-    is_shortest = call.task.kind == "plan" and len(getattr(call.task, "goal", "")) == 3
-    return UNDER_WAY if is_shortest else SCRIPT(call)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-async def test_schemathesis_finds_nothing(client: Client, tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(CONFIG + STARTS_BY_EXAMPLE, marks=pytest.mark.slow, id="starts by example"),
+        pytest.param(CONFIG, marks=pytest.mark.nightly, id="every value of a start"),
+    ],
+)
+async def test_schemathesis_finds_nothing(client: Client, tmp_path: Path, settings: str) -> None:
     """In every phase, what is documented is accepted, all else is refused, and each answer is as stated."""
     config = tmp_path / "schemathesis.toml"
-    # Own checks say which refusals are rules; this one knows none.
-    config.write_text("[checks.positive_data_acceptance]\nenabled = false\n")
-    async with open_console(client, tmp_path, respond, requests_per_minute=10**6, starts_per_minute=10**6) as console:
+    config.write_text(settings)
+    async with open_console(client, tmp_path, SCRIPT, requests_per_minute=10**6, starts_per_minute=10**6) as console:
         running = await asyncio.create_subprocess_exec(
             *(BIN / "schemathesis", "--config-file", config, "run", f"{console.running.url}{PREFIX}/openapi.json"),
             *("--header", f"Authorization: Bearer {TOKEN}", "--phases", "examples,coverage,fuzzing,stateful"),
-            *("--max-examples", "2", "--workers", "4", "--generation-deterministic", "--request-timeout", "10"),
+            *("--max-examples", "2", "--generation-deterministic", "--request-timeout", "10"),
             *("--continue-on-failure", "--no-color"),
             env={**os.environ, "SCHEMATHESIS_HOOKS": CHECKS, "NO_PROXY": "*"},
             stdout=asyncio.subprocess.PIPE,
