@@ -6,7 +6,7 @@ session shows as it is now, and one that is gone does not; a console that has ju
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from chargehand import SessionSummary
@@ -24,6 +24,7 @@ class KnownSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[str, SessionSummary] = {}
+        self._read_at = datetime.min.replace(tzinfo=UTC)
         self._lock = asyncio.Lock()
 
     async def find(self, listed: List, words: Sequence[str]) -> list[str]:
@@ -34,9 +35,12 @@ class KnownSessions:
         return [name for name, text in texts.items() if all(word in text for word in words)]
 
     async def _refresh(self, listed: List) -> None:
-        newest = next((each.started_at for each in self._sessions.values()), None)
+        since = next((each.started_at for each in self._sessions.values()), None)
+        if since and since + _LISTED_WITHIN > self._read_at:
+            since -= _LISTED_WITHIN
+        self._read_at = datetime.now(UTC)
         without = [name for name, each in self._sessions.items() if not each.goal][:_MOST_WITHOUT_GOAL]
-        fresh = [each async for each in listed(MOST_SEARCHED, since=newest and newest - _LISTED_WITHIN)]
+        fresh = [each async for each in listed(MOST_SEARCHED, since=since)]
         if without:
             fresh += [each async for each in listed(len(without), ids=without)]
         known = self._sessions | {each.id: each for each in fresh}
