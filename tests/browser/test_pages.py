@@ -151,25 +151,56 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
     assert tab.console == []
 
 
-async def test_what_is_folded_is_printed(tab: Tab, tmp_path: Path) -> None:
-    """On paper, and in the PDF of the command line, the folded parts are there as well."""
-    file = tmp_path / "report.html"
-    text = report_page(report(claims=(Claim(text="Folded on the screen only."),)), trace())
-    file.write_text(text, encoding="utf-8")
-    await tab.page.goto(file.as_uri())
+async def test_answer_and_sources_come_first_on_paper(tab: Tab, tmp_path: Path) -> None:
+    """On paper, and in the PDF of the command line, details follow on a new page; what is folded stays so."""
+    text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
+    await tab.page.goto(_keep(tmp_path, text))
 
     written = pdf(text)
-    printed = [_words(await tab.page.pdf(format="A4")), _words(written)]
+    printed = [_pages(await tab.page.pdf(format="A4")), _pages(written)]
 
     with pypdfium2.PdfDocument(io.BytesIO(written)) as opened:
         assert opened.is_tagged()
 
-    assert [words.count("Foldedonthescreenonly.") for words in printed] == [1, 1]
-    assert [words.count("Count.") for words in printed] == [1, 1]
+    first = ("Answer", "Notfoundornotdone", "Contradictions", "Sources")
+    details = ("Claims", "Plan", "Timeline", "Usage", "Limits", "Aboutthissession")
+    for front, *behind in printed:
+        answer = front[front.index("Answer") :]  # the header above has a fact of the name "Claims"
+        assert [name for name in (*first, *details) if name in answer] == list(first)
+        assert behind[0].startswith("Details")
+        assert [name for name in details if name in "".join(behind)] == list(details)
+        assert "Foldedonthescreen" not in "".join([front, *behind])
 
 
-def _words(document: bytes) -> str:
-    """Return the text of a PDF, without white space, which depends on where its lines end."""
+async def test_what_was_unfolded_is_printed(tab: Tab, tmp_path: Path) -> None:
+    """What a reader opened before printing is on paper."""
+    text = report_page(report(claims=(Claim(text="Folded on the screen."),)), trace())
+    await tab.page.goto(_keep(tmp_path, text))
+    await tab.page.get_by_text("1 claim:").click()
+
+    assert "Foldedonthescreen." in "".join(_pages(await tab.page.pdf(format="A4")))
+
+
+async def test_a_long_goal_is_clamped_on_the_screen_alone(tab: Tab, tmp_path: Path) -> None:
+    """The answer is on the first screen of a phone, and the goal can be scrolled; on paper it stands whole."""
+    await tab.page.set_viewport_size({"width": 390, "height": 844})
+    await tab.page.goto(_keep(tmp_path, report_page(report(goal="How safe are our boilers? " * 140 + "Thatisall."))))
+
+    goal = tab.page.locator("h1")
+    assert (await goal.bounding_box())["height"] < 844 / 4
+    assert await goal.evaluate("each => [each.tabIndex, each.scrollHeight > each.clientHeight]") == [0, True]
+    assert "Thatisall." in "".join(_pages(await tab.page.pdf(format="A4")))
+
+
+def _keep(folder: Path, page: str) -> str:
+    """Write a page into a file, and return its address."""
+    file = folder / "report.html"
+    file.write_text(page, encoding="utf-8")
+    return file.as_uri()
+
+
+def _pages(document: bytes) -> list[str]:
+    """Return the text of each page of a PDF, without white space, which depends on where its lines end."""
     with pypdfium2.PdfDocument(io.BytesIO(document)) as opened:
         texts = [cast("Any", page.get_textpage()).get_text_range() for page in opened]
-    return "".join("".join(texts).split())
+    return ["".join(text.split()) for text in texts]
