@@ -181,6 +181,18 @@ async def test_what_was_unfolded_is_printed(tab: Tab, tmp_path: Path) -> None:
     assert "Foldedonthescreen." in "".join(_pages(await tab.page.pdf(format="A4")))
 
 
+async def test_a_drawing_is_shown(tab: Tab, tmp_path: Path) -> None:
+    """An SVG is drawn in the page and in the PDF."""
+    drawing = b'<svg xmlns="http://www.w3.org/2000/svg" width="90" height="40"><text x="2" y="30">drawn</text></svg>'
+    made = Artifact(uri="artifact:1/chart.svg", name="chart.svg", media_type="image/svg+xml", bytes=len(drawing))
+    text = report_page(report(artifacts=(made,)), attachments=Attachments(attach_pictures((made,), lambda _: drawing)))
+    await tab.page.goto(_keep(tmp_path, text))
+
+    assert await tab.page.evaluate("[document.images[0].naturalWidth, document.images[0].naturalHeight]") == [90, 40]
+    assert tab.console == []
+    assert ["drawn" in "".join(_pages(each)) for each in (await tab.page.pdf(format="A4"), pdf(text))] == [True, True]
+
+
 async def test_a_long_goal_is_clamped_on_the_screen_alone(tab: Tab, tmp_path: Path) -> None:
     """The answer is on the first screen of a phone, and the goal can be scrolled; on paper it stands whole."""
     await tab.page.set_viewport_size({"width": 390, "height": 844})

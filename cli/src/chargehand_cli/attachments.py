@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from chargehand import Artifact, ChargehandError, Report, Source
 from chargehand.upload import MOST_FILES
+from chargehand_cli.drawings import is_drawing
 
 MOST_PICTURES: Final = 20
 MOST_PICTURE_BYTES: Final = 2_000_000
@@ -58,10 +59,7 @@ def attach(report: Report, documents: Iterable[str], read: ReadArtifact) -> Atta
 
 
 def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[str, str]:
-    """Make `data:` URIs of PNG, JPEG, GIF and WebP pictures, whatever their names and media types claim.
-
-    SVG is left out: it is a program's language as much as a picture.
-    """
+    """Make `data:` URIs of PNG, JPEG, GIF, WebP and SVG pictures, whatever their names and media types claim."""
     pictures: dict[str, str] = {}
     total = 0
     for artifact in artifacts:
@@ -70,16 +68,17 @@ def attach_pictures(artifacts: Iterable[Artifact], read: ReadArtifact) -> dict[s
         if artifact.uri in pictures or not artifact.media_type.startswith("image/"):
             continue
         content = _content(artifact.uri, artifact.bytes, MOST_PICTURE_BYTES, read)
-        media_type = raster_type(content) if content else None
+        media_type = _picture_type(content) if content else None
         if content and media_type and total + len(content) <= MOST_BYTES_OF_ALL_PICTURES:
             total += len(content)
             pictures[artifact.uri] = f"data:{media_type};base64,{b64encode(content).decode()}"
     return pictures
 
 
-def raster_type(content: bytes) -> str | None:
-    """Tell the media type of a raster picture by its first bytes."""
-    return next((name for name, start in _RASTER.items() if start.match(content)), None)
+def _picture_type(content: bytes) -> str | None:
+    """Tell the media type of a raster picture by its first bytes; of a drawing, by all of it."""
+    raster = next((name for name, start in _RASTER.items() if start.match(content)), None)
+    return raster or ("image/svg+xml" if is_drawing(content) else None)
 
 
 def attach_passages(sources: Iterable[Source], documents: Iterable[str], read: ReadArtifact) -> dict[str, Passage]:

@@ -73,6 +73,92 @@ def test_pictures_of_agents_are_inside_the_page() -> None:
     assert "chargehand artifacts session-1 --to DIR" in words
 
 
+_DRAWING = """\
+<?xml version="1.0"?>
+<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">
+<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 9 9" xml:lang="en">
+<defs><style type="text/css">*{stroke-linecap: butt}</style><path id="a" d="M0 0L9 9"/>
+<clipPath id="c"><rect width="9" height="9"/></clipPath></defs>
+<g id="g" clip-path="url(#c)"><use xlink:href="#a"/>PART</g></svg>
+"""
+
+
+def test_a_drawing_is_inside_the_page() -> None:
+    """An SVG of shapes, text and pictures of its own is shown as a picture, in which a browser runs nothing."""
+    content = _DRAWING.replace("PART", '<image href="data:image/png;base64,aGk="/>').encode()
+    made = _artifact("chart.svg", content)
+
+    page = Page(
+        report_page(report(artifacts=(made,)), attachments=Attachments(attach_pictures((made,), lambda _: content)))
+    )
+
+    assert [found["src"] for tag, found in page.elements if tag == "img"] == [
+        f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
+    ]
+    assert "use" not in {tag for tag, _ in page.elements}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<script>alert(1)</script>",
+        '<script href="https://collector.example/x.js"/>',
+        "<foreignObject><p>x</p></foreignObject>",
+        '<foreignObject><iframe xmlns="http://www.w3.org/1999/xhtml"/></foreignObject>',
+        '<p xmlns="http://www.w3.org/1999/xhtml">x</p>',
+        '<metadata><script>alert(1)</script></metadata>',
+        '<rect onload="alert(1)"/>',
+        '<rect onclick="alert(1)"/>',
+        '<a href="https://collector.example/">x</a>',
+        '<image href="https://collector.example/x.png"/>',
+        '<image xlink:href="//collector.example/x.png"/>',
+        '<image href="file:///etc/passwd"/>',
+        '<image href="data:image/svg+xml;base64,PHN2Zy8+"/>',
+        '<use href="https://collector.example/x.svg#a"/>',
+        '<use href="data:image/png;base64,aGk="/>',
+        '<g xml:base="https://collector.example/"/>',
+        '<style>@import "https://collector.example/x.css";</style>',
+        "<style>rect { fill: url(https://collector.example/x) }</style>",
+        "<style>rect { fill: ur</style><style>l(https://collector.example/x) }</style>",
+        "<style>rect { fill: \\75rl(https://collector.example/x) }</style>",
+        '<rect style="background: image-set(\'https://collector.example/x\')"/>',
+        '<rect fill="URL( https://collector.example/x )"/>',
+        '<rect fill="url(&#104;ttps://collector.example/x)"/>',
+        '<animate attributeName="href" to="x"/>',
+        '<set attributeName="href" to="x"/>',
+        '<?xml-stylesheet href="https://collector.example/x.css"?>',
+        "<g>" * 99 + "</g>" * 99,
+        "<rect/>" * 20_000,
+        '<g id="b">' + "<rect/>" * 200 + "</g>" + '<use href="#b"/>' * 200,
+        '<g id="b">' + '<use href="#a"/>' * 9 + "</g>" + '<use href="#b"/>' * 9,
+        '<use href="#g"/>',
+        "<rect",
+    ],
+)  # fmt: skip
+def test_a_drawing_that_could_do_more_is_named_only(part: str) -> None:
+    """What runs, loads, refers elsewhere or multiplies is not shown; the same drawing without that part is."""
+    plain, hostile = _DRAWING.replace("PART", "").encode(), _DRAWING.replace("PART", part).encode()
+    made = _artifact("chart.svg", hostile)
+
+    assert attach_pictures((made,), lambda _: hostile) == {}
+    assert set(attach_pictures((made,), lambda _: plain)) == {made.uri}
+
+
+def test_a_drawing_has_no_entities() -> None:
+    """Neither one that grows, nor one that reads a file; and a drawing of another vocabulary is none."""
+    made = _artifact("chart.svg", b"<svg/>")
+    hostile = [
+        '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg xmlns="http://www.w3.org/2000/svg">&b;</svg>',
+        '<!DOCTYPE svg [<!ENTITY a SYSTEM "file:///etc/passwd">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>',
+        '<!DOCTYPE svg [<!ENTITY % a SYSTEM "https://collector.example/x"> %a;]><svg xmlns="http://www.w3.org/2000/svg"/>',
+        '<html xmlns="http://www.w3.org/1999/xhtml"/>',
+        "<svg/>",
+        "",
+    ]
+
+    assert [each for each in hostile if attach_pictures((made,), lambda _, each=each: each.encode())] == []
+
+
 def test_pictures_are_bounded_in_bytes_and_number() -> None:
     """A page stays small: what is too large, whatever size it claims, and what is too much is left out."""
     large = _PNG + b"\0" * MOST_PICTURE_BYTES

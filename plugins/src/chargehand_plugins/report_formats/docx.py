@@ -89,8 +89,8 @@ def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures:
     if artifacts:
         document.add_heading("Pictures and files", 1)
     for artifact in artifacts:
-        if artifact.uri in pictures:
-            _, _, content = pictures[artifact.uri].partition(",")
+        head, _, content = pictures.get(artifact.uri, "").partition(",")
+        if content and "svg" not in head:  # python-docx adds none; it is named below
             with suppress(Exception):  # python-docx reads the picture's header; a damaged one is named below
                 document.add_picture(io.BytesIO(b64decode(content)), width=Inches(_INCHES))
         facts = f"{artifact.name}, {size(artifact.bytes)}"

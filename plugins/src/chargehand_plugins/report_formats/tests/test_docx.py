@@ -72,6 +72,17 @@ def test_a_document_has_the_structure_of_the_answer() -> None:
     assert len(read.inline_shapes) == 1
 
 
+def test_a_drawing_is_named_in_a_document() -> None:
+    """python-docx adds no SVG: its name stands under the heading, with no empty paragraph in its place."""
+    made = Artifact(uri="artifact:1/a.svg", name="a.svg", media_type="image/svg+xml", bytes=70)
+    pictures = {made.uri: f"data:image/svg+xml;base64,{b64encode(b'<svg/>').decode()}"}
+
+    written = docx("", report(artifacts=(made,)), Attachments(pictures))
+    assert written
+    texts = [each.text for each in Document(io.BytesIO(written)).paragraphs]
+    assert texts[texts.index("Pictures and files") + 1] == "a.svg, 70 bytes"
+
+
 def test_hostile_text_is_text_in_a_document() -> None:
     """Whatever strangers wrote, nothing in it loads from elsewhere, and only the address of a source leads there."""
     written = docx("", hostile_report("\n\n".join(HOSTILE)), Attachments())
