@@ -30,6 +30,9 @@ _REFERENCE: Final = re.compile(r"url\(\s*[\"']?(#[^\s\"'()]+)", re.IGNORECASE)
 _MOST_DRAWN: Final = 20_000
 """Elements, with each that is referred to counted as often as it is."""
 _MOST_DEPTH: Final = 50
+_MOST_LETTERS: Final = 50_000
+_LONGEST_STYLE: Final = 5_000
+"""Its rules are tried on each element."""
 
 
 def is_drawing(content: bytes) -> bool:
@@ -57,14 +60,18 @@ class _Check:
         """Ids of elements that refer to others; to refer to them in turn could multiply without bounds."""
         self._elements = 0
         self._style = ""
+        self._letters = 0
 
     def passes(self, content: bytes) -> bool:
         parser = ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
         parser.StartElementHandler = self._begin
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
         parser.EntityDeclHandler = parser.ProcessingInstructionHandler = _refuse
         parser.Parse(content, True)  # it takes no keywords
+        if self._letters > _MOST_LETTERS or len(self._style) > _LONGEST_STYLE:
+            return False
         if _LOADING.search(self._style) or self._refer & set(self._targets):
             return False
         drawn = sum(times * self._sizes[target] for target, times in self._targets.items())
@@ -92,8 +99,11 @@ class _Check:
         self._open.pop()
 
     def _text(self, text: str) -> None:
-        if self._open[-1][0] == f"{_SVG}style":
+        name = self._open[-1][0].removeprefix(_SVG)
+        if name == "style":
             self._style += text
+        elif name in ("text", "tspan"):
+            self._letters += len(text)
 
 
 def _targets(element: str, attribute: str, value: str) -> list[str]:
