@@ -122,6 +122,16 @@ async def test_no_entity_reads_a_file_of_the_machine(tmp_path: Path) -> None:
     assert b"CANARY" not in stored
 
 
+async def test_characters_in_two_halves_are_read(tmp_path: Path) -> None:
+    """RTF writes an emoji as two halves; both are one character, and half of one is no text that could be kept."""
+    uri = folder(tmp_path / "docs", notes__rtf=b"{\\rtf1 Tide \\u-10179?\\u-8704? and \\u55357? rose.}")
+
+    await library(tmp_path, tmp_path).open((uri,))
+
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
+    assert "Tide \U0001f600 and \ufffd rose.".encode() in stored
+
+
 async def test_a_sparse_terabyte_is_refused_by_its_size(tmp_path: Path) -> None:
     """Before a byte of it is read."""
     uri = folder(tmp_path / "docs", a__csv="a,b\n")
