@@ -208,6 +208,7 @@ class Chargehand:
             ids: only these, at least one.
 
         Raises:
+            InvalidInput: a filter is not one that can be looked for.
             SearchAttributesMissing: a filter needs search attributes that the namespace does not have.
         """
         query = sessions_query(
@@ -241,8 +242,8 @@ class Chargehand:
         Args:
             schedule_id: 1 to 150 characters.
             request: a goal in the user's words, or a whole request.
-            cron: when to start, such as `0 2 * * *`; either this or `every`.
-            every: how often to start, at least a minute.
+            cron: when to start: five fields such as `0 2 * * *`, or a word such as `@daily`; either this or `every`.
+            every: how often to start, at least a minute and at most ten years.
             time_zone: of `cron`, such as `Europe/Berlin`; UTC if absent.
             overlap: what to do while the last session still runs: `skip` this one, `wait` for the last (one at most
                 waits), or start it `beside`.

@@ -20,6 +20,8 @@ from chargehand.payloads.encryption import Encryption
 
 _URI: Final = re.compile(r"artifact:([0-9a-f]{64})(?:/.*)?")
 _LONGEST_NAME: Final = 100
+_MOST_NAME_BYTES: Final = 200
+"""File systems take 255, and a draft's name is longer than the file's."""
 _UNUSUAL: Final = re.compile(r"[^\w.() -]+")
 
 
@@ -87,7 +89,8 @@ def safe_name(name: str) -> str:
     clean = _UNUSUAL.sub("_", last).strip(". ")
     path = PurePosixPath(clean or "file")
     suffix = path.suffix[:12]
-    return path.stem[: _LONGEST_NAME - len(suffix)].rstrip(". ") + suffix
+    stem = path.stem[: _LONGEST_NAME - len(suffix)].encode()[: _MOST_NAME_BYTES - len(suffix.encode())]
+    return stem.decode(errors="ignore").rstrip(". ") + suffix
 
 
 def unique_name(name: str, taken: set[str]) -> str:

@@ -10,6 +10,7 @@ from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.converter import DataConverter, decode_typed_search_attributes
 
 from chargehand.contracts import FailureCause, Question, SessionRequest, SessionState
+from chargehand.contracts.problems import printable
 from chargehand.errors import InvalidInput
 from chargehand.history.records import OpenCall
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS
@@ -38,6 +39,7 @@ _BY_STATUS: Final[Mapping[str, str]] = {
 STATES: Final = tuple(dict.fromkeys((*_BY_STATUS, *get_args(SessionState))))
 """States that a list can be filtered by: a session's own, and Temporal's words."""
 _GOAL_CHARACTERS: Final = 100
+_LONGEST_WORD: Final = 1_000
 _GOAL: Final = "goal"
 _FOLLOWS: Final = "follows"
 
@@ -124,17 +126,17 @@ def sessions_query(
         states = ", ".join(map(_quoted, WAITING_STATES))
         terms.append(f"{OPEN} AND {SearchAttribute.STATE} IN ({states})")
     if since is not None:
-        terms.append(f"StartTime >= {_quoted(since.astimezone(UTC).isoformat())}")
+        terms.append(f"StartTime >= {_instant(since, 'since')}")
     if before is not None:
-        terms.append(f"StartTime < {_quoted(before.astimezone(UTC).isoformat())}")
+        terms.append(f"StartTime < {_instant(before, 'before')}")
     if ids is not None:
-        terms.append(f"WorkflowId IN ({', '.join(map(_quoted, ids))})")
+        if not ids:
+            raise InvalidInput("ids: name at least one")
+        terms.append(f"WorkflowId IN ({', '.join(_word(each, 'ids') for each in ids)})")
     named = {SearchAttribute.CREW: crew, SearchAttribute.TENANT: tenant, SearchAttribute.THREAD: thread}
     for attribute, value in named.items():
         if value is not None:
-            if not value.isprintable():  # servers answer with errors that clients repeat
-                raise InvalidInput(f"{attribute.removeprefix('Chargehand').lower()}: must be printable")
-            terms.append(f"{attribute} = {_quoted(value)}")
+            terms.append(f"{attribute} = {_word(value, attribute.removeprefix('Chargehand').lower())}")
     return " AND ".join(terms)
 
 
@@ -142,8 +144,21 @@ def _state_term(state: str) -> str:
     if state in _BY_STATUS:
         return f"ExecutionStatus = '{_BY_STATUS[state]}'"
     if state not in STATES:
-        raise InvalidInput(f"state: there is no state '{state}'; there are {', '.join(STATES)}")
+        raise InvalidInput(f"state: there is no state '{printable(state, 40)}'; there are {', '.join(STATES)}")
     return f"{OPEN} AND {SearchAttribute.STATE} = '{state}'"
+
+
+def _instant(value: datetime, field: str) -> str:
+    try:
+        return _quoted(value.astimezone(UTC).isoformat())
+    except (ValueError, OverflowError) as error:  # no such time in UTC
+        raise InvalidInput(f"{field}: must be between the years 2 and 9998") from error
+
+
+def _word(value: str, field: str) -> str:
+    if not value.isprintable() or len(value) > _LONGEST_WORD:  # servers answer with errors that clients repeat
+        raise InvalidInput(f"{field}: must be printable, and have {_LONGEST_WORD:,} characters at most")
+    return _quoted(value)
 
 
 def _quoted(value: str) -> str:

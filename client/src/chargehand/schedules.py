@@ -4,6 +4,7 @@
 schedule gives each session an id, and so a report, of its own. Invalid arguments raise `InvalidInput`.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final, Literal
@@ -36,15 +37,24 @@ _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
 _LONGEST_ID: Final = 150
 """Characters; sessions have 175, and the time takes 21 of them."""
 _SHORTEST: Final = timedelta(minutes=1)
+_LONGEST: Final = timedelta(days=3_653)
+_CRON: Final = re.compile(
+    r"@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[^\s@#]{1,100}( +[^\s@#]{1,100}){4}"
+)
+"""The server also takes seconds and `@every 1s`, which start sessions more often than `_SHORTEST` allows."""
 
 
 def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> ScheduleSpec:
     if (cron is None) == (every is None):
         raise InvalidInput("schedule: give either cron or every")
     if cron is not None:
+        if not _CRON.fullmatch(cron):
+            raise InvalidInput("cron: give five fields, such as '0 2 * * *', or a word such as @daily")
         return ScheduleSpec(cron_expressions=[cron], time_zone_name=time_zone)
-    if every is None or every < _SHORTEST:
-        raise InvalidInput("every: must be at least a minute")
+    if time_zone is not None:
+        raise InvalidInput("time_zone: belongs to cron; leave it out with every")
+    if every is None or not _SHORTEST <= every <= _LONGEST:
+        raise InvalidInput("every: must be at least a minute, and at most ten years")
     return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)])
 
 

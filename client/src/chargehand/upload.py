@@ -103,7 +103,7 @@ def store_documents(
             raise UploadRefused(f"{name} cannot be uploaded: {error}") from error
         except FileNotFoundError as error:
             raise UploadRefused(f"There is no file or folder {name}.") from error
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, ValueError) as error:  # a path may hold what none can
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UploadRefused(f"{name} cannot be uploaded to {artifact_root}: {reason}.") from error
     return tuple(uris)
@@ -124,7 +124,9 @@ def _store_single_file(path: Path, store: _Store, total: _Total, _on_skip: Calla
 
 
 def _store_content(name: str, content: bytes, store: _Store, total: _Total) -> str:
-    problem = "its name is not that of a file" if not name or "/" in name else _size_problem(len(content))
+    problem = (
+        "its name is not that of a file" if name in {"", ".", ".."} or "/" in name else _size_problem(len(content))
+    )
     if problem := problem or _kind_problem(name, lambda: content):
         raise UploadRefused(f"{_printable(name)!r} cannot be used: {problem}.")
     total.add(name, len(content))

@@ -16,7 +16,7 @@ from chargehand import upload
 from chargehand.bucket import bucket_location, open_bucket
 from chargehand.contracts import Artifact
 from chargehand.contracts.request import DocumentUri
-from chargehand.download import Downloaded, download_artifacts, read_artifact
+from chargehand.download import Downloaded, download_artifacts, read_artifact, safe_name, unique_name
 from chargehand.errors import DownloadRefused, UploadRefused
 from chargehand.payloads.encryption import Encryption
 from chargehand.upload import READABLE, store_documents
@@ -296,3 +296,23 @@ def test_sealed_files_are_opened_with_their_key_only(tmp_path: Path) -> None:
         (missing,) = download_artifacts([_artifact(b"other")], Path(bucket), tmp_path)
 
     assert f"in {bucket}/: name the place" in missing.problem
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "\u202ex.txt", "\ud800"])
+def test_a_name_that_no_file_has_is_refused(tmp_path: Path, name: str) -> None:
+    """The name of content is neither a place nor what cannot be shown; so is a path that no system has."""
+    with pytest.raises(UploadRefused):
+        store_documents([(name, b"text")], tmp_path)
+    with pytest.raises(UploadRefused):
+        store_documents([Path("a\0b")], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["あ" * 1_000 + ".txt", "x." + "日" * 100, "𝔞" * 300, "..", "\0", "\ud800.txt", "\u202e"]
+)
+def test_any_name_becomes_one_that_file_systems_take(tmp_path: Path, name: str) -> None:
+    """Twice the same name too, and with that of a draft: a character may have four bytes, and a name 255."""
+    taken: set[str] = set()
+    for made in (unique_name(safe_name(name), taken), unique_name(safe_name(name), taken)):
+        (tmp_path / f".{made}.{'0' * 16}").write_bytes(b"x")
+        assert (tmp_path / made).parent == tmp_path

@@ -1,0 +1,89 @@
+"""Filters of lists and times of schedules, whatever is put into them: one value in a query, or refused by name."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chargehand.errors import InvalidInput
+from chargehand.listing import sessions_query
+from chargehand.schedules import times
+
+_FIELDS = ("crew", "tenant", "thread", "ids")
+_HOSTILE = st.text(st.sampled_from("'\"\\`%_;)( \n\0\u202e\ud800aé") | st.characters(), max_size=60)
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+
+
+@given(st.sampled_from(_FIELDS), _HOSTILE)
+def test_no_word_leaves_its_quotes(field: str, word: str) -> None:
+    """Outside its strings, the query of any word is that of an ordinary one."""
+    value: Any = (word,) if field == "ids" else word
+    plain: Any = ("x",) if field == "ids" else "x"
+    if not word.isprintable():
+        with pytest.raises(InvalidInput, match=f"{field}: "):
+            sessions_query(**{field: value})
+        return
+
+    query = sessions_query(**{field: value})
+
+    assert _STRING.sub("''", query) == _STRING.sub("''", sessions_query(**{field: plain}))
+    assert _STRING.findall(query)[-1][1:-1].replace("\\'", "'").replace("\\\\", "\\") == word
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"ids": ()},
+        {"ids": ("a\n",)},
+        {"tenant": "x" * 1_001},
+        {"since": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))},
+        {"since": datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))},
+        {"before": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))},
+        {"state": "\x1b[31m" * 1_000},
+    ],
+    ids=str,
+)
+def test_what_no_server_can_look_for_is_refused_by_name(filters: Mapping[str, Any]) -> None:
+    """Nothing is sent, and the message is short and can be shown."""
+    with pytest.raises(InvalidInput) as refused:
+        sessions_query(**filters)
+
+    told = str(refused.value)
+    assert (told.partition(":")[0], told.isprintable(), len(told) < 500) == (*filters, True, True)
+
+
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "@every 1s",
+        "* * * * * * *",
+        "*/5 * * * * *",
+        "0 2 * * * # @every 1s",
+        "CRON_TZ=X 0 2 * * *",
+        "",
+        "*" * 100_000,
+        "0 2 * *",
+        "0 2 * * *\n",
+        "at night",
+    ],
+)
+def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str) -> None:
+    """Neither seconds nor `@every` pass by the shortest interval, and nothing long is sent."""
+    with pytest.raises(InvalidInput, match="cron: give five fields"):
+        times(cron, None, None)
+
+
+def test_schedules_of_usual_times_are_taken() -> None:
+    """Five fields or a word, with a time zone; an interval has none, and bounds."""
+    assert times("0 2 * * MON-FRI", None, "Europe/Berlin").time_zone_name == "Europe/Berlin"
+    assert times("@daily", None, None).cron_expressions == ["@daily"]
+    for every in (timedelta(seconds=59), timedelta(days=-1), timedelta.max):
+        with pytest.raises(InvalidInput, match="every: must be"):
+            times(None, every, None)
+    with pytest.raises(InvalidInput, match="time_zone: belongs to cron"):
+        times(None, timedelta(hours=1), "UTC")
+    assert sessions_query(since=datetime(2026, 1, 1, tzinfo=UTC)).endswith("StartTime >= '2026-01-01T00:00:00+00:00'")
