@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, SecretStr
 from pydantic_settings import BaseSettings
 
+from chargehand.contracts.problems import printable
 from chargehand.plugins import Extension
 
 ENVIRONMENT_PREFIX = "CHARGEHAND_"
@@ -93,7 +94,7 @@ class Backend(Generic[BuildType_co]):
     def _row(self, name: str) -> Row[BuildType_co]:
         rows: Mapping[str, Row[BuildType_co]] = {row.name: row for row in self.rows}
         if name not in rows:
-            raise SettingsError(f"{self.setting}: '{name}' is not one of {', '.join(sorted(rows))}.")
+            raise SettingsError(f"{self.setting}: '{printable(name, 60)}' is not one of {', '.join(sorted(rows))}.")
         return rows[name]
 
 

@@ -12,12 +12,13 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from pydantic import ValidationError
 
 from activities.backends import SettingsError
 from activities.crews.files import CrewError
+from chargehand.contracts.problems import printable
 from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
@@ -28,6 +29,7 @@ from worker.process_group import ProcessGroup
 from worker.settings import Settings, describe_unusable, settings_type
 
 _logger = logging.getLogger("chargehand.worker")
+_LONGEST_PROBLEM: Final = 4_000
 
 
 def _run_member(settings: Settings, number: int, announce: Callable[[], None]) -> int:
@@ -67,6 +69,7 @@ def _reporting(work: Callable[[], int | None], settings: Settings | None, *, is_
         problem = f"The worker's settings cannot be used: {describe_unusable(error)}"
     except (SettingsError, CrewError, PluginError, ProtectionSettingsError) as error:
         problem = f"The worker cannot start: {error}"
+    problem = printable(problem, _LONGEST_PROBLEM)
     if is_worker and writes_json(settings.log_format if settings else os.environ.get("CHARGEHAND_LOG_FORMAT", "")):
         configure_logging("INFO", "json")
         _logger.critical(problem)

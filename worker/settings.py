@@ -10,7 +10,15 @@ from pathlib import Path
 from types import new_class
 from typing import Annotated, Any, Final, Literal, Self, TypeVar, cast
 
-from pydantic import DirectoryPath, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    DirectoryPath,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -113,12 +121,16 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
         """Read the environment, where a JSON object has each key once."""
         return init_settings, _Environment(settings_cls)
 
-    @field_validator("*", mode="before")
+    @field_validator("*", mode="wrap")
     @classmethod
-    def _are_readable(cls, value: Any) -> Any:
+    def _are_readable(cls, value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        """Report what cannot be read, and paths that no system has, with the other problems of values."""
         if isinstance(value, _Unreadable):
-            raise ValueError(value.problem)  # a problem of the value, reported with the others'
-        return value
+            raise ValueError(value.problem)
+        try:
+            return read(value)
+        except OSError as error:
+            raise ValueError(error.strerror) from error
 
     @model_validator(mode="after")
     def _builds_have_deployments(self) -> Self:
@@ -202,11 +214,12 @@ class _Environment(EnvSettingsSource):
 
 
 def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
             raise ValueError(f"names '{printable(name, 60)}' twice; keep one")
-    return dict(pairs)
+        found[name] = value
+    return found
 
 
 def describe_unusable(error: ValidationError) -> str:

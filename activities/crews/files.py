@@ -1,9 +1,7 @@
 """Read crew files: one TOML file each, checked as a whole when a worker starts."""
 
 import logging
-import re
-import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +10,12 @@ from pydantic import ValidationError
 from activities.contracts.crew import Crew
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.crews.checks import Tools, crew_problems, crew_warnings, nesting_problems, nesting_warnings
+from activities.toml_file import UnusableToml, read_toml
 from chargehand.contracts import Contract
 from chargehand.contracts.problems import describe_problems, join_problems
 
 _logger = logging.getLogger("chargehand.crews")
 _LARGEST_FILE_BYTES: Final = 256 * 1024
-_KEY: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*"|'[^'\n]*')"""
-# tomllib takes a minute for a dotted key of 100 KB. Possessive, so that the search itself takes no time.
-_ENDLESS_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY}[ \t]*+\.[ \t]*+){{20}}{_KEY}")
 
 
 class CrewError(ValueError):
@@ -90,13 +86,9 @@ def slow_queues(folders: Iterable[Path]) -> list[str]:
 
 def _parse(file: Path) -> Crew:
     try:
-        return Crew.model_validate(_tables(file))
-    except OSError as error:
-        raise CrewError(file, [f"cannot be read: {error.strerror or error}"]) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CrewError(file, [f"is not TOML: {error}"]) from error
-    except RecursionError as error:
-        raise CrewError(file, ["is nested too deeply"]) from error
+        return Crew.model_validate(read_toml(file, _LARGEST_FILE_BYTES))
+    except UnusableToml as error:
+        raise CrewError(file, [str(error)]) from error
     except ValidationError as error:
         raise CrewError(file, describe_problems(error, Crew)) from error
 
@@ -144,15 +136,3 @@ def _without(crew: Crew, absent: Collection[str]) -> Crew:
         kept = tuple(tool for tool in custom.tools if tool not in absent)
         custom = custom.model_copy(update={"tools": kept}) if kept else None
     return crew.model_copy(update={"agents": agents, "custom": custom})
-
-
-def _tables(file: Path) -> Mapping[str, object]:
-    with file.open("rb") as opened:
-        data = opened.read(_LARGEST_FILE_BYTES + 1)
-    if len(data) > _LARGEST_FILE_BYTES:
-        raise CrewError(file, [f"is larger than {_LARGEST_FILE_BYTES // 1024} KiB; a crew is a page of text"])
-    text = data.decode()
-    if _ENDLESS_KEY.search(text):
-        raise CrewError(file, ["has a key of more than 20 parts; a crew has no tables that deep"])
-    tables: dict[str, object] = tomllib.loads(text)
-    return tables

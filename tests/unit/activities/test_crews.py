@@ -1,5 +1,6 @@
 """Crews as data: what is accepted, how each mistake is told, what the page says, and versions of them."""
 
+import os
 import time
 from pathlib import Path
 
@@ -162,17 +163,26 @@ def test_a_missing_folder_is_told(tmp_path: Path) -> None:
 def test_a_bomb_is_refused_soon(tmp_path: Path) -> None:
     """No file, however it is made, holds a worker's start up or ends it with another error."""
     cases = [
-        ("#" * 300_000, "is larger than 256 KiB; a crew is a page of text"),  # huge
-        ("a." * 100_000 + "a = 1", "has a key of more than 20 parts; a crew has no tables that deep"),  # endless key
-        ("[" + " 'a' ." * 30_000 + " a ]\n", "has a key of more than 20 parts; a crew has no tables"),  # endless table
+        ("#" * 300_000, "is larger than 256 KiB"),  # huge
+        ("a." * 100_000 + "a = 1", "has a key of more than 20 parts; no table is that deep"),  # endless key
+        ("[" + " 'a' ." * 30_000 + " a ]\n", "has a key of more than 20 parts; no table"),  # endless table
         ("a = " + "[" * 100_000 + "]" * 100_000, "is nested too deeply"),  # arrays
         ("a = " + "{a = " * 5_000 + "1" + "}" * 5_000, "is nested too deeply"),  # inline tables
+        ("a = " + "9" * 5_000, "is not TOML: "),  # more digits than an integer is read from
     ]
     for text, told in cases:
         began = time.process_time()
         refusal = _refusal(tmp_path, text)
         assert refusal.startswith(told)
         assert time.process_time() - began < 1.5
+
+
+def test_a_crew_that_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    """A named pipe is not opened: that would wait for its writer for ever."""
+    os.mkfifo(tmp_path / "small.toml")
+
+    with pytest.raises(CrewError, match="is not a regular file"):
+        load_crews([tmp_path], TOOLS)
 
 
 def test_a_tool_that_is_absent_here_is_taken_from_its_agent() -> None:

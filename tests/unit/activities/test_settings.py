@@ -1,5 +1,7 @@
 """Settings that cannot be used end the worker with the name that the operator typed, and what is wrong with it."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from chargehand.contracts import Limits
 from chargehand.contracts.limits import PROFILES
 from chargehand.environment import SETTINGS, describe_unknown
 from worker import program
-from worker.settings import Settings
+from worker.settings import Settings, settings_type
 
 
 def test_all_wrong_values_are_told_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,3 +152,40 @@ def test_storage_allows_the_deep_profile() -> None:
     numbers = [name for name in Limits.model_fields if name != "on_limit"]
     for limits in PROFILES.values():
         assert all(getattr(limits, name) <= getattr(stored.ceilings, name) for name in numbers)
+
+
+_HOSTILE = {
+    "bytes": b"\xff\xfe",
+    "escape": b"\x1b[31mred",
+    "override": "\u202eabc".encode(),
+    "long": b"x" * 120_000,
+    "deep": b"[" * 60_000,
+    "digits": b'{"a": ' + b"9" * 10_000 + b"}",
+    "surrogate": b'{"a": "\\ud800"}',
+    "null": b"null",
+    "home": b"~nobody_x/",
+}
+
+
+@pytest.mark.parametrize("hostile", _HOSTILE.values(), ids=_HOSTILE)
+def test_hostile_text_in_any_setting_is_refused_by_name_or_taken(
+    hostile: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No text ends the worker with a traceback, reaches the terminal as it is, or fills it."""
+    for field, info in settings_type().model_fields.items():
+        name = str(info.validation_alias or f"CHARGEHAND_{field.upper()}")
+        with monkeypatch.context() as environment:
+            environment.setenv(name, os.fsdecode(hostile))
+            code = program.main(["--check-settings"])
+        told = capsys.readouterr().err.removesuffix("\n")
+        is_refused = code == 2 and name in told and len(told) <= 4_100 and told.isprintable()
+        assert is_refused or code == 0, (name, code, told[:300])
+
+
+def test_many_names_in_a_setting_are_read_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to find a repeated name grows with their number, not with its square."""
+    monkeypatch.setenv("CHARGEHAND_QUEUES", "{" + ",".join(f'"{number}":1' for number in range(10_000)) + "}")
+    began = time.process_time()
+
+    assert program.main(["--check-settings"]) == 2
+    assert time.process_time() - began < 0.5

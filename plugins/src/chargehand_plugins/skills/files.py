@@ -20,6 +20,7 @@ FIRST_FILE: Final = "SKILL.md"
 _FRONT: Final = re.compile(r"\A---\r?\n(.*?)^---\r?\n(.*)\Z", re.DOTALL | re.MULTILINE)
 _MOST_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 1_000_000
+_MOST_FRONT_CHARACTERS: Final = 10_000
 _PREFIX: Final = "skill_"
 _LONGEST_NAME: Final = 40 - len(_PREFIX)
 """What the name of a tool has room for."""
@@ -80,12 +81,16 @@ def read_skill(folder: Path) -> Skill:
     front = _FRONT.match(files.get(FIRST_FILE, ""))
     if front is None:
         raise SettingsError(f"{first}: begin it with lines `---`, `name: …`, `description: …`, `---`.")
+    if len(front[1]) > _MOST_FRONT_CHARACTERS:
+        raise SettingsError(
+            f"{first}: its lines above the second `---` have {_MOST_FRONT_CHARACTERS:,} characters at most."
+        )
     try:
         described = _Front.model_validate(yaml.safe_load(front[1]))
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{first}: its first lines are not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         raise SettingsError(f"{first}: {join_problems(describe_problems(error, _Front))}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also dates and numbers that cannot be
+        raise SettingsError(f"{first}: its first lines are not YAML: {' '.join(str(error).split())}") from error
     if described.name != folder.name:
         raise SettingsError(f"{first}: name: is '{described.name}'; it must be that of its folder, '{folder.name}'.")
     others = {path: text for path, text in sorted(files.items()) if path != FIRST_FILE}

@@ -1,12 +1,12 @@
 """The operator's file of tenants and their limits."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import Field, ValidationError
 
 from activities.backends import SettingsError
+from activities.toml_file import UnusableToml, read_toml
 from chargehand.contracts import TypedByPeople
 from chargehand.contracts.base import Name
 from chargehand.contracts.problems import describe_problems, join_problems
@@ -46,15 +46,9 @@ def load_tenants(file: Path | None) -> Tenants:
     if file is None:
         return Tenants()
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_LARGEST_FILE_BYTES + 1)
-        if len(data) > _LARGEST_FILE_BYTES:
-            raise SettingsError(f"CHARGEHAND_TENANTS: {file} has more than {_LARGEST_FILE_BYTES:,} bytes")
-        return Tenants.model_validate(tomllib.loads(data.decode()))
-    except OSError as error:
-        raise SettingsError(f"CHARGEHAND_TENANTS: {file} cannot be read: {error.strerror}") from error
+        return Tenants.model_validate(read_toml(file, _LARGEST_FILE_BYTES))
+    except UnusableToml as error:
+        raise SettingsError(f"CHARGEHAND_TENANTS: {file} {error}") from error
     except ValidationError as error:
         problems = join_problems(describe_problems(error, Tenants))
         raise SettingsError(f"CHARGEHAND_TENANTS: {file}: {problems}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"CHARGEHAND_TENANTS: {file} is not TOML: {error}") from error

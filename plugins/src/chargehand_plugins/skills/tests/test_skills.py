@@ -1,6 +1,7 @@
 """Skills: what an agent reads of them, in which version, and what is refused."""
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -137,3 +138,25 @@ def test_a_skill_has_a_size(tmp_path: Path, files: int, size: int) -> None:
 
     with pytest.raises(SettingsError, match="100 files and 1,000,000 bytes"):
         read_skill(folder)
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "description: 2024-99-99",
+        "description: " + "9" * 5_000,
+        "x: " + "[" * 9_000,
+        "{a: " * 2_000,
+        "".join(f"k{number}: 1\n" for number in range(40_000)),
+        "a: &a [*a]\ndescription: *a",
+        "description: !!python/object/apply:os.system [id]",
+    ],
+)
+def test_first_lines_that_cannot_be_read_are_refused_soon(tmp_path: Path, front: str) -> None:
+    """Whatever YAML makes of them, the file is named and nothing takes long."""
+    folder = _folder(tmp_path, f"---\nname: tides\n{front}\n---\nRead.")
+    began = time.process_time()
+
+    with pytest.raises(SettingsError, match=r"SKILL\.md: "):
+        read_skill(folder)
+    assert time.process_time() - began < 2

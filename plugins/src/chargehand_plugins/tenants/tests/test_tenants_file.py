@@ -49,6 +49,9 @@ def test_unknown_tenants_can_be_refused(tmp_path: Path) -> None:
         ("[tenants.acme]\nweight = nan", "weight"),
         ("[tenants.ACME]\n", "ACME"),
         ("[tenants", "not TOML"),
+        ("weight = " + "9" * 5_000, "not TOML"),
+        ("weight = " + "[" * 50_000, "nested too deeply"),
+        ("a." * 100_000 + "a = 1", "more than 20 parts"),
     ],
 )
 def test_a_wrong_file_is_refused_by_its_field(tmp_path: Path, text: str, named: str) -> None:

@@ -1,0 +1,41 @@
+"""Read a TOML file that people wrote, bounded before anything parses it."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_KEY: Final = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*"|'[^'\n]*')"""
+# tomllib takes a minute for a dotted key of 100 KB. Possessive, so that the search itself takes no time.
+_ENDLESS_KEY: Final = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_KEY}[ \t]*+\.[ \t]*+){{20}}{_KEY}")
+
+
+class UnusableToml(Exception):  # noqa: N818  # it is raised as a statement of fact
+    """The file cannot be read; the message says why, without its name."""
+
+
+def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
+    """Read the tables of a file.
+
+    Raises:
+        UnusableToml: it is missing, too large, too deep, or not TOML.
+    """
+    try:
+        if file.exists() and not file.is_file():  # opening a named pipe would wait for its writer
+            raise UnusableToml("is not a regular file")
+        with file.open("rb") as opened:
+            data = opened.read(most_bytes + 1)
+        if len(data) > most_bytes:
+            raise UnusableToml(f"is larger than {most_bytes // 1024} KiB")
+        text = data.decode()
+        if _ENDLESS_KEY.search(text):
+            raise UnusableToml("has a key of more than 20 parts; no table is that deep")
+        tables: dict[str, object] = tomllib.loads(text)
+    except OSError as error:
+        raise UnusableToml(f"cannot be read: {error.strerror or error}") from error
+    except RecursionError as error:
+        raise UnusableToml("is nested too deeply") from error
+    except ValueError as error:  # also of dates and numbers that cannot be
+        raise UnusableToml(f"is not TOML: {error}") from error
+    return tables
