@@ -37,9 +37,10 @@ _POLICIES: Final[Mapping[Overlap, ScheduleOverlapPolicy]] = {
 _LONGEST_ID: Final = 150
 """Characters; sessions have 175, and the time takes 21 of them."""
 _SHORTEST: Final = timedelta(minutes=1)
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+/-]{1,100}")
 _LONGEST: Final = timedelta(days=3_653)
 _CRON: Final = re.compile(
-    r"@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[^\s@#]{1,100}( +[^\s@#]{1,100}){4}"
+    r"@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[A-Za-z0-9*/,?-]{1,100}( +[A-Za-z0-9*/,?-]{1,100}){4}"
 )
 """The server also takes seconds and `@every 1s`, which start sessions more often than `_SHORTEST` allows."""
 
@@ -50,6 +51,8 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
     if cron is not None:
         if not _CRON.fullmatch(cron):
             raise InvalidInput("cron: give five fields, such as '0 2 * * *', or a word such as @daily")
+        if time_zone is not None and not _ZONE.fullmatch(time_zone):
+            raise InvalidInput("time_zone: give a name such as Europe/Berlin")
         return ScheduleSpec(cron_expressions=[cron], time_zone_name=time_zone)
     if time_zone is not None:
         raise InvalidInput("time_zone: belongs to cron; leave it out with every")

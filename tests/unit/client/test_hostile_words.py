@@ -69,6 +69,8 @@ def test_what_no_server_can_look_for_is_refused_by_name(filters: Mapping[str, An
         "0 2 * *",
         "0 2 * * *\n",
         "at night",
+        "\0 * * * *",
+        "\ud800 * * * *",
     ],
 )
 def test_no_cron_starts_sessions_more_often_than_each_minute(cron: str) -> None:
@@ -87,3 +89,10 @@ def test_schedules_of_usual_times_are_taken() -> None:
     with pytest.raises(InvalidInput, match="time_zone: belongs to cron"):
         times(None, timedelta(hours=1), "UTC")
     assert sessions_query(since=datetime(2026, 1, 1, tzinfo=UTC)).endswith("StartTime >= '2026-01-01T00:00:00+00:00'")
+
+
+@pytest.mark.parametrize("zone", ["", "../../etc/passwd", "UTC\n", "\0", "\ud800", "x" * 100_000])
+def test_what_names_no_time_zone_is_refused(zone: str) -> None:
+    """Before a server is asked for it."""
+    with pytest.raises(InvalidInput, match="time_zone: give a name"):
+        times("@daily", None, zone)

@@ -13,8 +13,11 @@ _ANSWER: Final = "Answer the user's request."
 
 def matches(pattern: str, text: str) -> bool:
     """Whether a pattern fits a whole text, case apart; `*` is any text. Takes time in proportion to the text."""
+    return _fits(pattern, text.casefold())
+
+
+def _fits(pattern: str, text: str) -> bool:
     first, *others = pattern.casefold().split("*")
-    text = text.casefold()
     if not others:
         return text == first
     *middle, last = others
@@ -31,8 +34,8 @@ def matches(pattern: str, text: str) -> bool:
 
 def rule_for(routing: Routing, goal: str) -> tuple[RouteRule, str] | None:
     """Find the first rule that a request matches, and the pattern."""
-    text = " ".join(goal.split())
-    return next(((rule, pattern) for rule in routing.rules for pattern in rule.match if matches(pattern, text)), None)
+    text = " ".join(goal.split()).casefold()  # once: a crew may have 2,500 patterns, and a goal 20,000 characters
+    return next(((rule, pattern) for rule in routing.rules for pattern in rule.match if _fits(pattern, text)), None)
 
 
 def plan_by_rule(rule: RouteRule, goal: str, strategy: Strategy | None) -> Plan:

@@ -6,7 +6,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chargehand_plugins.routing.rules import matches
+from activities.contracts.crew import RouteRule, Routing
+from chargehand_plugins.routing.rules import matches, rule_for
 
 TEXT = st.text("ab*?.[ß", max_size=12)
 
@@ -25,3 +26,12 @@ def test_no_pattern_takes_long() -> None:
         began = time.process_time()
         matches(pattern, "a" * 20_000)
         assert time.process_time() - began < 0.5
+
+
+def test_a_long_request_is_held_against_many_patterns_soon() -> None:
+    """Its case is folded once, and not for each pattern: a workflow does this."""
+    rule = RouteRule(match=("*zq",) * 50, agents=("clerk",))
+    began = time.process_time()
+
+    assert rule_for(Routing(rules=(rule,) * 50), "İ" * 20_000) is None
+    assert time.process_time() - began < 0.1
