@@ -241,7 +241,7 @@ def _counted(name: str, check: _Check) -> _Check:
         steps = _STEPS.get()
         steps.take(1 + (len(cast("list[object]", value)) // 100 if isinstance(value, list) else 0))
         if name in {"const", "enum"} and isinstance(instance, list | dict):
-            steps.take(len(canonical(value)) // 30)
+            steps.take(len(canonical(cast("JsonValue", value))) // 30)
         for error in check(validator, value, instance, schema) or ():
             steps.take(len(error.message) // 100)
             error.message = error.message[:_PROBLEM_CHARACTERS]
