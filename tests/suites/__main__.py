@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -175,7 +176,8 @@ def _with_id(body: bytes) -> bytes:
 
 def _first_line(errors: list[str]) -> str:
     said = next((line for error in errors for line in str(error).splitlines() if line.strip()), "")
-    return said.replace("|", "∣")[:200]
+    # What a suite skips is quoted with the path of its file on this machine.
+    return re.sub(r"^\('[^']*', \d+, '(.*)'\)$", r"\1", said).replace("|", "∣")[:200]
 
 
 def _section(suite: str, results: Mapping[str, tuple[str, str]]) -> str:

@@ -144,3 +144,11 @@ def test_every_test_of_a_class_exists() -> None:
 def test_the_page_is_written_from_its_figures() -> None:
     """Nobody edits it by hand."""
     assert (ROOT / "docs" / "security-tests.md").read_text(encoding="utf-8") == page()
+
+
+def test_no_page_names_a_place_on_the_machine_that_wrote_it() -> None:
+    """Pages that commands write quote what others say, paths among it."""
+    of_a_machine = re.compile(r"/(root|work|Users|tmp/pytest)/")
+    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *documents()]
+
+    assert [str(page) for page in pages if of_a_machine.search(page.read_text(encoding="utf-8"))] == []
