@@ -61,11 +61,15 @@ def times(cron: str | None, every: timedelta | None, time_zone: str | None) -> S
     return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)])
 
 
+def _check_id(schedule_id: str) -> None:
+    if not schedule_id.strip() or not schedule_id.isprintable() or len(schedule_id) > _LONGEST_ID:
+        raise InvalidInput(f"schedule_id: give 1 to {_LONGEST_ID} characters that can be shown")
+
+
 def scheduled(
     schedule_id: str, request: SessionRequest, task_queue: str, spec: ScheduleSpec, overlap: Overlap
 ) -> Schedule:
-    if not schedule_id.strip() or not schedule_id.isprintable() or len(schedule_id) > _LONGEST_ID:
-        raise InvalidInput(f"schedule_id: give 1 to {_LONGEST_ID} characters that can be shown")
+    _check_id(schedule_id)
     if overlap not in _POLICIES:
         raise InvalidInput(f"overlap: must be one of {', '.join(_POLICIES)}")
     options = start_options(request)
@@ -98,6 +102,7 @@ async def put_schedule(client: Client, schedule_id: str, schedule: Schedule) -> 
 
 async def delete_schedule(client: Client, schedule_id: str) -> None:
     """Delete a schedule if there is one."""
+    _check_id(schedule_id)
     try:
         await client.get_schedule_handle(schedule_id).delete()
     except RPCError as error:

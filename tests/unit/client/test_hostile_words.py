@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.client import Client
 
+from chargehand.client import Chargehand
 from chargehand.errors import InvalidInput
 from chargehand.listing import sessions_query
 from chargehand.schedules import times
@@ -96,3 +98,14 @@ def test_what_names_no_time_zone_is_refused(zone: str) -> None:
     """Before a server is asked for it."""
     with pytest.raises(InvalidInput, match="time_zone: give a name"):
         times("@daily", None, zone)
+
+
+@pytest.mark.parametrize("schedule_id", ["", " ", "\ud800", "a\n", "x" * 151])
+async def test_what_names_no_schedule_is_refused(schedule_id: str) -> None:
+    """Before a server is asked to make it, or to delete it."""
+    chargehand = Chargehand(cast("Client", None))
+
+    with pytest.raises(InvalidInput, match="schedule_id: give 1 to 150"):
+        await chargehand.schedule(schedule_id, "What is new?", cron="@daily")
+    with pytest.raises(InvalidInput, match="schedule_id: give 1 to 150"):
+        await chargehand.unschedule(schedule_id)
