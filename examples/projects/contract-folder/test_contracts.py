@@ -4,6 +4,7 @@ import asyncio
 import csv
 from pathlib import Path
 
+import pytest
 from contracts import read_all, write
 
 from chargehand import SessionFailed
@@ -11,8 +12,9 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.testing import StandInChargehand, StandInScript, report_of
 
 
-def test_a_row_for_each_contract(tmp_path: Path) -> None:
+def test_a_row_for_each_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One has terms, one is silent on some, one failed; the table has all three, in order."""
+    monkeypatch.setattr("contracts.AT_ONCE", 1)  # the stand-in's scripts are for sessions in the order of their starts
     for number in range(3):
         (tmp_path / f"{number}.md").write_text(f"Contract {number}")
     terms = {"supplier": "Brine Ltd", "notice_days": 30}
