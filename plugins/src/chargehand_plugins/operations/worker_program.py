@@ -3,7 +3,9 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -57,13 +59,16 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
         TimeoutError: the program does not answer in time, which says nothing about its settings.
         BadRequest: the program cannot be started, or is not the worker.
     """
-    process = await _start(worker, "--explain")
+    process = await _start(worker, "--explain", in_own_group=True)
     try:
         async with asyncio.timeout(timeout_seconds):
             output, errors = await process.communicate()
-    except TimeoutError:
-        process.kill()
+    except BaseException as error:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it has started may hold its pipes open
         await process.wait()
+        if not isinstance(error, TimeoutError):
+            raise
         program = f"{worker.command[0]} did not answer within {timeout_seconds:g} s"
         raise TimeoutError(f"{program}: this machine is slow or busy. Try again") from None
     words = errors.decode(errors="replace").strip()[-600:]
@@ -77,7 +82,7 @@ async def explain(worker: WorkerCommand, *, timeout_seconds: float = 30) -> dict
 
 
 async def _start(
-    worker: WorkerCommand, *arguments: str, settings: dict[str, str] | None = None
+    worker: WorkerCommand, *arguments: str, settings: dict[str, str] | None = None, in_own_group: bool = False
 ) -> asyncio.subprocess.Process:
     command: Sequence[str] = (*worker.command, *arguments)
     try:
@@ -89,6 +94,7 @@ async def _start(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=_LONGEST_RESULT,
+            start_new_session=in_own_group,
         )
     except OSError as error:
         problem = f"The worker program {worker.command[0]} cannot be started: {error.strerror}. See CHARGEHAND_WORKER."

@@ -1,5 +1,6 @@
 """What `doctor` says of sessions that do not get on, on a real server."""
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -282,7 +283,8 @@ async def test_slow_is_told_from_wrong(program: str, error: type[Exception], wor
     worker = WorkerCommand(("sh", "-c", program), tmp_path)
 
     with pytest.raises(error, match=re.escape(words)):
-        await explain(worker, timeout_seconds=1)
+        async with asyncio.timeout(30):  # half of what the slow one would take
+            await explain(worker, timeout_seconds=1)
 
 
 @pytest.mark.nightly
