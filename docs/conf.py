@@ -137,8 +137,10 @@ def _http(operations: Iterable[Operation]) -> str:
     ]
     for each in operations:
         lines += ["", f"## {each.method} {each.path}", "", f"{each.summary.rstrip('.')}.", ""]
-        lines += [f"- query `{name}`: {text}" for name, text in each.query.items()]
-        lines += [f"- header `{name}`: {text}" for name, text in each.headers.items()]
+        of_query = each.query.model_json_schema()["properties"] if each.query else {}
+        for place, schemas in (("query", of_query), ("header", each.headers)):
+            for name, schema in schemas.items():
+                lines.append(f"- {place} `{name}`: {' '.join(str(schema.get('description') or '').split())}")
         lines += [f"- body: `{each.takes.__name__}`"] if each.takes else []
         answer = f"`{each.returns.__name__}`" if each.returns else each.media_type
         lines += [f"- {int(each.status)} {each.status.phrase}: {answer}"]
