@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic_settings import BaseSettings
@@ -137,7 +137,9 @@ def _http(operations: Iterable[Operation]) -> str:
     ]
     for each in operations:
         lines += ["", f"## {each.method} {each.path}", "", f"{each.summary.rstrip('.')}.", ""]
-        of_query = each.query.model_json_schema()["properties"] if each.query else {}
+        of_query: Mapping[str, Mapping[str, object]] = (
+            each.query.model_json_schema()["properties"] if each.query else {}
+        )
         for place, schemas in (("query", of_query), ("header", each.headers)):
             for name, schema in schemas.items():
                 lines.append(f"- {place} `{name}`: {' '.join(str(schema.get('description') or '').split())}")
