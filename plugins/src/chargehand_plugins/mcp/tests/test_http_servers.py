@@ -161,7 +161,7 @@ async def test_a_token_is_had_by_oauth(remote: HttpServer) -> None:
     assert set(remote.authorizations) == {"", f"Bearer {TOKEN}"}
 
 
-async def test_credentials_are_sent_to_no_other_issuer(remote: HttpServer) -> None:
+async def test_no_other_issuer_is_asked(remote: HttpServer) -> None:
     """An MCP server that names another authorization server is not followed."""
     _Issuer.asked.clear()
     with serve_http(_Issuer) as declared_issuer, serve_http(_Issuer) as remote.issuer:
@@ -170,5 +170,5 @@ async def test_credentials_are_sent_to_no_other_issuer(remote: HttpServer) -> No
             await forecast(server)
         await server.close()
 
-    assert not [each for each in _Issuer.asked if each[1]]
+    assert _Issuer.asked == []
     assert "canary" not in str(caught.value)
