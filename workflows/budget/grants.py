@@ -19,7 +19,9 @@ class Grants:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._open: dict[str, Reservation] = {}
-        self._waiting: list[str] = []
+        self._waiting: list[tuple[str, bool]] = []
+        """Children that wait for a larger grant in the order in which they asked, and whether each can go on without.
+        """
         self.lost_spend: list[SpendLine] = []
         """What was charged for children that did not report what they spent."""
         self.closed = 0
@@ -32,8 +34,8 @@ class Grants:
 
     @property
     def all_wait(self) -> bool:
-        """Whether nothing can come back: no child runs, or all that run wait for a larger grant."""
-        return set(self._open) <= set(self._waiting)
+        """Whether nothing can come back: no child runs, or none that runs can go on without a larger grant."""
+        return set(self._open) <= {child for child, is_optional in self._waiting if not is_optional}
 
     def reserve(self, least: Amount, most: Amount, not_started: int) -> Reservation | None:
         """Reserve a share of what is left for a subtask; None if not even the least can be paid.
@@ -91,15 +93,23 @@ class Grants:
         self._open.clear()
         return charged
 
-    def queue(self, child: str) -> None:
-        self._waiting.append(child)
+    def queue(self, child: str, *, is_optional: bool) -> None:
+        self._waiting.append((child, is_optional))
 
-    def dequeue(self, child: str) -> None:
-        self._waiting.remove(child)
+    def dequeue(self, child: str, *, is_optional: bool) -> None:
+        self._waiting.remove((child, is_optional))
 
-    def is_hopeless(self, child: str) -> bool:
-        """Whether waiting is in vain: all that run wait, and this child came last, so it goes without."""
-        return child not in self._open or (self.all_wait and self._waiting[-1] == child)
+    def is_hopeless(self, child: str, *, is_optional: bool) -> bool:
+        """Whether waiting is in vain: all that run wait, and this child goes without.
+
+        That is the last that asked of those that can go on without, else the last of all.
+        """
+        if child not in self._open:
+            return True
+        if not set(self._open) <= {waiting for waiting, _ in self._waiting}:
+            return False
+        optional = [waiting for waiting in self._waiting if waiting[1]]
+        return (optional or self._waiting)[-1] == (child, is_optional)
 
 
 def _full_charge(agent: str, grant: Amount) -> SpendLine:

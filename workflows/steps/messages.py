@@ -51,9 +51,9 @@ async def _answer_grant_request(session: Session, envelope: Envelope, request: G
     child = envelope.sender
     if child not in session.grants.amounts:
         return False
-    session.grants.queue(child)
+    session.grants.queue(child, is_optional=request.is_optional)
     granted = await _enlarge_in_time(session, child, request)
-    session.grants.dequeue(child)
+    session.grants.dequeue(child, is_optional=request.is_optional)
     publish(session)
     # A child that has ended meanwhile needs no reply: its grant comes back with its outcome.
     await answer(session.mailbox, envelope, Grant(turns=granted.turns, usd=granted.usd))
@@ -63,14 +63,18 @@ async def _answer_grant_request(session: Session, envelope: Envelope, request: G
 async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) -> Amount:
     """Enlarge a grant as soon as there is enough; nothing if there will not be."""
     missing, granted = Amount(request.turns, request.usd), Amount()
+
+    def is_in_vain() -> bool:
+        return session.grants.is_hopeless(child, is_optional=request.is_optional)
+
     is_hopeless = missing == granted  # only a forged request asks for nothing
     while granted == Amount() and not is_hopeless:
         wait = wait_for_returns if request.is_optional else wait_for_budget
-        await wait(session, missing, lambda: session.grants.is_hopeless(child))
+        await wait(session, missing, is_in_vain)
         if session.clock.work_is_over:
             break
         # Of several children that wait for the same amount, the others wait on.
-        is_hopeless = session.grants.is_hopeless(child)
+        is_hopeless = is_in_vain()
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
         granted = session.grants.enlarge(child, missing, unfinished)
     return granted
