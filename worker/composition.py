@@ -11,6 +11,7 @@ from typing import Final
 
 from activities.backends import Choice, SettingsError, secret
 from activities.contracts.tool import Tool, acting_tools, tool_capabilities
+from activities.credentials import credential_problems
 from activities.crews.files import load_crews, mcp_declarations, slow_queues
 from activities.crews.versions import CrewVersions
 from activities.documents.artifacts import Artifacts
@@ -38,6 +39,7 @@ from activities.turn.apply_once import ActingCalls
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import RunningDuplicateActivities
 from activities.turn.tool_use import ToolActivities
+from chargehand.credentials import credential_keys
 from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.settings import encryption_from
 from chargehand.plugins import installed
@@ -127,13 +129,15 @@ async def compose(
     if takes_turns:
         await models.until_connected()
     acting = ActingCalls(effect_record(settings, keys))
+    opening = credential_keys(secret(settings.credential_keys))
+    parts.request_checks.append(partial(credential_problems, opening))
     parts.opening_steps.append(partial(record_session, acting.record))
     sessions = _session_activities(settings, crews, tools, library, parts)
     return [
         sessions.open_session,
         sessions.add_agents,
         TurnActivities(crews, models, tools, library, conversations, acting).take_turn,
-        ToolActivities(crews, tools, acting, library).use_tool,
+        ToolActivities(crews, tools, acting, library, opening).use_tool,
         ToolActivities(crews, tools, acting, library).check_call,
         RunningDuplicateActivities().await_duplicate,
         BacklogActivities().read_backlog,

@@ -23,6 +23,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, TelemetryFilter
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.credentials import hide
 from activities.current_span import current_trace_id
 from activities.metrics import ERRORS, FAILED_ATTEMPTS, count_in_activity
 from activities.models.failures import ProviderFault
@@ -94,6 +95,10 @@ class TextFormatter(logging.Formatter):
         super().__init__(line)
         self._redacts = redacts
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record without the credentials of users, at every level."""
+        return hide(super().format(record))
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # the base class's name
         """Escape control characters, and drop the task that asyncio appends, with its exception."""
         record.message = _escaped(self._told(record))
@@ -128,7 +133,7 @@ class JsonFormatter(TextFormatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)[-_LONGEST:]
-        return json.dumps(fields)
+        return hide(json.dumps(fields))
 
 
 def correlation(record: logging.LogRecord) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from typing import Final, NoReturn
 
 from pydantic import ValidationError
 
-from activities.backends import SettingsError
+from activities.backends import SettingsError, secret
 from activities.crews.files import CrewError
 from chargehand.contracts.problems import printable
+from chargehand.credentials import credential_keys
 from chargehand.environment import BAD_SETTINGS, absent_plugin_settings, describe_unknown
 from chargehand.payloads.errors import ProtectionSettingsError
 from chargehand.plugins import PluginError, installed, require_usable
@@ -82,6 +83,7 @@ def _run_verb(settings: Settings, verb: str = "", file: str = "") -> int:
     if verb == "--check-settings":
         choose(settings)
         encryption(settings)
+        credential_keys(secret(settings.credential_keys))
         return 0
     if verb:
         added = {each.name: each for each in installed().worker_verbs}

@@ -88,6 +88,8 @@ class Settings(ModelSettings, SearchSettings, CodeSettings, DocumentSettings):
     """The key that encrypts new payloads; encryption is on if this and the keys are set."""
     encryption_accept_plain: bool = False
     """Whether unencrypted payloads are read too, while sessions that began without encryption still run."""
+    credential_keys: SecretStr | None = None
+    """The keys that seal the credentials of calling users, written like `encryption_keys`; the last one seals."""
     storage: str | None = None
     """Where large payloads are stored instead of in the history: a location as for `artifacts`, or `off`."""
     storage_threshold: int | None = Field(default=None, ge=0)

@@ -173,6 +173,9 @@ class SubtaskRequest(Message):
     """Whether it answers a message of a conversation: the state has the message, and its end is handed back."""
     said: tuple[str, ...] = left_out(())
     """The user's own words, which may be sent out although private text contains them too."""
+    tenant: str = left_out("default")
+    credentials: dict[str, str] = left_out({})
+    """The calling user's, sealed."""
 
 
 class SubtaskResult(Contract):

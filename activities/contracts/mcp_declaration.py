@@ -1,5 +1,6 @@
 """An MCP server as a crew file declares it."""
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Self
 
@@ -17,6 +18,11 @@ ServerName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")
 ToolName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./-]{1,128}$")]
 """The name of a tool as its server spells it."""
 _Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
+_CREDENTIAL: Final = re.compile(r"\$\{credential:([a-z][a-z0-9_-]{0,39})\}")
+WithCredential = Annotated[
+    str, StringConstraints(pattern=r"^[ -~]*\$\{credential:[a-z][a-z0-9_-]{0,39}\}[ -~]*$", max_length=1_000)
+]
+"""The value of a header with the calling user's credential in it, such as `Bearer ${credential:crm}`."""
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=1_000, pattern=r"^[^\x00]*$")]
 
 
@@ -48,8 +54,9 @@ class McpDeclaration(TypedByPeople):
     """The variable of the worker's environment that holds the token for `url`."""
     oauth: OAuthClient | None = None
     """The client that gets tokens for `url` by OAuth."""
-    headers: Annotated[dict[_Header, Variable], Field(max_length=20)] = {}
-    """Further headers for `url`: the name of each, and the variable that holds its value."""
+    headers: Annotated[dict[_Header, Variable | WithCredential], Field(max_length=20)] = {}
+    """Further headers for `url`: the name of each, and the variable that holds its value, or a text with the calling
+    user's credential in it, such as `Bearer ${credential:crm}`. Those are sent with calls only."""
     tools: Annotated[tuple[ToolName, ...], Field(max_length=40)] = ()
     """The tools that the crew may use, as the server names them; all others are left out."""
     resources: Annotated[tuple[_Text, ...], Field(max_length=40)] = ()
@@ -73,7 +80,24 @@ class McpDeclaration(TypedByPeople):
         """The variables of the worker's environment that it needs."""
         token = (self.bearer_token,) if self.bearer_token else ()
         client = (self.oauth.client_id, self.oauth.client_secret) if self.oauth else ()
-        return (*self.environment, *self.headers.values(), *token, *client)
+        headers = (each for each in self.headers.values() if not _CREDENTIAL.search(each))
+        return (*self.environment, *headers, *token, *client)
+
+    @property
+    def credentials(self) -> tuple[str, ...]:
+        """The names of the calling user's credentials that its calls carry."""
+        return tuple(dict.fromkeys(name for each in self.headers.values() for name in _CREDENTIAL.findall(each)))
+
+    def headers_of(self, values: Mapping[str, str], credentials: Mapping[str, str]) -> dict[str, str]:
+        """Fill in the headers: those with a credential if there are any, in place of the worker's own."""
+        filled = {"Authorization": f"Bearer {values[self.bearer_token]}"} if self.bearer_token else {}
+        for header, value in self.headers.items():
+            if not _CREDENTIAL.search(value):
+                filled[header] = values[value]
+            elif credentials:
+                filled = {name: each for name, each in filled.items() if name.lower() != header.lower()}
+                filled[header] = _CREDENTIAL.sub(lambda found: credentials[found[1]], value)
+        return filled
 
     @property
     def tool_names(self) -> Mapping[str, str]:

@@ -50,6 +50,8 @@ class ToolSpec(Contract):
     """Room in the prompt for a description that is not known yet."""
     time_limit_seconds: float | None = left_out(None)
     """The most that one call may take; None if only its silence is limited."""
+    credentials: tuple[str, ...] = left_out(())
+    """Names of the calling user's credentials that it needs."""
     settles_within_seconds: float | None = left_out(None)
     """How long after its begin a call may still be applied; None if that is unknown."""
 

@@ -182,7 +182,8 @@ class SessionActivities:
 
     def _may_be_at_once(self, spec: ToolSpec) -> bool:
         """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
-        return not spec.own_step and not spec.acts and "reaches_out" not in self.tools[spec.name].capabilities
+        is_free = not spec.own_step and not spec.acts and not spec.credentials
+        return is_free and "reaches_out" not in self.tools[spec.name].capabilities
 
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
         """Say what a tool lets an agent do in a session; documents that the caller vouches for are not private."""

@@ -45,6 +45,7 @@ class FunctionTool:
             repeatable=definition.repeatable,
             approval=definition.approval,
             own_step=definition.own_step,
+            credentials=definition.credentials,
             reads_elsewhere="reads_private" in definition.capabilities,
             time_limit_seconds=limit.total_seconds() if limit else None,
             settles_within_seconds=None if settles_within is None else settles_within.total_seconds(),

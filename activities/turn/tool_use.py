@@ -19,6 +19,7 @@ from temporalio import activity
 from activities.contracts.calls import CallCheck, CallProblems, ToolRequest
 from activities.contracts.rounds import MOST_CALLS, ToolCall, ToolResult
 from activities.contracts.tool import Tool, ToolAnswer
+from activities.credentials import CredentialMissing, hiding, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
 from activities.json_schema import value_problems
@@ -33,6 +34,8 @@ from activities.turn.apply_once import ActingCalls, apply_once, idempotency_key
 from activities.turn.contracts import TurnRequest, TurnResult, UsedTool
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionError
 from chargehand.tools import failed
 from chargehand.wire import ActivityType
 
@@ -56,6 +59,8 @@ class ToolActivities:
     tools: Mapping[str, Tool]
     acting: ActingCalls
     library: DocumentLibrary | None = None
+    keys: Encryption | None = None
+    """Open the credentials of calling users."""
     silence: timedelta = timedelta(seconds=90)
     """How long a tool may make no progress; each of them limits its whole time by itself, too."""
     _computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_COMPUTING), init=False)
@@ -100,11 +105,18 @@ class ToolActivities:
         """Use the tool within its time; None if it acts and may or may not have been applied."""
         tool, arguments, info = self.tools[request.call.tool], request.call.arguments, activity.info()
         step = f"{info.workflow_id}:{info.workflow_run_id}:{request.step}"
+        try:
+            credentials = open_for(tool, request, self.keys)
+        except (CredentialMissing, ProtectionError) as error:
+            return failed(str(error))
+        tool = hiding(tool) if credentials else tool
         context = RecallContext(
             session=request.session,
             agent=request.agent,
             idempotency_key=idempotency_key(request) if tool.spec.acts else step,
             documents=request.documents,
+            tenant=request.tenant,
+            credentials=credentials,
             outcome=request.outcome,
             known=request.known,
         )

@@ -133,6 +133,8 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
         said=session.said,
+        tenant=session.request.tenant,
+        credentials=session.request.credentials,
         state=job.state,
         converses=job.state is not None,
     )

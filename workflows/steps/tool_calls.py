@@ -158,6 +158,8 @@ def _tool_request(
         public=_public_texts(request, agent.conversation),
         documents=request.documents,
         documents_may_leave=request.documents_may_leave,
+        tenant=request.tenant,
+        credentials=request.credentials,
     )
 
 

@@ -35,6 +35,10 @@ class ToolContext(Contract):
     """Names the call: the same in every attempt, and after a reset. Services that take such a key apply it once."""
     documents: tuple[str, ...] = ()
     """The session's documents, as in its request."""
+    tenant: str = "default"
+    """The tenant that the session runs for."""
+    credentials: Mapping[str, str] = Field(default={}, repr=False, exclude=True)
+    """The calling user's credentials that the tool asks for, by name: `@tool(credentials=["crm"])`."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ A worker gets them from a plug-in: `chargehand.plugins`.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +24,7 @@ from pydantic import JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from chargehand.contracts import Artifact, Capability, Contract, Source, left_out
+from chargehand.contracts.base import NAME
 from chargehand.contracts.problems import describe_problems, join_problems
 from chargehand.tool_signature import (
     Depends,
@@ -103,6 +105,7 @@ class Tool(Generic[_P, _R]):
     time_limit: timedelta | None
     settles_within: timedelta | None
     own_step: bool
+    credentials: tuple[str, ...]
     signature: Signature
     outcome_lookup: Signature | None = field(default=None, init=False)
 
@@ -170,6 +173,7 @@ def tool(
     time_limit: timedelta | None = None,
     settles_within: timedelta | None = None,
     own_step: bool = False,
+    credentials: Collection[str] = (),
 ) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]:
     """Make a tool of a function; its name, its docstring and its typed parameters are what a model sees.
 
@@ -188,11 +192,13 @@ def tool(
         own_step: whether each call is an activity of its own. By default a call that changes nothing, sends nothing out
             and needs no approval is made within the turn that asks for it, as long as it takes less than 5 seconds; one
             that takes longer, or fails, is made again as an activity.
+        credentials: names of the calling user's credentials that it needs: `ToolContext.credentials` has them. A call
+            for a request that does not bring them is refused; what repeats one is hidden from models.
 
     Raises:
         ToolDefinitionError: it cannot be a tool; the message names file, function and remedy.
     """
-    options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step)
+    options = (acts, idempotent, repeatable, approval, time_limit, settles_within, own_step, tuple(credentials))
 
     def make(function: Callable[_P, _R]) -> Tool[_P, _R]:
         made = Tool(function, frozenset(capabilities), *options, read_signature(function))
@@ -215,6 +221,9 @@ def _problems(made: Tool[..., Any]) -> Iterator[str]:
         yield "settles_within: from 0 to 5 minutes, for a tool that acts and is not idempotent"
     if made.idempotent and not made.acts:
         yield "idempotent: says something of tools that act; pass acts=True, or leave it out"
+    for name in made.credentials:
+        if not re.fullmatch(NAME, name):
+            yield f"credentials: '{name}' must be lower case: a letter, then letters, digits, `_` or `-`, 40 at most"
     if made.repeatable and made.acts:
         yield "repeatable: says something of tools that only read; a call that acts is applied once"
 

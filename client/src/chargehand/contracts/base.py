@@ -206,7 +206,8 @@ def duration_schema(most_seconds: int) -> dict[str, Any]:
 Duration = Annotated[timedelta, WithJsonSchema({"type": "string", "pattern": f"^({_WRITTEN_DURATION})$"})]
 """A duration that only our own processes write."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+NAME: Final = r"^[a-z][a-z0-9_-]{0,39}$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 """A lower-case name: a letter, then letters, digits, `_` or `-`, 40 characters at most."""
 
 Flag = Annotated[bool, Field(strict=True)]

@@ -4,12 +4,19 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
 from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
-from chargehand.contracts.request import Documents, SessionRequest, TrustedDocuments, WebhookAddress, split_references
+from chargehand.contracts.request import (
+    Credentials,
+    Documents,
+    SessionRequest,
+    TrustedDocuments,
+    WebhookAddress,
+    split_references,
+)
 
 __all__ = [
     "ConversationEnd",
@@ -47,6 +54,8 @@ class ConversationLimits(Limits):
 class ConversationRequest(TypedByPeople):
     """Opens a conversation. Nothing is required."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     goal: Annotated[str, StringConstraints(strip_whitespace=True, max_length=20_000), NoControlCharacters] = ""
     """What the conversation is for, and what its agents have to know of the user (20,000 characters at most)."""
     crew: Name = "research"
@@ -73,6 +82,8 @@ class ConversationRequest(TypedByPeople):
     """Model tiers that override the crew's."""
     webhook: WebhookAddress | None = left_out(None)
     """Where to announce the conversation's end, as for a session."""
+    credentials: Credentials = left_out({})
+    """The user's own credentials for tools and MCP servers, sealed, as for a session."""
 
     @model_validator(mode="before")
     @classmethod
@@ -94,6 +105,7 @@ class ConversationRequest(TypedByPeople):
             priority=self.priority,
             tiers=self.tiers,
             webhook=self.webhook,
+            credentials=self.credentials,
         )
 
 

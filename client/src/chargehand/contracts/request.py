@@ -105,6 +105,14 @@ Documents = Annotated[
 ]
 TrustedDocuments = Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS)]
 
+SEALED: Final = "sealed:"
+"""Begins every credential of a request."""
+Credentials = Annotated[
+    dict[Name, Annotated[str, StringConstraints(pattern=rf"^{SEALED}[A-Za-z0-9_-]+=*$", max_length=8_000)]],
+    Field(max_length=10),
+]
+"""Credentials as `chargehand.credentials.seal_credentials` seals them, by name."""
+
 WebhookAddress = Annotated[str, StringConstraints(pattern=r"^https?://[!-.0-~][!-~]*$", max_length=2_000)]
 """The address of a webhook, as it is sent: other characters than those of ASCII are written by their codes."""
 SessionIdentifier = Annotated[str, StringConstraints(min_length=1, max_length=255), NoControlCharacters]
@@ -161,7 +169,8 @@ def _without_delegation(schema: dict[str, Any]) -> None:
 class SessionRequest(TypedByPeople):
     """One user request. Only `goal` is required."""
 
-    model_config = ConfigDict(json_schema_extra=_without_delegation)
+    # What is no sealed credential may be one in clear.
+    model_config = ConfigDict(json_schema_extra=_without_delegation, hide_input_in_errors=True)
 
     goal: Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=20_000), NoControlCharacters]
     """What the user wants to know or have done, in their own words (3 to 20,000 characters)."""
@@ -221,6 +230,9 @@ class SessionRequest(TypedByPeople):
     webhook: WebhookAddress | None = left_out(None)
     """Where to announce the session's end, at a host that the operator allows: a signed POST without any text of the
     session, repeated for a day until it is answered with 2xx."""
+    credentials: Credentials = left_out({})
+    """The user's own credentials for tools and MCP servers, sealed, by the names under which these ask for them (10 at
+    most)."""
     delegation: Delegation | None = None
     """Set by a supervisor that delegates; refused from anyone else."""
 

@@ -14,6 +14,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,9 +65,12 @@ class Encryption:
         self._ciphers = {key_id: AESGCM(key) for key_id, key in keys.items()}
 
     @classmethod
-    def from_text(cls, keys: str, current: str, *, accept_plain: bool = False) -> "Encryption":
-        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one."""
-        text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys).expanduser())
+    def from_text(cls, keys: str, current: str = "", *, accept_plain: bool = False) -> "Encryption":
+        """Read keys as settings hold them: a JSON object of base64 by key id, or the path of a file with one.
+
+        The last of them is the current one unless another is named.
+        """
+        text = keys if keys.lstrip().startswith("{") else _private_text(Path(keys))
         try:
             named: Any = json.loads(text, object_pairs_hook=_each_once)
             decoded = {str(key_id): base64.b64decode(key, validate=True) for key_id, key in named.items()}
@@ -75,7 +79,7 @@ class Encryption:
                 "CHARGEHAND_ENCRYPTION_KEYS is not a JSON object of keys in base64 by their ids, each id once, such as "
                 '{"2026-11": "…44 characters…"}. `openssl rand -base64 32` makes a key.'
             ) from None
-        return cls(decoded, current, accept_plain=accept_plain)
+        return cls(decoded, current or next(reversed(decoded), ""), accept_plain=accept_plain)
 
     def seal(self, content: bytes, purpose: str = ARTIFACT) -> bytes:
         """Encrypt with the current key, compressed if that makes it smaller."""
@@ -142,6 +146,8 @@ def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _private_text(path: Path) -> str:
+    with suppress(RuntimeError):  # there is no such home
+        path = path.expanduser()
     if not path.is_absolute():  # commands and workers run in different directories
         raise ProtectionSettingsError(
             "CHARGEHAND_ENCRYPTION_KEYS is neither a JSON object nor the absolute path of a file with one."

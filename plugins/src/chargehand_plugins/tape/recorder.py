@@ -13,6 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.tool import ForwardsLookUp, LooksUp, Tool, ToolAnswer, ToolContext, ToolSpec
+from activities.credentials import hide
 from activities.models.failures import ProviderError, without_keys
 from activities.models.protocol import CountsInput, Model, ModelCall, ModelReply
 from chargehand.contracts import Capability
@@ -87,7 +88,7 @@ def redact(line: Line, secrets: Sequence[str] = ()) -> Line:
 def _redacted(value: JsonValue, secrets: Sequence[str]) -> JsonValue:
     match value:
         case str():
-            return without_keys(value, secrets)
+            return without_keys(hide(value), secrets)
         case list():
             return [_redacted(each, secrets) for each in value]
         case dict():

@@ -232,10 +232,10 @@ async def test_a_call_does_not_end_a_server_that_is_busy_with_another(serve: Ser
     server = serve("slow", "echo", start_seconds=1)
     await server.start()
 
-    connection = await server.ready("slow")
-    slow = asyncio.create_task(use(server, "slow", text="done"))
+    async with server.connected({}, "slow") as connection:
+        slow = asyncio.create_task(use(server, "slow", text="done"))
 
-    await until(lambda: connection.running == 1)
+        await until(lambda: connection.running == 1)
     impatient = await fault(server, "echo")
 
     assert "it did not answer in time" in impatient.message

@@ -46,13 +46,15 @@ class ServerUnusable(Exception):  # noqa: N818  # reads as a statement of fact
 class Connection:
     """A connection that a task of its own enters and leaves, as the library demands."""
 
-    def __init__(self, declared: McpDeclaration, environment: Mapping[str, str]) -> None:
-        """Take the values of the variables that the declaration names."""
+    def __init__(
+        self, declared: McpDeclaration, environment: Mapping[str, str], credentials: Mapping[str, str] | None = None
+    ) -> None:
+        """Take the values of the variables that the declaration names, and the credentials of the user who calls."""
         self._statuses: deque[int] = deque([200], maxlen=1)
         streams = (
             _by_stdio(declared, declared.command, environment)
             if declared.command
-            else _over_http(declared, declared.url or "", environment, self._statuses)
+            else _over_http(declared, declared.url or "", environment, credentials or {}, self._statuses)
         )
         self._client = Client(streams, cache=None, read_timeout_seconds=declared.start_seconds)
         self._start_seconds = declared.start_seconds
@@ -186,12 +188,12 @@ async def _by_stdio(
 
 @asynccontextmanager
 async def _over_http(
-    declared: McpDeclaration, url: str, environment: Mapping[str, str], statuses: deque[int]
+    declared: McpDeclaration,
+    url: str,
+    environment: Mapping[str, str],
+    credentials: Mapping[str, str],
+    statuses: deque[int],
 ) -> AsyncGenerator["TransportStreams"]:
-    headers = {header: environment[variable] for header, variable in declared.headers.items()}
-    if declared.bearer_token:
-        headers["Authorization"] = f"Bearer {environment[declared.bearer_token]}"
-
     async def note_status(response: Response) -> None:
         statuses.append(response.status_code)
 
@@ -206,7 +208,7 @@ async def _over_http(
     async with (
         limit_client(
             AsyncClient(
-                headers=headers,
+                headers=declared.headers_of(environment, credentials),
                 auth=oauth_of(declared.oauth, url, environment) if declared.oauth else None,
                 timeout=timeout,
                 event_hooks={"request": [stay], "response": [note_status]},

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from chargehand.wire import ErrorType
 from chargehand_plugins.mcp.tools.definitions import Definition, UnusableTool, define, digest_together
 
 if TYPE_CHECKING:
-    from mcp_types import CallToolResult, ReadResourceResult
+    from mcp_types import CallToolResult
 
     from chargehand_plugins.mcp.tools.connection import Connection
 
@@ -71,48 +72,40 @@ class McpServer:
         if self.problem:
             _logger.warning(self.problem)
 
-    async def ready(self, tool: str) -> "Connection":
-        """Return a connection on which a tool may be called once.
+    @asynccontextmanager
+    async def connected(self, credentials: Mapping[str, str], tool: str = "") -> "AsyncGenerator[Connection]":
+        """Give a connection for one call: a user's own if the calls carry the user's credentials.
 
         Raises:
             WithdrawnTool: the tool is not what was approved.
             ApplicationError: the server cannot be used now.
         """
-        connection = await self._listed()
-        if problem := self._withdrawal(tool):
-            raise WithdrawnTool(problem)
-        return connection
+        from chargehand_plugins.mcp.tools.connection import Connection, ServerUnusable
+
+        is_own = bool(self.declared.credentials)
+        connection = Connection(self.declared, self._environment, credentials) if is_own else await self._listed()
+        try:
+            if is_own:
+                await connection.open()
+                self._review(await connection.tools())
+            if problem := self._withdrawal(tool):
+                raise WithdrawnTool(problem)
+            yield connection
+        except ServerUnusable as error:
+            raise self._unavailable(f"{error}, during a call") from error
+        finally:
+            if is_own:
+                await asyncio.shield(connection.close())
 
     async def call(self, connection: "Connection", tool: str, arguments: Mapping[str, JsonValue]) -> "CallToolResult":
         """Call a tool once.
 
         Raises:
             ValueError: an argument cannot be read; the message says what to mend.
-            ApplicationError: the answer is lost.
+            ServerUnusable: the answer is lost.
             MCPError: the server refuses the call.
         """
-        from chargehand_plugins.mcp.tools.connection import ServerUnusable
-
-        given = self._approved[tool].arguments(arguments)
-        try:
-            return await connection.call(tool, given)
-        except ServerUnusable as error:
-            raise self._unavailable(f"{error}, during a call") from error
-
-    async def read(self, uri: str) -> "ReadResourceResult":
-        """Read a resource once.
-
-        Raises:
-            ApplicationError: the server cannot be used now, or its answer is lost.
-            MCPError: the server refuses it.
-        """
-        from chargehand_plugins.mcp.tools.connection import ServerUnusable
-
-        connection = await self._listed()
-        try:
-            return await connection.read(uri)
-        except ServerUnusable as error:
-            raise self._unavailable(f"{error}, while a resource was read") from error
+        return await connection.call(tool, self._approved[tool].arguments(arguments))
 
     async def close(self) -> None:
         if self._connection is not None:

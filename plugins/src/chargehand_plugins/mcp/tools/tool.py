@@ -40,30 +40,31 @@ class McpTool:
             acts=self._tool in declared.acts,
             approval=self._tool in declared.approval,
             reads_elsewhere="reads_private" in declared.capabilities,
+            credentials=declared.credentials,
             time_limit_seconds=declared.call_seconds + 2 * declared.start_seconds,
             reserved_bytes=0 if definition else MOST_SPEC_BYTES,
         )
 
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # the server learns nothing of the session
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        """Call the tool; the server learns nothing of the session but the user's credentials that it is to be sent."""
         from mcp import MCPError
 
+        is_called = False
         try:
-            connection = await self._server.ready(self._tool)
-        except WithdrawnTool as refused:
+            async with self._server.connected(context.credentials, self._tool) as connection:
+                is_called = True
+                result = await self._server.call(connection, self._tool, arguments)
+        except (WithdrawnTool, ValueError) as refused:
             return failed(str(refused))
-        except ApplicationError as error:
-            # Another attempt of a call that acts would have to assume that this one was applied.
-            if self.spec.acts:
-                return failed(f"Nothing was done: {error.message}.")
-            raise
-        try:
-            result = await self._server.call(connection, self._tool, arguments)
-        except ValueError as error:
-            return failed(str(error))
         except MCPError as error:
             return failed(
                 f"The server refused the call: {_clean(self._server, error.message, _SERVER_ERROR_CHARACTERS)}"
             )
+        except ApplicationError as error:
+            # Another attempt of a call that acts would have to assume that this one was applied.
+            if self.spec.acts and not is_called:
+                return failed(f"Nothing was done: {error.message}.")
+            raise
         return self._answer(arguments, result)
 
     def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
@@ -85,17 +86,19 @@ class ReadResource:
             description=f"Read a text that the MCP server '{server.declared.name}' has.",
             parameters=object_schema(uri={"type": "string", "enum": [*server.declared.resources]}),
             reads_elsewhere="reads_private" in self.capabilities,
+            credentials=server.declared.credentials,
             time_limit_seconds=server.declared.call_seconds + 2 * server.declared.start_seconds,
         )
 
-    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # the server learns nothing of the session
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
         from mcp import MCPError
 
         uri = arguments.get("uri")
         if uri not in self._server.declared.resources:
             return failed(f"There is no such resource; there are {', '.join(self._server.declared.resources)}.")
         try:
-            result = await self._server.read(str(uri))
+            async with self._server.connected(context.credentials) as connection:
+                result = await connection.read(str(uri))
         except MCPError as error:
             return failed(f"The server refused it: {_clean(self._server, error.message, _SERVER_ERROR_CHARACTERS)}")
         texts = [text for each in result.contents if isinstance(text := getattr(each, "text", None), str)]

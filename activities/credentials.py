@@ -1,0 +1,150 @@
+"""Credentials of the calling user in a tool call: opened for it alone, and hidden in all that comes of it.
+
+Values that were opened are hidden from logs and tapes too, for as long as the process knows them.
+"""
+
+import base64
+import json
+import traceback
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+from urllib.parse import quote, quote_plus
+
+from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
+
+from activities.contracts.calls import ToolRequest
+from activities.contracts.tool import LooksUp, LookUpResult, Tool, ToolAnswer, ToolContext, ToolSpec
+from chargehand.contracts import Capability, SessionRequest
+from chargehand.credentials import open_credential
+from chargehand.errors import ChargehandError
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionError
+
+_R = TypeVar("_R")
+
+_MOST_KNOWN: Final = 1_000
+_known: dict[str, tuple[tuple[str, str], ...]] = {}
+"""What stands for each value that was opened, the oldest first: each way to write it, with its replacement."""
+
+
+class CredentialMissing(ChargehandError):  # noqa: N818  # reads as a statement of fact
+    """A tool needs a credential that the request does not bring."""
+
+
+def hide(text: str) -> str:
+    """Replace every credential that this process has opened, however it is written."""
+    for forms in _known.values():
+        for form, shown in forms:
+            text = text.replace(form, shown)
+    return text
+
+
+def credential_problems(keys: Encryption | None, request: SessionRequest) -> list[str]:
+    """Say which credentials of a request cannot be opened here."""
+    problems: list[str] = []
+    for name, sealed in request.credentials.items():
+        try:
+            open_credential(keys, request.tenant, name, sealed)
+        except ProtectionError as error:
+            problems.append(f"credentials.{name}: {error}")
+    return problems
+
+
+def open_for(tool: Tool, request: ToolRequest, keys: Encryption | None) -> dict[str, str]:
+    """Open what a tool asks for.
+
+    Raises:
+        CredentialMissing: the request does not bring it.
+        ProtectionError: it cannot be opened.
+    """
+    opened: dict[str, str] = {}
+    for name in tool.spec.credentials:
+        if name not in request.credentials:
+            raise CredentialMissing(
+                f"The tool '{tool.spec.name}' needs the user's credential '{name}', and the request does not bring it. "
+                "Go another way, or name the gap."
+            )
+        opened[name] = value = open_credential(keys, request.tenant, name, request.credentials[name])
+        _known.pop(value, None)
+        _known[value] = tuple((form, f"[credential {name}]") for form in _forms(value))
+        while len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
+    return opened
+
+
+@dataclass(frozen=True)
+class HidesCredentials:
+    """A tool whose answers and errors are without the credentials that it was given."""
+
+    tool: Tool
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.tool.capabilities
+
+    async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        return _without(await _hiding(self.tool.use(arguments, context)))
+
+
+class HidesCredentialsOfLookUp(HidesCredentials):
+    """The same of a tool that looks up its calls."""
+
+    async def look_up(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> LookUpResult:
+        assert isinstance(self.tool, LooksUp)
+        found = await _hiding(self.tool.look_up(arguments, context))
+        return _without(found) if isinstance(found, ToolAnswer) else found
+
+
+def hiding(tool: Tool) -> Tool:
+    return HidesCredentialsOfLookUp(tool) if isinstance(tool, LooksUp) else HidesCredentials(tool)
+
+
+async def _hiding(work: Awaitable[_R]) -> _R:
+    try:
+        return await work
+    except Exception as error:
+        told = "".join(traceback.format_exception(error))
+        if hide(told) == told:
+            raise
+        known = error if isinstance(error, ApplicationError) else None
+        raise ApplicationError(
+            hide(known.message if known else str(error)),
+            type=known.type if known else type(error).__name__,
+            non_retryable=bool(known and known.non_retryable),
+            next_retry_delay=known.next_retry_delay if known else None,
+        ) from None
+
+
+def _without(answer: ToolAnswer) -> ToolAnswer:
+    return ToolAnswer.model_validate(_hidden(answer.model_dump(mode="json")))
+
+
+def _hidden(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return hide(value)
+        case list():
+            return [_hidden(each) for each in value]
+        case dict():
+            return {hide(key): _hidden(each) for key, each in value.items()}
+        case _:
+            return value
+
+
+def _forms(value: str) -> Sequence[str]:
+    """List how a value may be written, the longest first: as it is, in JSON, in addresses, in base64."""
+    data = value.encode()
+    forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms |= {quote(value), quote(value, safe=""), quote_plus(value), data.hex()}
+    for before in range(3):  # as in Basic authentication, where a name stands before it
+        encoded = base64.b64encode(bytes(before) + data).decode()
+        # Without the characters that what stands before and after it has a part in.
+        part = encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
+        forms |= {part, part.replace("+", "-").replace("/", "_")}
+    return sorted(forms, key=len, reverse=True)

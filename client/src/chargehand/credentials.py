@@ -1,0 +1,80 @@
+"""Credentials of the calling user: sealed before they are part of a request, and opened for single tool calls.
+
+A sealed credential holds for one tenant and one name. Histories, clients and models have the sealed text only; the keys
+are others than those that encrypt payloads, which all readers of histories have.
+"""
+
+import base64
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from chargehand.contracts.request import SEALED
+from chargehand.errors import InvalidInput
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import ProtectionError, ProtectionSettingsError
+from chargehand.payloads.settings import KEYS
+
+CREDENTIAL_KEYS: Final = "CHARGEHAND_CREDENTIAL_KEYS"
+_SHORTEST: Final = 8
+"""Characters; shorter values could not be told from ordinary words where they are to be hidden."""
+_LONGEST: Final = 4_000
+
+
+def credential_keys(text: str | None) -> Encryption | None:
+    """Read the keys of a setting, the last of which seals; None if it is not set.
+
+    Raises:
+        ProtectionSettingsError: they cannot be used.
+    """
+    try:
+        return Encryption.from_text(text) if text else None
+    except ProtectionSettingsError as error:
+        raise ProtectionSettingsError(str(error).replace(KEYS, CREDENTIAL_KEYS)) from None
+
+
+def seal_credentials(
+    values: Mapping[str, str], *, tenant: str = "default", keys: Encryption | None = None
+) -> dict[str, str]:
+    """Seal a user's credentials for the field `credentials` of requests of a tenant.
+
+    Args:
+        values: by the names under which tools and MCP servers ask for them; 8 to 4,000 characters each.
+        tenant: that of the request.
+        keys: those of the workers; CHARGEHAND_CREDENTIAL_KEYS if absent.
+
+    Raises:
+        InvalidInput: a value is too short or too long.
+        ProtectionSettingsError: there are no keys, or they cannot be used.
+    """
+    keys = keys or credential_keys(os.environ.get(CREDENTIAL_KEYS))
+    if keys is None:
+        raise ProtectionSettingsError(f"{CREDENTIAL_KEYS} is not set: without keys no credential can be handed over.")
+    for name, value in values.items():
+        if not _SHORTEST <= len(value) <= _LONGEST:
+            raise InvalidInput(f"credentials.{name}: has {len(value)} characters; {_SHORTEST} to {_LONGEST:,} can be")
+    return {
+        name: SEALED + base64.urlsafe_b64encode(keys.seal(value.encode(), _purpose(tenant, name))).decode()
+        for name, value in values.items()
+    }
+
+
+def open_credential(keys: Encryption | None, tenant: str, name: str, sealed: str) -> str:
+    """Open a credential.
+
+    Raises:
+        ProtectionError: there are no keys, or it was sealed otherwise.
+    """
+    if keys is None:
+        raise ProtectionError(f"This worker has no {CREDENTIAL_KEYS}, so it cannot open credentials.")
+    try:
+        return keys.open(base64.urlsafe_b64decode(sealed.removeprefix(SEALED)), _purpose(tenant, name)).decode()
+    except (ProtectionError, ValueError):
+        raise ProtectionError(
+            f"The credential '{name}' cannot be opened here: it was sealed with other keys than {CREDENTIAL_KEYS}, "
+            "for another tenant, or under another name."
+        ) from None
+
+
+def _purpose(tenant: str, name: str) -> str:
+    return f"credential:{tenant}:{name}"

@@ -1,0 +1,267 @@
+"""Credentials of the calling user: tools and MCP servers get them, and nothing else ever does."""
+
+import asyncio
+import base64
+import io
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from pydantic import JsonValue
+from temporalio.client import Client
+
+from activities.models.registry import Models
+from activities.tools.own import open_own_tools
+from chargehand.client import Chargehand
+from chargehand.contracts import SessionRequest
+from chargehand.credentials import credential_keys, seal_credentials
+from chargehand.errors import ChargehandError, InvalidInput
+from chargehand.tools import Tool, ToolContext, ToolError, tool
+from chargehand_plugins.mcp.tests.http_server import serve_app
+from tests.crew_files import crew_folder
+from tests.environment import scripted_cards
+from tests.scripted_model import Script, ScriptedModel, answer, request_tools, subtask, work_task
+from tests.waiting import until
+from worker.composition import compose
+from worker.logs import JsonFormatter, TextFormatter
+from worker.settings import settings_type
+from worker.workers import build_worker
+
+CANARY = 'canary-7f3a"/+x'
+KEYS = '{"one": "%s"}' % base64.b64encode(b"k" * 32).decode()  # noqa: UP031  # braces of JSON
+OWN = ("whoami", "refuses", "breaks")
+REMOTE = ("crm_whoami", "crm_fails")
+
+
+def every_form() -> list[bytes]:
+    """Write the credential in all the ways in which it was given away."""
+    alone, with_name = CANARY.encode(), f"user:{CANARY}".encode()
+    encoded = [base64.b64encode(alone).decode().rstrip("="), base64.b64encode(with_name).decode()[8:-2]]
+    return [each.encode() for each in ("canary-7f3a", quote(CANARY, safe=""), *encoded)]
+
+
+@tool(capabilities=[], credentials=["crm"])
+def whoami(context: ToolContext) -> dict[str, Any]:
+    """Give the credential away in every way."""
+    value = context.credentials["crm"]
+    logging.getLogger("own").warning("signed in with %s by %r", value, context)
+    basic = base64.b64encode(f"user:{value}".encode()).decode()
+    return {"value": value, value: [f"Bearer {value}", quote(value, safe=""), f"Basic {basic}"]}
+
+
+@tool(capabilities=[], credentials=["crm"])
+async def refuses(context: ToolContext) -> str:
+    """Give it away in a message for the model."""
+    raise ToolError(f"The service knows no {context.credentials['crm']}")
+
+
+@tool(capabilities=[], credentials=["crm"])
+async def breaks(context: ToolContext) -> str:
+    """Give it away in a fault."""
+    raise RuntimeError(f"401 for {context.credentials['crm']}") from ValueError(context.credentials["crm"])
+
+
+@dataclass
+class Crm:
+    url: str = ""
+    authorizations: set[str] = field(default_factory=set[str])
+
+
+@contextmanager
+def crm() -> Generator[Crm]:
+    """Serve tools that repeat the header by which they were called, to those who have one."""
+    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError as Refusal
+    from starlette.responses import Response
+
+    served, mcp = Crm(), MCPServer("crm")
+
+    @mcp.tool(name="whoami")
+    def repeat(context: Context) -> str:
+        """Say who calls."""
+        return f"You are {context.headers}"
+
+    @mcp.tool()
+    def fails(context: Context) -> str:
+        """Fail for who calls."""
+        raise Refusal(f"No {context.headers}")
+
+    app = mcp.streamable_http_app()
+
+    async def checked(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            authorization = dict(scope["headers"]).get(b"authorization", b"").decode()
+            served.authorizations.add(authorization)
+            if not authorization:
+                await Response("No.", status_code=401)(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    with serve_app(checked) as url:
+        served.url = f"{url}/mcp"
+        yield served
+
+
+@asynccontextmanager
+async def worker(
+    client: Client, folder: Path, url: str, model: ScriptedModel, keys: str | None = KEYS
+) -> AsyncGenerator[Chargehand]:
+    """Run a worker that keeps a tape, as `worker_main` composes it but for its model."""
+    server = f"""
+[[mcp]]
+name = "crm"
+url = "{url}"
+bearer_token = "LISTING_TOKEN"
+headers = {{ authorization = "Bearer ${{credential:crm}}" }}
+tools = ["whoami", "fails"]
+capabilities = []
+start_seconds = 60
+"""
+    tools = ", ".join(f'"{name}"' for name in (*OWN, *REMOTE))
+    crews = crew_folder(folder, "desk", server, clerk=f"tools = [{tools}]\ncapabilities = []")
+    queue = f"credentials-{uuid4().hex[:8]}"
+    chosen: dict[str, Any] = {"credential_keys": keys, "tape_record": folder / "tape.jsonl"}
+    settings = settings_type()(state_dir=folder, crews=crews, task_queue=queue, **chosen)
+    async with AsyncExitStack() as closing:
+        definitions: list[Tool[..., Any]] = [whoami, refuses, breaks]
+        own = await open_own_tools(definitions, 4, closing)
+        activities = await compose(
+            settings,
+            {**os.environ, "LISTING_TOKEN": "listing-token"},
+            closing,
+            lambda traffic: replace(traffic, models=Models(model, scripted_cards()), tools={**traffic.tools, **own}),
+        )
+        async with build_worker(client, settings, activities):
+            yield Chargehand(client, settings.task_queue)
+
+
+@contextmanager
+def logged() -> Generator[Callable[[], str]]:
+    """Keep all that is logged at DEBUG, as workers write it."""
+    root, streams = logging.getLogger(), [io.StringIO(), io.StringIO()]
+    handlers = [logging.StreamHandler(stream) for stream in streams]
+    handlers[0].setFormatter(TextFormatter(redacts=False))
+    handlers[1].setFormatter(JsonFormatter(redacts=False))
+    level = root.level
+    root.setLevel(logging.DEBUG)
+    for handler in handlers:
+        root.addHandler(handler)
+    try:
+        yield lambda: "".join(stream.getvalue() for stream in streams)
+    finally:
+        root.setLevel(level)
+        for handler in handlers:
+            root.removeHandler(handler)
+
+
+def using_all() -> ScriptedModel:
+    calls = request_tools(*((name, dict[str, JsonValue]()) for name in (*OWN, *REMOTE)))
+    return ScriptedModel(Script().plan(subtask("T1", "clerk")).work("", calls, answer("Done.")))
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def histories(client: Client, session: str) -> bytes:
+    kept = b""
+    async for run in client.list_workflows(f"WorkflowId STARTS_WITH '{session}'"):
+        kept += str((await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()).events).encode()
+    return kept
+
+
+async def test_a_credential_is_nowhere_but_where_it_is_used(client: Client, tmp_path: Path) -> None:
+    """Not in a history, a prompt, a report, a trace, a tape, a file or a log, though all that has it gives it away."""
+    model = using_all()
+    with crm() as served, logged() as log:
+        async with worker(client, tmp_path, served.url, model) as chargehand:
+            sealed = seal_credentials({"crm": CANARY}, tenant="acme", keys=credential_keys(KEYS))
+            asked = SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials=sealed)
+            session = await chargehand.start(asked)
+            report = await asyncio.wait_for(session.result(), 120)
+            trace, kept = await session.trace(), b""
+
+            async def is_listed() -> bool:
+                nonlocal kept
+                kept = await histories(client, report.session)
+                return kept.count(b"sealed:") > len(OWN + REMOTE)
+
+            await until(is_listed)
+        said = log()
+
+    results = {each.tool: each for each in work_task(model.of_kind("work")[-1]).rounds[0].results}
+    told = {name: str(result) for name, result in results.items()}
+    assert served.authorizations == {"Bearer listing-token", f"Bearer {CANARY}"}
+    assert [name for name, said in told.items() if "[credential crm]" not in said] == ["breaks"]
+    assert "RuntimeError" in told["breaks"]
+    assert "signed in with [credential crm]" in said
+    files = files_below(tmp_path)
+    assert b"crm_whoami" in files["tape.jsonl"]
+    places = {
+        "history": kept,
+        "prompts": str(model.calls).encode(),
+        "report": report.model_dump_json().encode(),
+        "trace": trace.model_dump_json().encode(),
+        "log": said.encode(),
+        **files,
+    }
+    assert [(name, form) for name, text in places.items() for form in every_form() if form in text] == []
+
+
+async def test_a_tool_is_refused_without_the_credential_that_it_needs(client: Client, tmp_path: Path) -> None:
+    """The agent is told which one is missing, and nothing is called."""
+    model = using_all()
+    with crm() as served:
+        async with worker(client, tmp_path, served.url, model) as chargehand:
+            await asyncio.wait_for(chargehand.run(SessionRequest(goal="Who am I?", crew="desk")), 60)
+
+    results = work_task(model.of_kind("work")[-1]).rounds[0].results
+    errors = [str(each.output["error"]) for each in results]
+    assert [each.partition(" needs")[0] for each in errors] == [f"The tool '{name}'" for name in (*OWN, *REMOTE)]
+    assert all("credential 'crm', and the request does not bring it" in each for each in errors)
+    assert served.authorizations == {"Bearer listing-token"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "sealed_for", "why"),
+    [
+        (None, ("acme", "crm"), "has no CHARGEHAND_CREDENTIAL_KEYS"),
+        (KEYS.replace("one", "two"), ("acme", "crm"), "cannot be opened here"),
+        (KEYS, ("other", "crm"), "cannot be opened here"),
+        (KEYS, ("acme", "mail"), "cannot be opened here"),
+    ],
+)
+async def test_a_request_whose_credentials_cannot_be_opened_is_refused(
+    client: Client, tmp_path: Path, keys: str | None, sealed_for: tuple[str, str], why: str
+) -> None:
+    """A sealed text holds for its keys, its tenant and its name, and the session does not begin without them."""
+    tenant, name = sealed_for
+    [sealed] = seal_credentials({name: CANARY}, tenant=tenant, keys=credential_keys(KEYS)).values()
+    asked = SessionRequest(goal="Who am I?", crew="desk", tenant="acme", credentials={"crm": sealed})
+    with crm() as served:
+        async with worker(client, tmp_path, served.url, using_all(), keys) as chargehand:
+            session = await chargehand.start(asked)
+            with pytest.raises(InvalidInput, match=rf"credentials\.crm: .*{why}"):
+                await session.opened()
+
+
+def test_what_is_not_sealed_is_refused_without_being_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request takes sealed texts only, and nothing can be sealed without keys, or if it could not be hidden."""
+    monkeypatch.delenv("CHARGEHAND_CREDENTIAL_KEYS", raising=False)
+    with pytest.raises(InvalidInput) as refused:
+        SessionRequest(goal="Who am I?", credentials={"crm": CANARY})
+
+    assert "canary" not in f"{refused.value!r} {refused.value.__cause__!r}"
+    with pytest.raises(ChargehandError, match="CHARGEHAND_CREDENTIAL_KEYS is not set"):
+        seal_credentials({"crm": CANARY})
+    monkeypatch.setenv("CHARGEHAND_CREDENTIAL_KEYS", KEYS)
+    with pytest.raises(InvalidInput, match=r"credentials\.crm: has 5 characters"):
+        seal_credentials({"crm": "short"})
+    assert "canary" not in repr(ToolContext(session="s", agent="a", idempotency_key="k", credentials={"crm": CANARY}))
