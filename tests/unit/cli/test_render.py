@@ -143,28 +143,26 @@ _GRADES = (
 
 
 def test_a_report_names_its_files_its_waste_and_how_sure_a_judge_was() -> None:
-    """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid."""
-    made = report(artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES)
+    """Files are named with their sizes and neither shown nor linked; waste stands beside what was paid, and so does an
+    open reservation, which is the sign of something wrong."""
+    made = report(
+        artifacts=(_MADE,), contradictions=(_DECIDED,), wasted=_WASTED, grades=_GRADES, reserved_usd=Decimal("0.5")
+    )
 
     page = Page(report_page(made, trace()))
     words = " ".join("".join(page.words).split())
     markdown = report_markdown(made)
+
     assert "by-month.png image/png, 48 kB Incidents <by> month".replace(" ", "") in words.replace(" ", "")
     assert "S1 is newer. · confidence 85 of 100" in words
     assert "met Names a date.It names May.not met Is short.<b>Long" in words
     assert "- **met** · Names a date.\n  - It names May.\n- **not met** · Is short.\n  - &lt;b>Long" in markdown
     assert "$0.0040 of it wasted: unused attempts, rejected plans and lost calls." in words
+    assert "$0.5000 was still reserved when the report was written." in words
     assert not any("artifact:" in (value or "") for _, found in page.elements for value in found.values())
     assert "## Files\n\n- **by-month.png**: Incidents &lt;by> month (image/png, 48 kB)\n" in markdown
     assert "*S1 is newer.* (confidence 85 of 100)" in markdown
     assert "$0.0123 ($0.0040 of it wasted)" in markdown
-
-
-def test_what_is_still_set_aside_is_said() -> None:
-    """A report with an open reservation says so; it is the sign of something wrong."""
-    words = " ".join("".join(Page(report_page(report(reserved_usd=Decimal("0.5")))).words).split())
-
-    assert "$0.5000 was still reserved when the report was written." in words
 
 
 def test_a_disclaimer_stands_below_the_answer() -> None:

@@ -14,11 +14,6 @@ from chargehand_cli.run_options import BadRequest, RequestOptions, build_raised_
 _URI = "artifact:" + "0" * 64 + "/notes/"
 
 
-def test_a_goal_is_enough() -> None:
-    """Everything but the goal has the contract's own default."""
-    assert build_request(RequestOptions(goal="What is new?"), ()) == SessionRequest(goal="What is new?")
-
-
 def test_every_option_reaches_its_field() -> None:
     """Options are the request's fields under the names people type."""
     typed = RequestOptions(
@@ -82,14 +77,16 @@ def test_options_lie_over_a_request_in_json(tmp_path: Path) -> None:
     assert (request.limits.max_turns, request.limits.max_depth) == (5, 2)
 
 
-def test_a_request_or_a_goal_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` stands for standard input; as GOAL, what is piped in is the question."""
+def test_a_goal_is_enough_and_may_be_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything else has the contract's own default. `-` stands for standard input; as GOAL, it is the question."""
     for options, text in (
+        (RequestOptions(goal="What is new?"), ""),
         (RequestOptions(input="-"), '{"goal": "What is new?"}'),
         (RequestOptions(goal="-"), "What is new?\n"),
     ):
         monkeypatch.setattr("sys.stdin", io.StringIO(text))
-        assert build_request(options, ()).goal == "What is new?"
+
+        assert build_request(options, ()) == SessionRequest(goal="What is new?")
 
 
 def test_deadlines_are_typed_as_people_do() -> None:

@@ -77,27 +77,19 @@ def test_the_verbs_of_plugins_stand_below_those_of_the_core(
     assert execute(["sell"]) == Exit.DONE
 
 
-def test_a_verb_of_a_plugin_that_is_missing_names_its_extra(
+def test_a_verb_or_a_format_of_a_plugin_that_is_missing_names_its_extra(
     capsys: pytest.CaptureFixture[str], install: Callable[..., None]
 ) -> None:
-    """Only when it is called: no help mentions it."""
+    """Only when it is called, before anything is connected; a format of no plug-in is told with those that there
+    are."""
     install()
 
-    assert execute(["console"]) == Exit.BAD_INPUT
-    assert "`chargehand console` is not installed: pip install 'chargehand[console]'." in capsys.readouterr().err
-
-
-def test_a_format_that_is_not_installed_is_named(
-    capsys: pytest.CaptureFixture[str], install: Callable[..., None]
-) -> None:
-    """Before anything is connected: one of a shipped plug-in by its extra, another with those that there are."""
-    install()
-
-    codes = [execute(["report", "any", "--to", f"launch.{ending}"]) for ending in ("docx", "odt")]
-    codes += [execute(["trace", "any", "--format", "otlp"])]
+    calls = (["console"], *(["report", "any", "--to", f"launch.{ending}"] for ending in ("docx", "odt")))
+    codes = [execute(call) for call in (*calls, ["trace", "any", "--format", "otlp"])]
 
     said = " ".join(capsys.readouterr().err.split())
-    assert codes == [Exit.BAD_INPUT] * 3
+    assert codes == [Exit.BAD_INPUT] * 4
+    assert "`chargehand console` is not installed: pip install 'chargehand[console]'." in said
     assert "The format otlp is not installed: pip install 'chargehand[cli]'." in said
     assert "The format docx is not installed: pip install 'chargehand[docx]'." in said
     assert "'odt' is not a format of this verb: add --format html|md|json." in said

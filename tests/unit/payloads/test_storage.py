@@ -64,18 +64,22 @@ async def test_the_same_payload_is_stored_once(tmp_path: Path) -> None:
     assert file.stat().st_mtime > 1
 
 
-async def test_a_damaged_payload_is_refused_and_can_be_stored_anew(place: str) -> None:
-    """Other content is never read as if it were right; storing the same payload again mends it."""
+async def test_payloads_come_back_from_every_place_and_a_damaged_one_can_be_stored_anew(place: str) -> None:
+    """In order, and storing one twice is harmless. Other content is never read as if it were right; storing the same
+    payload again mends it."""
     driver = storage_from_text(place, "default").driver
-    claims = await driver.store(STORING, [LARGE])
+    payloads = [LARGE, Payload(metadata={"encoding": b"json/plain"}, data=b"1"), LARGE]
+    claims = await driver.store(STORING, payloads)
+    assert await driver.retrieve(FETCHING, claims) == payloads
+
     location = bucket_location(f"{place}/default")
     files = open_bucket(location) if location else Directory(Path(place) / "default")
     files.put(artifact_key(claims[0].claim_data["sha256"]), b"\0changed")
-
     with pytest.raises(StoredPayloadDamaged, match="is damaged"):
         await driver.retrieve(FETCHING, claims)
     await driver.store(STORING, [LARGE])
-    assert await driver.retrieve(FETCHING, claims) == [LARGE]
+
+    assert await driver.retrieve(FETCHING, claims) == payloads
 
 
 async def test_a_missing_payload_is_named(place: str) -> None:
@@ -159,13 +163,3 @@ def test_a_bucket_needs_its_extra(monkeypatch: pytest.MonkeyPatch, place: str, a
 
     with pytest.raises(ProtectionSettingsError, match=r"chargehand\[(s3|gcs)\]"):
         storage_from_text(place, "default")
-
-
-async def test_payloads_come_back_from_every_place(place: str) -> None:
-    """In order, and storing one twice is harmless."""
-    driver = storage_from_text(place, "default").driver
-    small = Payload(metadata={"encoding": b"json/plain"}, data=b"1")
-
-    claims = await driver.store(STORING, [LARGE, small, LARGE])
-
-    assert await driver.retrieve(FETCHING, claims) == [LARGE, small, LARGE]

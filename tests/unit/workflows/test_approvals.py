@@ -71,25 +71,17 @@ def test_a_call_of_unknown_outcome_is_doubted_in_other_subtasks_too() -> None:
     assert approvals.doubt_of_another(_request(subtask="T2")) == ""
 
 
-def test_a_call_that_is_made_again_counts_once() -> None:
-    """The person who has it made again knows that it was not applied: a limit of one call does not forbid that."""
-    approvals = Approvals()
-    approvals.decide(_decided(_doubtful(approvals), "approve"))
-
-    assert approvals.policy.calls == {_ONCE.key: 1}
-    assert approvals.policy.sums == {_ONCE.key: 100}
-
-
-def test_a_call_that_is_made_again_with_other_arguments_counts_with_those() -> None:
-    """What it comes to now is within the sum, and is what later calls are measured against."""
+@pytest.mark.parametrize(("decision", "amount"), [("approve", 100), ("edit", 300)])
+def test_a_call_that_is_made_again_counts_once(decision: str, amount: int) -> None:
+    """The person who has it made again knows that it was not applied: a limit of one call does not forbid that. What it
+    comes to now is within the sum, and is what later calls are measured against."""
     approvals = Approvals()
     pending = _doubtful(approvals)
     with pytest.raises(Refused, match="the sum of amount is at most 1234567 in a session; 0 is used"):
         approvals.check(_decided(pending, "edit", arguments={"amount": 1_234_568}))
-    approvals.decide(_decided(pending, "edit", arguments={"amount": 300}))
+    approvals.decide(_decided(pending, decision, **({"arguments": {"amount": amount}} if decision == "edit" else {})))
 
-    assert approvals.policy.calls == {_ONCE.key: 1}
-    assert approvals.policy.sums == {_ONCE.key: 300}
+    assert (approvals.policy.calls, approvals.policy.sums) == ({_ONCE.key: 1}, {_ONCE.key: amount})
 
 
 def test_a_call_whose_subtask_has_ended_was_not_made() -> None:

@@ -1,6 +1,7 @@
 """What a text cites, what its statements rest on, and which of its links stay."""
 
 import re
+from collections.abc import Mapping
 
 import pytest
 from hypothesis import given
@@ -42,50 +43,32 @@ def test_a_citation_of_nothing_is_removed() -> None:
         assert check_citations(text, SOURCES) == checked
 
 
-def test_sources_are_numbered_as_the_text_cites_them() -> None:
-    """Only cited sources are listed, and the first cited is number one."""
-    text, sources = keep_cited("Late [S3], early [S1], late again [S3].", SOURCES)
-
-    assert text == "Late [S1], early [S2], late again [S1]."
-    assert sources == (SOURCES[2], SOURCES[0])
-
-
 @given(text=TEXTS)
 def test_every_citation_of_a_report_has_its_source(text: str) -> None:
-    """After the check, the numbers in a text are exactly 1 to n in order, and n is the number of sources."""
-    answer, sources = keep_cited(check_citations(text, SOURCES), SOURCES)
-
-    assert cited_numbers(answer) == list(range(1, len(sources) + 1))
-
-
-@given(text=TEXTS)
-def test_renumbering_keeps_what_is_cited_where(text: str) -> None:
-    """Each citation names the same source before and after, in the same place."""
+    """The numbers in a text become exactly 1 to n in the order in which it cites n sources; each citation names the
+    same source as before, in the same place."""
     checked = check_citations(text, SOURCES)
-
     answer, sources = keep_cited(checked, SOURCES)
 
-    before = [SOURCES[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", checked)]
-    after = [sources[int(number) - 1] for number in re.findall(r"\[S(\d+)\]", answer)]
-    assert after == before
+    before, after = (re.findall(r"\[S(\d+)\]", cited) for cited in (checked, answer))
+    assert cited_numbers(answer) == list(range(1, len(sources) + 1))
+    assert [sources[int(number) - 1] for number in after] == [SOURCES[int(number) - 1] for number in before]
 
 
 def test_refs_become_numbers() -> None:
-    """Exactly the refs in brackets become citations."""
-    cases = [
-        ("So [a.md#L1], and [https://c.example/[x]].", "So [S1], and [S3]."),  # refs, brackets in them too
-        ("So [a.md#L1-L9] and [a.md].", "So [a.md#L1-L9] and [a.md]."),  # no part of another ref
-        ("So [S2], says [b.pdf#page=2].", "So, says [S2]."),  # an agent's own numbers cite nothing
-        ("So (a.md#L1).", "So (a.md#L1)."),  # no brackets, no citation
+    """Exactly the refs in brackets become citations; one that looks like a number is replaced once, by its own."""
+    numbers = {source.ref: number for number, source in enumerate(SOURCES, start=1)}
+    cases: list[tuple[str, Mapping[str, int], str]] = [
+        ("So [a.md#L1], and [https://c.example/[x]].", numbers, "So [S1], and [S3]."),  # refs, brackets in them too
+        ("So [a.md#L1-L9] and [a.md].", numbers, "So [a.md#L1-L9] and [a.md]."),  # no part of another ref
+        ("So [S2], says [b.pdf#page=2].", numbers, "So, says [S2]."),  # an agent's own numbers cite nothing
+        ("So (a.md#L1).", numbers, "So (a.md#L1)."),  # no brackets, no citation
+        ("[S2] [x]", {"x": 2, "S2": 1}, "[S1] [S2]"),
+        ("So [S1], and [a.md#L1].", {}, "So, and [a.md#L1]."),  # without sources nothing is cited
     ]
-    for text, numbered in cases:
-        assert number_refs(text, {source.ref: number for number, source in enumerate(SOURCES, start=1)}) == numbered
 
-
-def test_a_ref_that_looks_like_a_number_is_itself() -> None:
-    """A source called S2 is cited by its own number, and replaced only once; without sources nothing is cited."""
-    assert number_refs("[S2] [x]", {"x": 2, "S2": 1}) == "[S1] [S2]"
-    assert number_refs("So [S1], and [a.md#L1].", {}) == "So, and [a.md#L1]."
+    for text, known, numbered in cases:
+        assert number_refs(text, known) == numbered
 
 
 READ = "https://read.example/a_(b)"

@@ -222,25 +222,17 @@ def test_no_usage_within_the_bounds_costs_more(
 
 def test_a_long_prompt_is_priced_at_its_step() -> None:
     """The whole turn is priced at the step that its prompt can reach."""
-    cases = [
-        # 2.50 and 10 dollars a million up to 200,000 tokens, 5 and 15 above: all input is charged at the step.
-        (100_000, "0.26"),
-        (199_999, "0.5099975"),
-        (200_000, "1.015"),
-        (400_000, "2.015"),
-    ]
-    for input_tokens, usd in cases:
-        model = ModelCard(
-            provider="p",
-            name="m",
-            prices=(
-                PriceStep(input_usd_per_million=Decimal("2.5"), output_usd_per_million=Decimal(10)),
-                PriceStep(
-                    above_input_tokens=200_000, input_usd_per_million=Decimal(5), output_usd_per_million=Decimal(15)
-                ),
-            ),
+    steps = [(0, "2.5", 10), (200_000, "5", 15)]
+    prices = tuple(
+        PriceStep(
+            above_input_tokens=above, input_usd_per_million=Decimal(given), output_usd_per_million=Decimal(written)
         )
+        for above, given, written in steps
+    )
+    model = ModelCard(provider="p", name="m", prices=prices)
 
+    # Up to 200,000 tokens, and above: all input is charged at the step.
+    for input_tokens, usd in [(100_000, "0.26"), (199_999, "0.5099975"), (200_000, "1.015"), (400_000, "2.015")]:
         assert worst_case(model, input_tokens, 1_000) == Amount(1, Decimal(usd))
 
 
@@ -365,17 +357,3 @@ def test_what_is_not_there_cannot_be_taken_away(less: Amount, more: Amount) -> N
     else:
         with pytest.raises(ValueError, match="never negative"):
             _ = less - more
-
-
-def test_a_cost_above_its_reserve_is_booked_as_charged() -> None:
-    """What a provider charged is spent, and nothing is left once it is more than was granted."""
-    ledger = Ledger(Amount(5, Decimal(2)))
-    reservation = ledger.reserve(Amount(1, Decimal("0.5")))
-    assert reservation is not None
-
-    ledger.settle(reservation, Amount(3, Decimal(9)))
-
-    assert ledger.spent == Amount(3, Decimal(9))
-    assert ledger.unspent == Amount(2, Decimal(0))
-    assert ledger.overdrawn == Amount(0, Decimal(7))
-    assert ledger.reserve(Amount(1, Decimal("0.01"))) is None

@@ -1,6 +1,5 @@
 """What a session and an agent know, and what may happen to it: data, tested without Temporal."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -311,23 +310,3 @@ def test_details_draw_the_plan() -> None:
         "- ✘ **T1** reader · failure: empty, 2 turns, 0.0100 dollars · Find the notice",
         "- · **T2** writer, after T1 · waiting · Write the letter",
     ]
-
-
-def test_no_text_draws_anything_of_its_own() -> None:
-    """Words of models and users stay in their line: no line, picture, link or formula comes of them."""
-    cases = [
-        "a\n\n# b\n- c",
-        "![x](http://evil.example)",
-        "<img src=x>",
-        "`\\`|`",
-        "from $5 to $6",
-        "[ref]: x",
-        "w" * 5_000,
-    ]
-    for text in cases:
-        record = WAITING_1.model_copy(update={"instruction": text, "reason": text})
-        drawn = details(Status(session="s", goal="g", state="planning", subtasks=(record,))).splitlines()
-        unescaped = re.sub(r"\\[\\`|<>\[\]$]", "", drawn[-1])
-        assert len(drawn) == 8
-        assert not set("[]<>`|$\\") & set(unescaped)
-        assert len(drawn[-1]) < 600
