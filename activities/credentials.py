@@ -122,7 +122,7 @@ async def _hiding(work: Awaitable[_R]) -> _R:
 
 
 def _without(answer: ToolAnswer) -> ToolAnswer:
-    return ToolAnswer.model_validate(_hidden(answer.model_dump(mode="json")))
+    return type(answer).model_validate(_hidden(answer.model_dump(mode="json")))
 
 
 def _hidden(value: JsonValue) -> JsonValue:

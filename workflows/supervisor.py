@@ -92,7 +92,7 @@ class SupervisorWorkflow(SessionWorkflow):
     @answer.validator
     def _check_answer(self, answer: Answer) -> None:
         with refusals():
-            self._progress.check_answer(answer.subtask)
+            self._progress.check_answer(answer)
 
     @workflow.update(**handles(Messages.edit_plan))
     async def edit_plan(self, edit: PlanEdit) -> Plan:

@@ -31,6 +31,8 @@ class ToolRequest(Contract):
     documents: tuple[str, ...] = ()
     documents_may_leave: bool = left_out(False)
     """Whether the caller vouches for all of them, so that their text may be sent out."""
+    answers: dict[str, dict[str, JsonValue]] = left_out({})
+    """What a person has answered to its server, by the key of the question."""
     tenant: str = left_out("default")
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""

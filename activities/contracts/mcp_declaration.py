@@ -8,6 +8,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from activities.backends import WebAddress
 from chargehand.contracts import Capability, TypedByPeople
+from chargehand.contracts.base import Flag
 
 LONGEST_TOOL_NAME: Final = 40
 
@@ -70,6 +71,9 @@ class McpDeclaration(TypedByPeople):
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     """The approved descriptions of the tools; `chargehand doctor` shows it. Without it, those seen first are approved.
     """
+    elicitation: Flag = False
+    """Whether the server may ask a person in the middle of a call, in sessions that allow questions. Its calls then go
+    one after the other, and a call that is asked about is made again with the answer."""
     start_seconds: Annotated[float, Field(ge=1, le=120)] = 20
     """How long the server may take to start and to list its tools."""
     call_seconds: Annotated[float, Field(ge=1, le=600)] = 60
@@ -108,6 +112,14 @@ class McpDeclaration(TypedByPeople):
     def resource_tool(self) -> str:
         """The name under which agents have the tool that reads `resources`."""
         return f"{self.name}_read_resource"
+
+    @model_validator(mode="after")
+    def _acts_once(self) -> Self:
+        if self.elicitation and self.acts:
+            raise ValueError(
+                "`elicitation` has a call made again, so none of `acts` can be beside it; declare the server twice"
+            )
+        return self
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:

@@ -28,6 +28,17 @@ class ToolCall(Contract):
     """Why the model's arguments could not be read; the tool is then not used and the model is told."""
 
 
+class Elicitation(Contract):
+    """What a tool's server asks a person in the middle of a call, which is made again with the answer."""
+
+    key: str
+    """Identifies the question in further calls."""
+    asks: str
+    """Who asks, and what."""
+    form: dict[str, JsonValue]
+    """JSON Schema of the answer: an object of plain values."""
+
+
 class ToolResult(Contract):
     """What a tool gave back. It is data, never instruction."""
 
@@ -44,6 +55,8 @@ class ToolResult(Contract):
     """Pages of documents that are shown to a model that sees."""
     may_be_repeated: bool = left_out(False)
     """Whether the call was not made, and making it again later is no repetition."""
+    elicitation: Elicitation | None = left_out(None)
+    """What a person has to answer first."""
     is_unknown: bool = left_out(False)
     """Whether it is unknown if the call, which changes something in the world, was applied."""
 

@@ -5,6 +5,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from pydantic import JsonValue
 
+from activities.contracts.rounds import Elicitation
 from chargehand.contracts import Capability, Contract, left_out
 from chargehand.tools import NotYetKnown, ToolAnswer, ToolContext
 
@@ -12,6 +13,21 @@ OUTPUT_CAP_CHARACTERS: Final = 8_000
 """The most text that one call of a tool that finds or computes hands to a model, output and quotes together."""
 READING_CHARACTERS: Final = 25_000
 """The most text that one call of a tool that reads hands to a model."""
+
+
+class NeedsInput(ToolAnswer):
+    """The answer of a tool whose server asks a person; nothing was changed."""
+
+    ok: bool = False
+    elicitation: Elicitation
+
+
+class CallContext(ToolContext):
+    """The context of a call, with what has been answered since it was made first."""
+
+    answers: dict[str, dict[str, JsonValue]] = left_out({})
+    """What a person has answered, by the key of the question."""
+
 
 LookUpResult = ToolAnswer | NotYetKnown | None
 """What the call would have returned; None if it was not applied."""

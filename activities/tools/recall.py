@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import to_json
 
 from activities.contracts.rounds import InputOutcome
-from activities.contracts.tool import READING_CHARACTERS, ToolAnswer, ToolContext, ToolSpec, object_schema
+from activities.contracts.tool import READING_CHARACTERS, CallContext, ToolAnswer, ToolContext, ToolSpec, object_schema
 from activities.documents.artifacts import ArtifactError, Artifacts
 from chargehand.contracts import Artifact, Capability, Source, left_out
 from chargehand.tools import failed
@@ -23,7 +23,7 @@ _LARGEST_FILE: Final = 1_000_000
 _TEXT_TYPES: Final = ("text/", "application/json")
 
 
-class RecallContext(ToolContext):
+class RecallContext(CallContext):
     """The context of a call of `recall`."""
 
     outcome: InputOutcome | None = left_out(None)

@@ -18,7 +18,7 @@ from temporalio import activity
 
 from activities.contracts.calls import CallCheck, CallProblems, ToolRequest
 from activities.contracts.rounds import MOST_CALLS, ToolCall, ToolResult
-from activities.contracts.tool import Tool, ToolAnswer
+from activities.contracts.tool import NeedsInput, Tool, ToolAnswer
 from activities.credentials import CredentialMissing, hiding, open_for
 from activities.crews.versions import CrewVersions
 from activities.documents.library import DocumentLibrary
@@ -89,6 +89,7 @@ class ToolActivities:
             sources=answer.sources,
             artifacts=answer.artifacts,
             pictures=answer.pictures,
+            elicitation=answer.elicitation if isinstance(answer, NeedsInput) else None,
             is_unknown=is_unknown,
         )
 
@@ -117,6 +118,7 @@ class ToolActivities:
             documents=request.documents,
             tenant=request.tenant,
             credentials=credentials,
+            answers=request.answers,
             outcome=request.outcome,
             known=request.known,
         )

@@ -83,6 +83,24 @@ class CallReport(Contract):
     """Whether that call was applied."""
 
 
+class QuestionRequest(Contract):
+    """A subtask asks the session at the root what a person has to answer before a tool goes on."""
+
+    kind: Literal["question_request"] = "question_request"
+    subtask: Annotated[str, Field(max_length=40)]
+    agent: Annotated[str, Field(max_length=40)]
+    text: Annotated[str, Field(max_length=4_000)]
+    form: dict[str, JsonValue]
+
+
+class QuestionReply(Contract):
+    """What a person has answered."""
+
+    kind: Literal["question_reply"] = "question_reply"
+    content: dict[str, JsonValue] | None = left_out(None)
+    """None without an answer."""
+
+
 class SteeringItem(Contract):
     """One thing that a person tells an agent, or the agents of a nested session; it has no reply."""
 
@@ -148,6 +166,8 @@ Body = (
     | CallRequest
     | CallReply
     | CallReport
+    | QuestionRequest
+    | QuestionReply
     | SteeringItem
     | Places
     | AdmissionRequest
@@ -155,7 +175,7 @@ Body = (
     | Idling
     | Leaving
 )
-Reply = Grant | CallReply | Admission
+Reply = Grant | CallReply | QuestionReply | Admission
 """What settles the request whose number and token its envelope repeats."""
 
 

@@ -29,6 +29,7 @@ from workflows.budget.ledger import Ledger
 from workflows.carried import Carried, present
 from workflows.contracts import LimitUsage
 from workflows.rules import graph
+from workflows.rules.forms import read_form
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import input_for, reason_of, state_of, usage_of
 from workflows.state.call_approvals import Approvals
@@ -260,14 +261,17 @@ class Progress(Carried):
         self.waits.decide("plan", VERDICTS[decision.decision], decision.by)
         return self.plan
 
-    def check_answer(self, subtask_id: str) -> None:
-        """Refuse an answer to a question that is not open."""
+    def check_answer(self, answer: Answer) -> None:
+        """Refuse an answer to a question that is not open, and one that does not fit its form."""
+        subtask_id = answer.subtask
         unanswered = [id_ for id_ in self.questions if id_ not in self._answered]
         if subtask_id not in unanswered:
             raise Refused(
                 f"subtask: '{subtask_id}' has no open question; subtasks that have one: "
                 f"{', '.join(unanswered) or 'none'}."
             )
+        if form := self.questions[subtask_id].form:
+            read_form(form, answer.text)
 
     def receive_answer(self, subtask_id: str) -> None:
         """Note that an answer has come, and take no other."""
@@ -281,6 +285,7 @@ class Progress(Carried):
     def close_question(self, subtask_id: str) -> str | None:
         """Close a question; returns its answer, or None if there is none."""
         del self.questions[subtask_id]
+        self._answered.discard(subtask_id)
         return self.answers.pop(subtask_id, None)
 
     def add_gaps(self, gaps: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 from activities.contracts.rounds import InputOutcome, Note
 from activities.turn_kinds.refine_instruction import RefineAnswer, RefineTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Question, Subtask, Tier
+from chargehand.contracts import AgentsAtWork, Capability, Escalation, Failure, Outcome, Subtask, Tier
 from chargehand.plugins import Hook, installed
 from workflows.budget.ledger import Amount, Reservation
 from workflows.contracts import LimitUsage, SubtaskResult, SubtaskState
@@ -38,10 +38,11 @@ from workflows.rules.recovery import (
 from workflows.rules.report_content import input_for, usage_of
 from workflows.state.session import Session
 from workflows.steps.children import Job, run_nested_session, run_subtask
+from workflows.steps.decisions import ask_person
 from workflows.steps.review import judge
 from workflows.steps.turns import try_turn
-from workflows.steps.visibility import enter, publish, resume
-from workflows.steps.waits import new_wait, wait_for_budget, wait_for_person
+from workflows.steps.visibility import publish
+from workflows.steps.waits import wait_for_budget
 
 _READS_DOCUMENTS: Final = frozenset[Capability]({"reads_private"})
 _ABOVE: Final = {Tier.SMALL: Tier.MEDIUM, Tier.MEDIUM: Tier.LARGE}
@@ -293,28 +294,10 @@ async def _refine(session: Session, subtask: Subtask, outcome: Outcome, attempts
 
 async def _ask(session: Session, subtask: Subtask, question: str) -> str | None:
     """Ask a person, and rewrite the instruction with the answer; None without an answer in time."""
-    wait = new_wait(session, "question", f"question-{subtask.id}", question)
-    session.progress.ask(Question(subtask=subtask.id, agent=subtask.agent, text=question, open_until=wait.until))
-    enter(session, "awaiting_answer")
-    try:
-        await wait_for_person(
-            session, wait, lambda: subtask.id in session.progress.answers or session.clock.work_is_over
-        )
-    except asyncio.CancelledError:
-        _close_question(session, subtask)
-        raise
-    answer = _close_question(session, subtask)
+    answer = await ask_person(session, subtask.id, subtask.agent, question)
     if answer is None:
         return None
     return f"{subtask.instruction}\n\nA person was asked: {question}\nThe answer, which decides: {answer}"
-
-
-def _close_question(session: Session, subtask: Subtask) -> str | None:
-    """Go on; returns the answer, if there is one."""
-    answer = session.progress.close_question(subtask.id)
-    if session.progress.state == "awaiting_answer":
-        resume(session)
-    return answer
 
 
 async def _judge_attempts(session: Session, tried: _Tried) -> Outcome:

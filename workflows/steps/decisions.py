@@ -3,22 +3,26 @@
 The session at the root decides about the calls of its whole tree, by policy or with a person.
 """
 
+from collections.abc import Callable
 from typing import Final
 
+from pydantic import JsonValue
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 from activities.contracts.calls import CallCheck
 from activities.turn.tool_use import ToolActivities
 from activities.turn_kinds.judge_call import JudgeCallAnswer, JudgeCallTask
-from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Tier, Wait
+from chargehand.contracts import CallDecision, EditRecord, Plan, PlanDecision, PlanEdit, Question, Tier, Wait
 from chargehand.contracts.problems import join_problems
 from chargehand.contracts.waits import call_title
 from chargehand.wire import ErrorType, WorkflowType
 from workflows import options
-from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope
+from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Envelope, QuestionReply, QuestionRequest
 from workflows.mailbox.signals import answer
 from workflows.metrics import count_refusal
+from workflows.on_exit import on_exit
+from workflows.rules.forms import read_form
 from workflows.rules.plan_edits import apply_edits
 from workflows.rules.plan_validation import InvalidPlan
 from workflows.rules.refusal import Refused
@@ -35,13 +39,22 @@ _MOST_EDITS: Final = 500
 """Of one session: its status and its report name them all."""
 
 
-async def answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> bool:
-    """Decide about a call of a subtask, with a person if it needs approval, and send the reply.
+async def answer_subtask(session: Session, envelope: Envelope, request: CallRequest | QuestionRequest) -> bool:
+    """Answer what a subtask asks, with a person if need be.
 
     False if no subtask of this session can have sent the request.
     """
     if not _is_below(session, envelope.sender):
         return False
+    if isinstance(request, CallRequest):
+        await _answer_call_request(session, envelope, request)
+    else:
+        await _answer_question_request(session, envelope, request)
+    return True
+
+
+async def _answer_call_request(session: Session, envelope: Envelope, request: CallRequest) -> None:
+    """Decide about a call of a subtask, with a person if it needs approval, and send the reply."""
     is_message = workflow.info().workflow_type == WorkflowType.CONVERSATION
     doubt = session.approvals.doubt_of_another(request) if is_message else ""
     if not doubt and session.approvals.needs_judge(request):
@@ -60,7 +73,56 @@ async def answer_call_request(session: Session, envelope: Envelope, request: Cal
         session.approvals.withdraw(request, reply)
     if pending is not None:
         pending.deliver(is_delivered)
-    return True
+
+
+async def _answer_question_request(session: Session, envelope: Envelope, request: QuestionRequest) -> None:
+    """Ask a person what a tool of a subtask needs to know, one question after the other, and send the reply.
+
+    Subtasks of nested sessions get no answer.
+    """
+    child, progress = envelope.sender, session.progress
+
+    def is_over() -> bool:
+        return session.clock.work_is_over or child not in session.grants.amounts
+
+    content = None
+    if session.may_ask:
+        await workflow.wait_condition(lambda: is_over() or request.subtask not in progress.questions)
+        if not is_over():
+            text = await ask_person(
+                session, request.subtask, request.agent, request.text, form=request.form, is_over=is_over
+            )
+            content = None if text is None else read_form(request.form, text)
+    await answer(session.mailbox, envelope, QuestionReply(content=content))
+
+
+async def ask_person(
+    session: Session,
+    subtask: str,
+    agent: str,
+    text: str,
+    *,
+    form: dict[str, JsonValue] | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> str | None:
+    """Ask a person a question of a subtask; None without an answer in time."""
+    progress = session.progress
+    wait = new_wait(session, "question", f"question-{subtask}", text)
+    progress.ask(Question(subtask=subtask, agent=agent, text=text, form=form or {}, open_until=wait.until))
+    enter(session, "awaiting_answer")
+    answered: str | None = None
+
+    def end() -> None:
+        nonlocal answered
+        answered = progress.close_question(subtask)
+
+    with on_exit(end):
+        await wait_for_person(
+            session, wait, lambda: subtask in progress.answers or session.clock.work_is_over or is_over()
+        )
+    if progress.state == "awaiting_answer":
+        resume(session)
+    return answered
 
 
 def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bool:

@@ -5,14 +5,23 @@ import asyncio
 from temporalio import workflow
 
 from workflows.budget.ledger import Amount
-from workflows.mailbox.contracts import CallReport, CallRequest, Envelope, Grant, GrantRequest, Places, SteeringItem
+from workflows.mailbox.contracts import (
+    CallReport,
+    CallRequest,
+    Envelope,
+    Grant,
+    GrantRequest,
+    Places,
+    QuestionRequest,
+    SteeringItem,
+)
 from workflows.mailbox.mailbox import Mailbox
 from workflows.mailbox.signals import answer, notify
 from workflows.rules.refusal import Refused
 from workflows.state.progress import Progress
 from workflows.state.session import Session
 from workflows.state.steering import Delivery
-from workflows.steps.decisions import answer_call_request, note_outcome
+from workflows.steps.decisions import answer_subtask, note_outcome
 from workflows.steps.visibility import publish
 from workflows.steps.waits import wait_for_budget, wait_for_returns
 
@@ -22,8 +31,8 @@ async def act_on(session: Session, envelope: Envelope) -> bool:
     match envelope.body:
         case GrantRequest() as request:
             return await _answer_grant_request(session, envelope, request)
-        case CallRequest() as request:
-            return await answer_call_request(session, envelope, request)
+        case CallRequest() | QuestionRequest() as request:
+            return await answer_subtask(session, envelope, request)
         case CallReport() as report:
             return note_outcome(session, envelope, report)
         case SteeringItem() as item:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from pydantic import JsonValue
 from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
@@ -19,7 +20,7 @@ from chargehand.contracts import Source
 from chargehand.contracts.waits import call_title
 from workflows import options
 from workflows.contracts import SubtaskRequest
-from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Verdict
+from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, QuestionReply, QuestionRequest, Verdict
 from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
@@ -38,6 +39,8 @@ _REFUSALS: Final[Mapping[Verdict, Refusal]] = {
     "unknown_before": "loop_guard",
 }
 """What refuses a call, by the verdict about it; the policy otherwise."""
+_MOST_ANSWERS: Final = 5
+"""Questions of a tool's server that people answer for one call."""
 _INTERRUPTED: Final = "Interrupted by the user."
 
 
@@ -82,6 +85,8 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
         return _not_allowed(call, reply)
     call = _as_decided(call, reply)
     result = await _use_tool(agent, call, step, reply)
+    if result.elicitation is not None:
+        result = await _use_with_answers(agent, call, step, reply, result)
     if result.is_unknown and not agent.inbox.is_interrupted:
         decision = await _ask_about(agent, call)
         if decision is None:
@@ -99,8 +104,29 @@ async def _make(agent: AgentWork, call: ToolCall, step: str) -> ToolResult:
     return result.model_copy(update={"output": {**result.output, "arguments_set_by_a_person": reply.arguments}})
 
 
+async def _use_with_answers(
+    agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, result: ToolResult
+) -> ToolResult:
+    """Have a person answer what a tool's server asks, and make the call again with that."""
+    request, answers = agent.request, dict[str, dict[str, JsonValue]]()
+    while (asked := result.elicitation) is not None and asked.key not in answers and len(answers) < _MOST_ANSWERS:
+        body = QuestionRequest(subtask=request.subtask.id, agent=request.agent.name, text=asked.asks, form=asked.form)
+        answered = await ask(agent.mailbox, request.session, body, QuestionReply)
+        if answered is None or answered.content is None:
+            break
+        answers[asked.key] = answered.content
+        result = await _use_tool(agent, call, f"{step}.answered-{len(answers)}", reply, answers=answers)
+    return result.model_copy(update={"elicitation": None})
+
+
 async def _use_tool(
-    agent: AgentWork, call: ToolCall, step: str, reply: CallReply | None, decided_at: datetime | None = None
+    agent: AgentWork,
+    call: ToolCall,
+    step: str,
+    reply: CallReply | None,
+    decided_at: datetime | None = None,
+    *,
+    answers: Mapping[str, dict[str, JsonValue]] | None = None,
 ) -> ToolResult:
     """Use a tool, unless the round was interrupted before; what a person has approved is used all the same."""
     is_approved = reply is not None and reply.verdict in _DECIDED
@@ -113,7 +139,9 @@ async def _use_tool(
     try:
         using = workflow.start_activity_method(
             ToolActivities.use_tool,
-            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at),
+            _tool_request(agent, call, f"{step}.{call.tool}", reply, decided_at).model_copy(
+                update={"answers": dict(answers or {})}
+            ),
             task_queue=request.tool_queues.of(call.tool),
             activity_id=f"{step}.{call.tool}",
             priority=workflow.info().priority,

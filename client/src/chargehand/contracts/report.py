@@ -145,6 +145,8 @@ class Question(Contract):
     """The agent that asks."""
     text: str
     """The question."""
+    form: dict[str, JsonValue] = left_out({})
+    """JSON Schema of an object that the answer has to be, as JSON; of one field, its value does."""
     open_until: datetime
     """When the subtask continues without an answer."""
 

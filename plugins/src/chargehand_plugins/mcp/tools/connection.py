@@ -19,12 +19,15 @@ from mcp.client.streamable_http import streamable_http_client
 from pydantic import ValidationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.rounds import Elicitation
 from activities.http.response_limits import BodyRefused, limit_client
 from activities.processes.stalls import note_progress
+from chargehand_plugins.mcp.tools.elicitation import elicitation_of
 from chargehand_plugins.mcp.tools.oauth import oauth_of
 from chargehand_plugins.mcp.tools.relay import BYTES_A_QUOTE, quotes_in
 
 if TYPE_CHECKING:
+    from mcp.client import ClientRequestContext
     from mcp.client._transport import TransportStreams
     from mcp.shared.dispatcher import ProgressFnT
 
@@ -56,7 +59,18 @@ class Connection:
             if declared.command
             else _over_http(declared, declared.url or "", environment, credentials or {}, self._statuses)
         )
-        self._client = Client(streams, cache=None, read_timeout_seconds=declared.start_seconds)
+        self._declared = declared
+        self._turn = asyncio.Lock()
+        self._answers: Mapping[str, Mapping[str, Any]] = {}
+        self._asked: Elicitation | None = None
+        self._client = Client(
+            streams,
+            cache=None,
+            read_timeout_seconds=declared.start_seconds,
+            # Newer servers end a call that needs an answer; older ones ask in the middle, as all of them can.
+            mode="legacy" if declared.elicitation else "auto",
+            elicitation_callback=self._elicit if declared.elicitation else None,
+        )
         self._start_seconds = declared.start_seconds
         self._call_seconds = declared.call_seconds
         self._leave = asyncio.Event()
@@ -97,6 +111,26 @@ class Connection:
         except Exception as error:
             raise ServerUnusable(self._reason(error)) from error
         return listed[:_MOST_TOOLS]
+
+    async def call_answering(
+        self, tool: str, arguments: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[types.CallToolResult, Elicitation | None]:
+        """Call a tool once, with what a person has answered; return what the server asks beside that, too.
+
+        One call at a time: a server does not say for which one it asks. Raises as `call` does.
+        """
+        async with self._turn:
+            self._answers, self._asked = answers, None
+            return await self.call(tool, arguments), self._asked
+
+    async def _elicit(self, context: "ClientRequestContext", params: types.ElicitRequestParams) -> types.ElicitResult:  # noqa: ARG002  # the library's signature
+        asked = elicitation_of(self._declared.name, params)
+        if asked is None:
+            return types.ElicitResult(action="decline")
+        if asked.key in self._answers:
+            return types.ElicitResult(action="accept", content=dict(self._answers[asked.key]))
+        self._asked = self._asked or asked
+        return types.ElicitResult(action="cancel")
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call a tool once. Raises `ServerUnusable` if its answer is lost, and `MCPError` if the server refuses.

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from activities.contracts.mcp_declaration import McpDeclaration
+from activities.contracts.rounds import Elicitation
 from chargehand.wire import ErrorType
 from chargehand_plugins.mcp.tools.definitions import Definition, UnusableTool, define, digest_together
 
@@ -97,15 +98,24 @@ class McpServer:
             if is_own:
                 await asyncio.shield(connection.close())
 
-    async def call(self, connection: "Connection", tool: str, arguments: Mapping[str, JsonValue]) -> "CallToolResult":
-        """Call a tool once.
+    async def call(
+        self,
+        connection: "Connection",
+        tool: str,
+        arguments: Mapping[str, JsonValue],
+        answers: Mapping[str, Mapping[str, JsonValue]],
+    ) -> "tuple[CallToolResult, Elicitation | None]":
+        """Call a tool once, with what a person has answered; return what the server asks a person, too.
 
         Raises:
             ValueError: an argument cannot be read; the message says what to mend.
             ServerUnusable: the answer is lost.
             MCPError: the server refuses the call.
         """
-        return await connection.call(tool, self._approved[tool].arguments(arguments))
+        given = self._approved[tool].arguments(arguments)
+        if not self.declared.elicitation:
+            return await connection.call(tool, given), None
+        return await connection.call_answering(tool, given, answers)
 
     async def close(self) -> None:
         if self._connection is not None:

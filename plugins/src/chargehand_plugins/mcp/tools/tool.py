@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
-from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, Tool, ToolAnswer, ToolContext, ToolSpec, object_schema
+from activities.contracts.tool import (
+    OUTPUT_CAP_CHARACTERS,
+    CallContext,
+    NeedsInput,
+    Tool,
+    ToolAnswer,
+    ToolContext,
+    ToolSpec,
+    object_schema,
+)
 from chargehand.contracts import Capability, Source
 from chargehand.tools import failed
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable
@@ -40,6 +49,7 @@ class McpTool:
             acts=self._tool in declared.acts,
             approval=self._tool in declared.approval,
             reads_elsewhere="reads_private" in declared.capabilities,
+            own_step=declared.elicitation,
             credentials=declared.credentials,
             time_limit_seconds=declared.call_seconds + 2 * declared.start_seconds,
             reserved_bytes=0 if definition else MOST_SPEC_BYTES,
@@ -53,7 +63,8 @@ class McpTool:
         try:
             async with self._server.connected(context.credentials, self._tool) as connection:
                 is_called = True
-                result = await self._server.call(connection, self._tool, arguments)
+                answers = context.answers if isinstance(context, CallContext) else {}
+                result, asked = await self._server.call(connection, self._tool, arguments, answers)
         except (WithdrawnTool, ValueError) as refused:
             return failed(str(refused))
         except MCPError as error:
@@ -65,6 +76,8 @@ class McpTool:
             if self.spec.acts and not is_called:
                 return failed(f"Nothing was done: {error.message}.")
             raise
+        if asked is not None:
+            return NeedsInput(output={"error": "Its server asks a person, who has not answered."}, elicitation=asked)
         return self._answer(arguments, result)
 
     def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:

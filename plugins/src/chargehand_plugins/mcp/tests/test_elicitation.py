@@ -1,0 +1,177 @@
+"""What a server asks in the middle of a call is a question of the session to a person, whose answer goes back to it."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, JsonValue, ValidationError
+from temporalio.client import Client
+
+from activities.contracts.mcp_declaration import McpDeclaration
+from chargehand.contracts import SessionRequest
+from chargehand.errors import UpdateRefused
+from chargehand_plugins.mcp.tests.http_server import serve_app
+from chargehand_plugins.mcp.tests.test_sessions_with_tools import worker
+from tests.crew_files import crew_text
+from tests.scripted_model import Script, ScriptedModel, answer, request_tool, subtask, work_task
+from tests.waiting import until
+from workflows.rules.forms import read_form
+from workflows.rules.refusal import Refused
+
+
+class Size(BaseModel):
+    size: Literal["S", "M"]
+
+
+class Parcel(BaseModel):
+    street: str
+    floor: int
+
+
+@dataclass
+class Shop:
+    url: str = ""
+    calls: list[str] = field(default_factory=list[str])
+
+
+@contextmanager
+def shop() -> Generator[Shop]:
+    """Serve a tool that asks two questions, one after the other, before it says anything."""
+    from mcp.server.mcpserver import Context, MCPServer
+
+    served, mcp = Shop(), MCPServer("shop")
+
+    @mcp.tool()
+    async def quote(item: str, context: Context) -> str:
+        """Say what an item costs."""
+        served.calls.append(item)
+        asked: Any = await context.elicit("Which size?", Size)
+        if asked.action != "accept":
+            return f"No size: {asked.action}"
+        parcel: Any = await context.elicit("Where to?", Parcel)
+        if parcel.action != "accept":
+            return f"No address: {parcel.action}"
+        return f"{item} in {asked.data.size} to {parcel.data.street}, floor {parcel.data.floor}, costs 12."
+
+    with serve_app(mcp.streamable_http_app()) as url:
+        served.url = f"{url}/mcp"
+        yield served
+
+
+def crew_of(url: str) -> str:
+    server = f'[[mcp]]\nname = "shop"\nurl = "{url}"\ntools = ["quote"]\nelicitation = true\ncapabilities = []\n'
+    return crew_text("desk", server, clerk='tools = ["shop_quote"]\ncapabilities = []')
+
+
+def asking_for_a_quote() -> ScriptedModel:
+    script = Script().plan(subtask("T1", "clerk"))
+    return ScriptedModel(script.work("", request_tool("shop_quote", item="Coat"), answer("Done.")))
+
+
+async def test_a_person_answers_what_a_server_asks(client: Client, tmp_path: Path) -> None:
+    """One question after the other, refused while it does not fit; the call is made again with every answer so far."""
+    model = asking_for_a_quote()
+    with shop() as served:
+        async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
+            asked = SessionRequest(goal="What does a coat cost?", crew="desk", questions="allowed")
+            session = await chargehand.start(asked)
+            texts: list[str] = []
+
+            async def is_asked() -> bool:
+                status = await session.status()
+                texts.extend(each.text for each in status.questions if each.text not in texts)
+                return bool(status.questions)
+
+            await until(is_asked)
+            assert served.calls == ["Coat"]
+            with pytest.raises(UpdateRefused, match="text: size must be one of S, M"):
+                await session.answer(subtask="T1", text="XL")
+            await session.answer(subtask="T1", text="M")
+
+            async def is_asked_more() -> bool:
+                return await is_asked() and len(texts) > 1
+
+            await until(is_asked_more)
+            with pytest.raises(UpdateRefused, match="text: must be a JSON object with the fields street, floor"):
+                await session.answer(subtask="T1", text="Quay 4")
+            await session.answer(subtask="T1", text='{"street": "Quay 4", "floor": 2}')
+            report = await asyncio.wait_for(session.result(), 60)
+
+    assert texts == [
+        "The MCP server 'shop' asks: Which size?\nAnswer with size (S, M)",
+        "The MCP server 'shop' asks: Where to?\nAnswer with a JSON object of street (string); floor (integer)",
+    ]
+    [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
+    assert [each.quote for each in result.sources] == ["Coat in M to Quay 4, floor 2, costs 12."]
+    assert served.calls == ["Coat", "Coat", "Coat"]
+    assert [(each.kind, each.decision) for each in report.decisions] == [("question", "answered")] * 2
+
+
+@pytest.mark.parametrize("questions", ["none", "allowed"])
+async def test_without_an_answer_the_agent_is_told(
+    client: Client, tmp_path: Path, questions: Literal["none", "allowed"]
+) -> None:
+    """A session that allows no questions, and a person who is silent, are no answer; the call is made once."""
+    model = asking_for_a_quote()
+    with shop() as served:
+        async with worker(client, tmp_path, crew_of(served.url), model) as chargehand:
+            request = {"goal": "What does a coat cost?", "crew": "desk", "questions": questions, "answer_within": "1s"}
+            await asyncio.wait_for(chargehand.run(SessionRequest.model_validate(request)), 60)
+
+    [result] = work_task(model.of_kind("work")[-1]).rounds[0].results
+    assert (result.ok, result.output) == (False, {"error": "Its server asks a person, who has not answered."})
+    assert served.calls == ["Coat"]
+
+
+FORM: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer"},
+        "sure": {"type": "boolean"},
+        "colours": {"type": "array", "items": {"anyOf": [{"const": "red"}, {"const": "blue"}]}},
+    },
+    "required": ["count"],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"count": 2, "sure": true, "colours": ["red"]}', ""),
+        ('{"count": 2}', ""),
+        ("2", "must be a JSON object with the fields count, sure, colours"),
+        ('{"sure": false}', "count is required"),
+        ('{"count": true}', "count must be of type integer"),
+        ('{"count": 2, "sure": 1}', "sure must be of type boolean"),
+        ('{"count": 2, "colours": ["green"]}', "colours must be one of red, blue"),
+        ('{"count": 2, "size": 1}', "there is no size"),
+    ],
+)
+def test_an_answer_fits_its_form(text: str, problem: str) -> None:
+    """What does not is refused in words that say what to write."""
+    if not problem:
+        assert read_form(FORM, text)["count"] == 2
+        return
+    with pytest.raises(Refused, match=f"^text: {problem}$"):
+        read_form(FORM, text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [("string", "12", "12"), ("integer", " 12 ", 12), ("number", "1.5", 1.5), ("boolean", "Yes", True)],
+)
+def test_a_single_value_is_written_as_it_is(kind: str, text: str, value: JsonValue) -> None:
+    """Without JSON around it, for what kind of value it may be."""
+    assert read_form({"type": "object", "properties": {"it": {"type": kind}}}, text) == {"it": value}
+
+
+def test_what_acts_is_not_called_again() -> None:
+    """A server whose questions are answered has no tool that acts."""
+    with pytest.raises(ValidationError, match="declare the server twice"):
+        McpDeclaration.model_validate(
+            {"name": "shop", "url": "https://shop.test", "tools": ["buy"], "acts": ["buy"], "elicitation": True}
+        )

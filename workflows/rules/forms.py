@@ -1,0 +1,95 @@
+"""What a person writes into a form: an object of plain values, as MCP servers ask for them."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import Field, JsonValue
+
+from chargehand.contracts import Contract
+from workflows.rules.refusal import Refused
+
+_TRUTHS: Final = {"true": True, "yes": True, "false": False, "no": False}
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list,),
+}
+
+
+class _Choice(Contract):
+    const: JsonValue
+
+
+class _Options(Contract):
+    enum: tuple[JsonValue, ...] = ()
+    one_of: Annotated[tuple[_Choice, ...], Field(alias="oneOf")] = ()
+    any_of: Annotated[tuple[_Choice, ...], Field(alias="anyOf")] = ()
+
+    @property
+    def values(self) -> tuple[JsonValue, ...]:
+        """What may be chosen; empty if anything may."""
+        return self.enum or tuple(each.const for each in (*self.one_of, *self.any_of))
+
+
+class FormField(_Options):
+    """One value of a form."""
+
+    type: Literal["string", "boolean", "integer", "number", "array"]
+    description: str = ""
+    items: _Options = _Options()
+
+    @property
+    def choices(self) -> tuple[JsonValue, ...]:
+        return self.items.values if self.type == "array" else self.values
+
+
+class Form(Contract):
+    """A JSON Schema of an object of plain values, as far as answers are checked here."""
+
+    properties: Annotated[dict[str, FormField], Field(min_length=1, max_length=20)]
+    required: tuple[str, ...] = ()
+
+
+def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue]:
+    """Read an answer: a JSON object, or just the value if one is asked for.
+
+    Raises:
+        Refused: it does not fit; the message says what to write.
+    """
+    form = Form.model_validate(schema)
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        if len(form.properties) != 1:
+            raise Refused(f"text: must be a JSON object with the fields {', '.join(form.properties)}")
+        [(name, field)] = form.properties.items()
+        given = {name: _typed(text.strip(), given, field)}
+    content = cast("dict[str, JsonValue]", given)
+    problems = [f"{name} is required" for name in form.required if name not in content]
+    problems += [f"there is no {name[:40]}" for name in content if name not in form.properties]
+    fields = form.properties.items()
+    problems += [each for name, field in fields if name in content and (each := _problem(name, content[name], field))]
+    if problems:
+        raise Refused(f"text: {'; '.join(problems)}")
+    return content
+
+
+def _typed(text: str, read: JsonValue, field: FormField) -> JsonValue:
+    """Take a text for what a field wants; as it is, if it cannot be that."""
+    if field.type == "boolean":
+        return _TRUTHS.get(text.lower(), text)
+    return text if field.type == "string" or read is None else read
+
+
+def _problem(name: str, value: JsonValue, field: FormField) -> str:
+    if not isinstance(value, _TYPES[field.type]) or (field.type != "boolean" and isinstance(value, bool)):
+        return f"{name} must be of type {field.type}"
+    chosen = value if isinstance(value, list) else [value]
+    if field.choices and any(each not in field.choices for each in chosen):
+        return f"{name} must be one of {', '.join(map(str, field.choices))}"
+    return ""
