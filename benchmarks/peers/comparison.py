@@ -55,17 +55,18 @@ class Crash:
 class Contender:
     """A framework's program; does jobs, is killed, and starts again."""
 
-    def __init__(self, program: Program, provider: ScriptedProvider) -> None:
+    def __init__(self, program: Program, provider: ScriptedProvider, server_pid: int) -> None:
         self.name = program.framework.name
         self.program = program
         self.provider = provider
+        self._server = {"server": server_pid} if program.framework.uses_server else {}
         self.start_seconds = 0.0
         self.jobs: list[Job] = []
         self._number = 0
 
     @property
     def pids(self) -> Mapping[str, int]:
-        return {"program": self.program.pid}
+        return {"program": self.program.pid, **self._server}
 
     async def start(self) -> None:
         self.start_seconds = await self.program.start()
@@ -121,9 +122,9 @@ class Contender:
 
     def require_whole(self, ended: Mapping[str, str]) -> None:
         """Raise unless the answer was written from what all five agents found."""
-        last = self.provider.requests[-1].text.count(CONTENT.strip())
-        if ended["state"] != "answered" or len(ended["answer"]) < len(CONTENT) or last < Shape().subtasks:
-            raise RuntimeError(f"{self.name} did not do the job: {ended}, {last} findings in the last prompt")
+        read = max(request.text.count(CONTENT.strip()) for request in self.provider.requests)
+        if ended["state"] != "answered" or len(ended["answer"]) < len(CONTENT) or read < Shape().subtasks:
+            raise RuntimeError(f"{self.name} did not do the job: {ended}, {read} findings in one prompt at most")
 
 
 class Own(Contender):
@@ -132,9 +133,8 @@ class Own(Contender):
     def __init__(
         self, program: Program, provider: ScriptedProvider, address: str, server_pid: int, folder: Path
     ) -> None:
-        super().__init__(program, provider)
+        super().__init__(program, provider, server_pid)
         self._address = address
-        self._server_pid = server_pid
         self._folder = folder
         self._worker: processes.Worker | None = None
         self._workers = ExitStack()
@@ -142,7 +142,7 @@ class Own(Contender):
     @property
     def pids(self) -> Mapping[str, int]:
         assert self._worker
-        return {"program": self.program.pid, "worker": self._worker.process.pid, "server": self._server_pid}
+        return {**super().pids, "worker": self._worker.process.pid}
 
     async def start(self) -> None:
         started_at = time.perf_counter()
@@ -204,7 +204,7 @@ async def _contenders(folder: Path) -> AsyncGenerator[Sequence[Contender]]:
                 closing.push_async_callback(own.stop)
                 contenders.append(own)
             else:
-                contenders.append(Contender(program, provider))
+                contenders.append(Contender(program, provider, server.process.pid))
             await contenders[-1].start()
         yield contenders
 

@@ -34,6 +34,8 @@ class Framework:
     program: str
     packages: Sequence[str] = ()
     """Empty for our own, which runs in the environment of the benchmark."""
+    uses_server: bool = False
+    """Whether the program is a worker and a client of the Temporal server."""
 
     @property
     def lines(self) -> int:
@@ -41,7 +43,7 @@ class Framework:
         return sum(bool(line.strip()) for line in (_PROGRAMS / f"{self.program}.py").read_text().splitlines())
 
 
-CHARGEHAND: Final = Framework("Chargehand", "chargehand_job")
+CHARGEHAND: Final = Framework("Chargehand", "chargehand_job", uses_server=True)
 FRAMEWORKS: Final = (
     CHARGEHAND,
     Framework(
@@ -49,8 +51,26 @@ FRAMEWORKS: Final = (
         "langgraph_job",
         ("langgraph==1.2.22", "langchain==1.4.7", "langchain-openai==1.7.3", "langgraph-checkpoint-sqlite==3.1.2"),
     ),
+    Framework(
+        "LangGraph on Temporal",
+        "langgraph_temporal_job",
+        ("temporalio-langgraph==0.1.0", "temporalio==1.35.0", "langgraph==1.2.22", "langchain-openai==1.7.3"),
+        uses_server=True,
+    ),
     Framework("OpenAI Agents SDK", "openai_agents_job", ("openai-agents==0.24.0",)),
+    Framework(
+        "OpenAI Agents SDK on Temporal",
+        "openai_agents_temporal_job",
+        ("temporalio-openai-agents==1.1.0", "temporalio==1.35.0", "openai-agents==0.22.3"),
+        uses_server=True,
+    ),
     Framework("Pydantic AI", "pydantic_ai_job", ("pydantic-ai-slim[openai]==2.68.0",)),
+    Framework(
+        "Pydantic AI on Temporal",
+        "pydantic_ai_temporal_job",
+        ("pydantic-ai-slim[openai,temporal]==2.68.0", "temporalio==1.35.0"),
+        uses_server=True,
+    ),
     Framework("CrewAI", "crewai_job", ("crewai==1.15.30",)),
     Framework(
         "deepagents",

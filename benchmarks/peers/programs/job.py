@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 from pydantic import BaseModel
 
@@ -28,19 +29,20 @@ Run = Callable[[str, int | None], Awaitable[str]]
 """Does the job of this id, with at most so many model calls, as far as the framework can limit them."""
 
 
-def serve(run: Run) -> None:
-    """Do the jobs that come in as lines of JSON, and answer each with a line."""
+def serve(run: Run, opened: AbstractAsyncContextManager[None] | None = None) -> None:
+    """Do the jobs that come in as lines of JSON, and answer each with a line, while something such as a worker runs."""
     # What frameworks print must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    asyncio.run(_serve(run, lambda said: print(json.dumps(said), file=answers, flush=True)))
+    asyncio.run(_serve(run, opened or nullcontext(), lambda said: print(json.dumps(said), file=answers, flush=True)))
 
 
-async def _serve(run: Run, tell: Callable[[dict[str, str]], None]) -> None:
-    tell({"state": "ready"})
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        asked = json.loads(line)
-        try:
-            tell({"state": "answered", "answer": await run(asked["id"], asked["cap"])})
-        except Exception as error:  # noqa: BLE001  # whatever the framework raises is its answer
-            tell({"state": "failed", "error": f"{type(error).__name__}: {error}"})
+async def _serve(run: Run, opened: AbstractAsyncContextManager[None], tell: Callable[[dict[str, str]], None]) -> None:
+    async with opened:
+        tell({"state": "ready"})
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            asked = json.loads(line)
+            try:
+                tell({"state": "answered", "answer": await run(asked["id"], asked["cap"])})
+            except Exception as error:  # noqa: BLE001  # whatever the framework raises is its answer
+                tell({"state": "failed", "error": f"{type(error).__name__}: {error}"})
