@@ -78,18 +78,24 @@ async def test_a_planner_of_agents_that_reach_out_reads_no_documents(
     assert (HEADING in prompt, "ledger" in prompt, "document 1" in prompt) == (bool(knows), bool(knows), not knows)
 
 
+@pytest.mark.parametrize(
+    ("goal", "plans", "query"),
+    [("What is new?", 2, "shipping companies"), (f"What is new about {HEADING}?", 1, HEADING)],
+    ids=["refused", "the user's own words"],
+)
 async def test_a_plan_that_sends_words_of_documents_out_is_refused(
-    client: Client, tmp_path: Path, folder: Path
+    client: Client, tmp_path: Path, folder: Path, goal: str, *, plans: int, query: str
 ) -> None:
-    """The planner is told which subtask, and its next plan is carried out; the heading is never searched."""
+    """The planner is told which subtask, and its next plan is carried out; the heading is never searched. The user's
+    own question may be planned and searched, although a document is called by it."""
     script = planned(f"Search the web for {HEADING} and its price.", CLEAN)
-    script = script.work("", searches({"query": "shipping companies"}), answer("Done."))
+    script = script.work("", searches({"query": query}), answer("Done."))
     async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
-        await run(stand, folder, "What is new?")
+        await run(stand, folder, goal)
 
-    assert "T1" in str(stand.model.of_kind("plan")[1].task)
-    assert len(stand.model.of_kind("plan")) == 2
-    assert [used.arguments["query"] for used in stand.uses] == ["shipping companies"]
+    assert len(stand.model.of_kind("plan")) == plans
+    assert plans == 1 or "T1" in str(stand.model.of_kind("plan")[1].task)
+    assert [used.arguments["query"] for used in stand.uses] == [query]
 
 
 @pytest.mark.parametrize("is_approved", [False, True])
@@ -109,16 +115,6 @@ async def test_queries_with_words_of_documents_are_not_sent(
     sent = [used.arguments for used in stand.uses]
     assert {"query": "shipping"} in sent
     assert [each for each in asked if each in sent] == (asked if is_approved else [])
-
-
-async def test_words_of_the_request_may_be_sent(client: Client, tmp_path: Path, folder: Path) -> None:
-    """The user's own question may be planned and searched, although a document is called by it."""
-    script = planned(f"Search the web for {HEADING}.").work("", searches({"query": HEADING}), answer("Done."))
-    async with open_web() as web, open_stand(client, tmp_path, script, web, Engine(), roots=[folder]) as stand:
-        await run(stand, folder, f"What is new about {HEADING}?")
-
-    assert [used.arguments for used in stand.uses] == [{"query": HEADING}]
-    assert len(stand.model.of_kind("plan")) == 1
 
 
 async def test_words_to_find_on_a_page_are_not_sent(client: Client, tmp_path: Path, folder: Path) -> None:

@@ -252,24 +252,23 @@ def test_the_session_that_splits_an_attempt_is_told_what_was_noted() -> None:
     assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 2)]
 
 
-def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split() -> None:
-    """At the depth limit the passages that it had read become a partial outcome, and the doubt is a gap."""
-    result = VirtualSession(timed(90, max_depth=1), stuck_at_t1()).report()
-
-    record = result.subtasks[0]
-    assert (record.state, record.reason, record.attempts) == ("partial", "timeout", 1)
-    assert any("The time for this subtask was used up" in gap for gap in result.gaps)
-    assert NEVER not in result.answer
-
-
-def test_an_attempt_that_read_nothing_in_time_is_given_up() -> None:
-    """Without anything read there is nothing to hand on: the escalation stands, named as a gap."""
-    script = stuck_at_t1().work("T1", Held(answer(NEVER)))
+@pytest.mark.parametrize(
+    ("script", "state", "told"),
+    [
+        (stuck_at_t1(), "partial", "The time for this subtask was used up"),
+        (stuck_at_t1().work("T1", Held(answer(NEVER))), "escalation", "T1 (reader) failed"),
+    ],
+    ids=["read", "nothing read"],
+)
+def test_what_was_read_in_time_is_handed_on_when_nothing_can_be_split(script: Script, state: str, told: str) -> None:
+    """At the depth limit the passages that it had read become a partial outcome, and the doubt is a gap; without any
+    the escalation stands, named as a gap."""
     result = VirtualSession(timed(90, max_depth=1), script).report()
 
     record = result.subtasks[0]
-    assert (record.state, record.reason) == ("escalation", "timeout")
-    assert any(gap.startswith("T1 (reader) failed") for gap in result.gaps)
+    assert (record.state, record.reason, record.attempts) == (state, "timeout", 1)
+    assert any(told in gap for gap in result.gaps)
+    assert NEVER not in result.answer
 
 
 def test_in_the_last_fifth_of_its_time_an_agent_must_answer() -> None:

@@ -1,6 +1,6 @@
 """An environment for every test of workflows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ class OpenEnvironment(Protocol):
         document_roots: tuple[Path, ...] = (),
         acting: Sequence[str] = (),
         at_once: Sequence[str] = (),
+        added: Sequence[Callable[..., Any]] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 
 

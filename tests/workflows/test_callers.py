@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -19,6 +19,11 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities import caller_check
 from chargehand.contracts import Limits, Report, SessionRequest
 from chargehand.wire import ActivityType, ErrorType, WorkflowType
+from chargehand_plugins.code_review.activity import CodeReviewActivities
+from chargehand_plugins.notifications.channels import NotificationActivities
+from chargehand_plugins.tenants.activities import TenantActivities
+from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookRules
+from chargehand_plugins.webhooks.links import Links
 from tests.environment import SessionEnvironment
 from tests.scripted_model import ALLOWANCE, Script, answer, report, topics, use
 from tests.workflows.conftest import OpenEnvironment
@@ -95,8 +100,14 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "tool": "search_documents", "arguments": {}}]
         case ActivityType.READ_BACKLOG:
             return [{"queue": "chargehand"}]
-        case ActivityType.CALL_WEBHOOK | ActivityType.SEND_NOTICE | ActivityType.WRITE_REVIEW | ActivityType.FIND_ENDED:
-            return []  # the plug-ins' own tests try them
+        case ActivityType.CALL_WEBHOOK | ActivityType.SEND_NOTICE:
+            about = {"session": "s", "state": "finished"}
+            return [{"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}]
+        case ActivityType.WRITE_REVIEW:
+            nothing: dict[str, Any] = dict.fromkeys(("documents", "found", "confirmed"), ())
+            return [nothing | {"second_look": "whole", "threshold": 80, "added_lines_only": True}]
+        case ActivityType.FIND_ENDED:
+            return [{"sessions": []}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
         case ActivityType.ADD_AGENTS:
@@ -105,6 +116,14 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s"}]
         case ActivityType.OPEN_SESSION:
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
+
+
+OF_PLUGINS: tuple[Callable[..., Any], ...] = (
+    WebhookActivities(WebhookRules(frozenset({"hooks.example"}), b"a secret of twenty-four bytes")).call_webhook,
+    NotificationActivities({}, Links("")).send_notice,
+    CodeReviewActivities(cast("Any", None), cast("Any", None)).write_review,
+    TenantActivities().find_ended,
+)
 
 
 def delegated() -> dict[str, Any]:
@@ -147,7 +166,7 @@ def nothing_was_used(opened: SessionEnvironment) -> bool:
 
 async def test_workflows_of_strangers_use_nothing(environment: OpenEnvironment, client: Client) -> None:
     """Whatever the type of a workflow on another queue, and whatever it says it may spend, each activity refuses."""
-    async with environment(Script()) as opened, open_strangers(client) as strangers:
+    async with environment(Script(), added=OF_PLUGINS) as opened, open_strangers(client) as strangers:
         queue = opened.chargehand.task_queue
         tasks = [
             {"activity": kind, "input": forged, "queue": queue} for kind in ActivityType for forged in inputs(kind)
@@ -176,7 +195,7 @@ async def test_subtasks_and_nested_sessions_of_strangers_spend_nothing(
 
 async def test_what_a_client_starts_by_hand_uses_nothing(environment: OpenEnvironment, client: Client) -> None:
     """An activity, or the workflow of a subtask, that is started on its own is refused before anything is called."""
-    async with environment(Script()) as opened:
+    async with environment(Script(), added=OF_PLUGINS) as opened:
         queue = opened.chargehand.task_queue
         failures = [
             await failure_of(

@@ -111,28 +111,22 @@ async def test_a_forged_request_changes_nothing(forgetful: OpenEnvironment, chil
     assert (after.max_turns, after.budget_usd) == (status.max_turns, status.budget_usd)
 
 
-async def test_a_provider_that_charges_too_much_is_reported_and_ends_the_session(forgetful: OpenEnvironment) -> None:
-    """The report says what a provider charged beyond its reservation; beyond the budget nothing more is paid."""
-    dear = reply(answer("Known."), Decimal(50))
-    async with forgetful(Script().plan(*topics(3)).work("T1", dear)) as opened:
-        result = await opened.run(limited(max_parallel=1))
-
-    assert result.stop_reason == "overcharged"
-    assert result.usage.cost_usd >= Decimal(50)
-    assert result.usage.charged_above_reservation_usd > Decimal(47)
-    assert len(opened.model.calls) == 2
-    assert any("charged" in gap for gap in result.gaps)
-
-
-async def test_a_model_is_reserved_at_what_it_has_proven_to_cost(forgetful: OpenEnvironment) -> None:
-    """An overrun that the budget covers goes on, and the next calls of that model reserve so much more."""
-    dear = reply(answer("Known."), Decimal("0.4"))
+@pytest.mark.parametrize(
+    ("usd", "budget", "reason", "calls"), [("50", 2, "overcharged", 2), ("0.4", 8, "completed", 4)]
+)
+async def test_a_provider_that_charges_too_much_is_reported(
+    forgetful: OpenEnvironment, usd: str, budget: int, reason: str, calls: int
+) -> None:
+    """The report says what was charged beyond a reservation; beyond the budget nothing more is paid. An overrun that it
+    covers goes on, and the next calls of that model reserve so much more."""
+    dear = reply(answer("Known."), Decimal(usd))
     async with forgetful(Script().plan(*topics(2)).work("T1", dear)) as opened:
-        result = await opened.run(limited(max_parallel=1, budget_usd=8))
+        result = await opened.run(limited(max_parallel=1, budget_usd=budget))
 
-    assert result.stop_reason == "completed"
-    assert result.usage.charged_above_reservation_usd > 0
-    assert result.usage.cost_usd == Decimal("0.4") + 3 * COST
+    assert (result.stop_reason, len(opened.model.calls)) == (reason, calls)
+    assert result.usage.cost_usd == Decimal(usd) + (calls - 1) * COST
+    assert result.usage.charged_above_reservation_usd > (47 if reason == "overcharged" else 0)
+    assert any("charged" in gap for gap in result.gaps) is (reason == "overcharged")
 
 
 async def test_a_nested_session_knows_what_models_have_proven_to_cost(forgetful: OpenEnvironment) -> None:

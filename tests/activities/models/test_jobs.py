@@ -133,29 +133,6 @@ async def test_an_outage_while_waiting_is_waited_out(way: Way) -> None:
 
 
 @every_way
-async def test_a_job_that_failed_cost_nothing(way: Way) -> None:
-    """A failure at the provider can be tried again, as a new job, and is not charged."""
-    async with open_provider(way, lambda _: error(529)) as (_, model):
-        with pytest.raises(ProviderError) as caught:
-            await model.complete(a_job(way, Keeper()))
-
-    assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
-    assert not caught.value.fault.possibly_billed
-
-
-@every_way
-async def test_a_job_that_the_provider_has_lost_is_of_unknown_outcome(way: Way) -> None:
-    """An id that the provider does not know any more may have been charged."""
-    async with open_provider(way, lambda _: answer()) as (server, model):
-        with pytest.raises(ProviderError) as caught:
-            await model.complete(a_job(way, Keeper(known=f"{PREFIX[way]}_99")))
-
-    assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
-    assert caught.value.fault.possibly_billed
-    assert server.requests == []
-
-
-@every_way
 async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> None:
     """A job whose id nobody keeps could be paid twice."""
     async with open_provider(way, lambda _: answer()) as (server, model):
@@ -166,26 +143,26 @@ async def test_without_a_place_for_its_id_a_call_is_made_at_once(way: Way) -> No
 
 
 @pytest.mark.parametrize(
-    ("reply", "kind", "final"),
+    ("way", "reply", "known", "expected"),
     [
-        (error(410), ErrorType.PROVIDER_UNAVAILABLE, False),
-        (error(400), ErrorType.PROVIDER_REFUSED, True),
-        (error(429), ErrorType.PROVIDER_UNAVAILABLE, False),
+        *((way, error(529), "", (ErrorType.PROVIDER_UNAVAILABLE, False, False)) for way in WIRE),
+        *((way, answer(), f"{PREFIX[way]}_99", (ErrorType.PROVIDER_UNAVAILABLE, False, True)) for way in WIRE),
+        pytest.param("batch", error(410), "", (ErrorType.PROVIDER_UNAVAILABLE, False, False), id="expired"),
+        pytest.param("batch", error(400), "", (ErrorType.PROVIDER_REFUSED, True, False), id="invalid"),
+        pytest.param("batch", error(429), "", (ErrorType.PROVIDER_UNAVAILABLE, False, False), id="rate limit"),
     ],
-    ids=["expired", "invalid", "rate limit"],
 )
-async def test_every_end_of_a_batch_has_its_meaning(
-    reply: ScriptedReply,
-    kind: ErrorType,
-    final: bool,  # noqa: FBT001  # a column of the table above
+async def test_every_bad_end_of_a_job_has_its_meaning(
+    way: Way, reply: ScriptedReply, known: str, expected: tuple[ErrorType, bool, bool]
 ) -> None:
-    """What expired can be handed in again; what is not valid cannot."""
-    async with open_provider("batch", lambda _: reply) as (_, model):
+    """What failed at the provider, or expired, can be tried again, as a new job, and is not charged; what is not valid
+    cannot. An id that the provider does not know any more may have been charged, and nothing is begun anew."""
+    async with open_provider(way, lambda _: reply) as (server, model):
         with pytest.raises(ProviderError) as caught:
-            await model.complete(a_job("batch", Keeper()))
+            await model.complete(a_job(way, Keeper(known=known)))
 
-    assert (caught.value.kind, caught.value.is_final) == (kind, final)
-    assert not caught.value.fault.possibly_billed
+    assert (caught.value.kind, caught.value.is_final, caught.value.fault.possibly_billed) == expected
+    assert bool(server.requests) is not bool(known)
 
 
 async def test_a_batch_is_written_so() -> None:

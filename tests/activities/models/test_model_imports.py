@@ -29,29 +29,16 @@ NOT_CHOSEN = (
 HEAVY = ("anthropic", "openai", "httpx2", "genai_prices")
 
 
-def test_adapters_are_imported_and_made_without_their_sdks() -> None:
-    """Neither importing the adapters nor making them imports an SDK, its transport or the price list."""
-    imports = "\n".join(f"import activities.models.{name}" for name in MODULES)
-    code = f"""
-import json, sys
-{imports}
+_IMPORTED = "\n".join(f"import activities.models.{name}" for name in MODULES)
+_MADE = f"""
+{_IMPORTED}
 from activities.models.anthropic_messages import AnthropicModel
 from activities.models.openai_chat import OpenAIChatModel
 from activities.models.openai_responses import OpenAIResponsesModel
 AnthropicModel(api_key="k"), OpenAIResponsesModel(api_key="k"), OpenAIChatModel(base_url="http://127.0.0.1/v1")
-print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert json.loads(done.stdout) == []
-
-
-@pytest.mark.slow
-def test_adapters_that_are_not_chosen_are_not_imported() -> None:
-    """A worker with default settings composes its activities without the other adapters, and without their packages;
-    neither it nor its workflows load anything of OpenTelemetry."""
-    code = """
-import asyncio, json, sys, tempfile
+_COMPOSED = """
+import asyncio, tempfile
 import worker.program
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -63,8 +50,21 @@ async def main():
         await compose(Settings(state_dir=Path(tempfile.mkdtemp())), {}, closing)
 
 asyncio.run(main())
-print(json.dumps(sorted(sys.modules)))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
 
-    assert set(json.loads(done.stdout)) & {*NOT_CHOSEN, *HEAVY} == set()
+
+@pytest.mark.parametrize(
+    ("code", "unwanted"),
+    [
+        pytest.param(_MADE, {*HEAVY}, id="adapters"),
+        pytest.param(_COMPOSED, {*HEAVY, *NOT_CHOSEN}, id="worker", marks=pytest.mark.slow),
+    ],
+)
+def test_adapters_that_are_not_used_are_not_imported(code: str, unwanted: set[str]) -> None:
+    """Neither importing the adapters nor making them imports an SDK, its transport or the price list. A worker with
+    default settings composes its activities without the other adapters, and without their packages; neither it nor its
+    workflows load anything of OpenTelemetry."""
+    program = f"{code}\nimport json, sys\nprint(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert set(json.loads(done.stdout)) & unwanted == set()

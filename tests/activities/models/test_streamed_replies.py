@@ -245,17 +245,26 @@ async def test_the_whole_time_ends_even_a_talkative_call(wire: Wire) -> None:
 
 
 @every_wire
-async def test_a_stream_without_its_end_is_of_unknown_outcome(wire: Wire) -> None:
-    """A stream that ends properly, but before the reply does, is no reply."""
+@pytest.mark.parametrize(
+    ("began", "has_error"),
+    [(True, False), (False, True), (True, True)],
+    ids=["no end", "at the start", "in the middle"],
+)
+async def test_a_stream_that_ends_badly_is_no_reply(wire: Wire, *, began: bool, has_error: bool) -> None:
+    """One that ends properly, but before the reply does, is of unknown outcome. An error instead of an answer is the
+    provider's, and costs nothing; one behind its beginning may."""
     async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
         await model.complete(a_call(wire))
-        beginning = b"".join(events(server.requests[0], answer("At eight."))[:3])
-        server.respond = always(stream(beginning))
+        count = began * (BEGUN[wire] if has_error else 3)
+        beginning = b"".join(events(server.requests[0], answer("At eight."))[:count])
+        server.respond = always(stream(beginning + ERRORS[wire] * has_error))
         with pytest.raises(ProviderError) as caught:
             await model.complete(a_call(wire))
 
-    assert caught.value.message.endswith("gave an answer that cannot be read: it ended too early")
-    assert caught.value.fault.possibly_billed
+    assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
+    told = "Too much." if has_error else "gave an answer that cannot be read: it ended too early"
+    assert caught.value.message.endswith(told)
+    assert caught.value.fault.possibly_billed is began
 
 
 ERRORS = {
@@ -265,22 +274,6 @@ ERRORS = {
 }
 BEGUN = {"anthropic": 1, "responses": 4, "chat": 1}
 """So many events, and the model has said something."""
-
-
-@every_wire
-@pytest.mark.parametrize("began", [False, True], ids=["at the start", "in the middle"])
-async def test_an_error_in_a_stream_is_the_providers(wire: Wire, began: bool) -> None:  # noqa: FBT001  # a column
-    """An error instead of an answer costs nothing; one behind its beginning may."""
-    async with a_provider(wire, lambda _: answer("At eight.")) as (server, model):
-        await model.complete(a_call(wire))
-        beginning = b"".join(events(server.requests[0], answer("At eight."))[: BEGUN[wire]]) if began else b""
-        server.respond = always(stream(beginning + ERRORS[wire]))
-        with pytest.raises(ProviderError) as caught:
-            await model.complete(a_call(wire))
-
-    assert (caught.value.kind, caught.value.is_final) == (ErrorType.PROVIDER_UNAVAILABLE, False)
-    assert caught.value.message.endswith("Too much.")
-    assert caught.value.fault.possibly_billed is began
 
 
 @every_wire

@@ -7,7 +7,6 @@ from typing import Any
 
 from dulwich import porcelain
 from pydantic import BaseModel
-from temporalio.client import Client
 
 from activities.contracts.rounds import ToolCall
 from activities.models.protocol import ModelCall, ModelReply
@@ -15,11 +14,9 @@ from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft, GradeTas
 from activities.turn_kinds.work import IssueDraft, WorkWithIssuesAnswer
 from chargehand.contracts import Report, SessionRequest
 from chargehand.download import download_artifacts
-from chargehand.wire import ActivityType, ErrorType
 from chargehand_plugins.code_review.activity import add_parts
 from tests.environment import open_environment
 from tests.scripted_model import usage, work_task
-from tests.workflows.test_callers import TYPES, ends, open_strangers
 
 BEFORE = "def load(text):\n    return int(text)\n\n\ndef total(rows):\n    return sum(rows)\n"
 AFTER = BEFORE.replace("int(text)", "eval(text)") + "\n\ndef last(rows):\n    return rows[-1]\n"
@@ -202,20 +199,3 @@ async def test_a_review_is_graded_by_the_criteria_of_its_request(tmp_path: Path)
     assert report.stop_reason == "partial"
     assert {line.purpose for line in report.spend} == {"work", "tools", "grade"}
     assert report.answer.startswith("Reviewed: ")
-
-
-async def test_workflows_of_strangers_have_nothing_written(client: Client, tmp_path: Path) -> None:
-    """Whatever the type of a workflow on another queue, the activity refuses."""
-    forged: dict[str, Any] = {"documents": [], "found": [], "confirmed": [], "second_look": "whole", "threshold": 80}
-    async with (
-        open_environment(client, tmp_path, honest, parts=[add_parts]) as opened,
-        open_strangers(client) as strangers,
-    ):
-        task = {
-            "activity": ActivityType.WRITE_REVIEW,
-            "input": forged | {"added_lines_only": True},
-            "queue": opened.chargehand.task_queue,
-        }
-        ended = await ends(client, strangers, TYPES, [task])
-
-    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}

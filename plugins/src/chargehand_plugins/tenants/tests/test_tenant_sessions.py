@@ -15,7 +15,7 @@ from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
 from chargehand.listing import summarise
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import ActivityType, ErrorType
+from chargehand.wire import ErrorType
 from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.contracts import ledger_id
 from chargehand_plugins.tenants.file import Tenants
@@ -24,7 +24,6 @@ from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
 from tests.waiting import until, until_state
-from tests.workflows.test_callers import TYPES, ends, open_strangers
 from workflows import options
 
 _GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never", tenant="acme")
@@ -214,12 +213,3 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
 
     assert usage.limits.sessions == 2
     assert found == [ledger_id(opened.chargehand.task_queue, "acme")]
-
-
-async def test_workflows_of_strangers_look_for_nothing(client: Client, tmp_path: Path) -> None:
-    """Whatever the type of a workflow on another queue, the activity refuses."""
-    async with _allowing(client, tmp_path, _held(), TenantLimits()) as opened, open_strangers(client) as strangers:
-        query: dict[str, object] = {"activity": ActivityType.FIND_ENDED, "input": {"sessions": []}}
-        ended = await ends(client, strangers, TYPES, [query | {"queue": opened.chargehand.task_queue}])
-
-    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}

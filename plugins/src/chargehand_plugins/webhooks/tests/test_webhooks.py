@@ -7,7 +7,7 @@ import hmac
 import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypedDict
@@ -20,14 +20,13 @@ from temporalio.testing import ActivityEnvironment
 from chargehand import Conversation
 from chargehand.contracts import SessionRequest
 from chargehand.errors import InvalidInput, SessionCancelled, SessionFailed
-from chargehand.wire import ActivityType, ErrorType
+from chargehand.wire import ErrorType
 from chargehand_plugins.webhooks.activity import WebhookActivities, WebhookNotice, WebhookRules
 from chargehand_plugins.webhooks.links import Links
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, say, subtask
 from tests.waiting import until, until_state
-from tests.workflows.test_callers import TYPES, ends, open_strangers
 
 SECRET = b"a secret of twenty-four bytes"
 SCRIPT = Script().plan(subtask("T1")).work("", answer("It is known."))
@@ -201,18 +200,6 @@ async def test_an_allowed_name_at_an_internal_address_is_not_called() -> None:
         await ActivityEnvironment().run(WebhookActivities(rules).call_webhook, notice)
 
     assert refused.value.non_retryable
-
-
-async def test_workflows_of_strangers_call_none(client: Client, tmp_path: Path) -> None:
-    """Whatever the type of a workflow on another queue, the activity refuses."""
-    rules = WebhookRules(frozenset({"hooks.example"}), SECRET)
-    about = {"session": "s", "state": "finished"}
-    notice = {"id": "s", "url": "https://hooks.example/", "about": about, "at": datetime.now(UTC).isoformat()}
-    async with open_environment(client, tmp_path, SCRIPT, **joined(rules)) as opened, open_strangers(client) as queue:
-        task = {"activity": ActivityType.CALL_WEBHOOK, "input": notice, "queue": opened.chargehand.task_queue}
-        ended = await ends(client, queue, TYPES, [task])
-
-    assert ended == {ErrorType.NOT_STANDALONE: len(TYPES)}
 
 
 async def test_a_worker_without_the_plugin_says_so(
