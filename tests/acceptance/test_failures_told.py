@@ -371,6 +371,7 @@ async def test_the_server_is_slow(server: Client, tmp_path: Path) -> None:
 async def _delayed(address: str, seconds: float) -> AsyncGenerator[str]:
     """Pass on what a server answers, later."""
     host, _, port = address.rpartition(":")
+    writers: list[asyncio.StreamWriter] = []
 
     async def carry(source: asyncio.StreamReader, target: asyncio.StreamWriter, delay: float) -> None:
         loop = asyncio.get_running_loop()
@@ -380,6 +381,7 @@ async def _delayed(address: str, seconds: float) -> AsyncGenerator[str]:
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         below, above = await asyncio.open_connection(host, int(port))
+        writers.extend((above, writer))
         with suppress(OSError):
             await asyncio.gather(carry(reader, above, 0), carry(below, writer, seconds))
 
@@ -388,6 +390,9 @@ async def _delayed(address: str, seconds: float) -> AsyncGenerator[str]:
         yield f"127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
     finally:
         proxy.close()
+        for each in writers:
+            each.close()
+        await asyncio.gather(*(each.wait_closed() for each in writers), return_exceptions=True)
 
 
 async def _are_recorded(scene: Scene, count: int) -> bool:

@@ -1,5 +1,6 @@
 """The Kubernetes manifests: held against the compose file, and rendered where kubectl is at hand."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
 from chargehand.environment import PREFIX, SETTINGS
 from tests.containers.engine import service
@@ -18,6 +20,10 @@ from worker.settings import Settings
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "kubernetes"
 OVERLAYS = sorted(folder.name for folder in (FOLDER / "overlays").iterdir())
+
+SCHEMAS = [json.loads(file.read_text("utf-8")) for file in (Path(__file__).parent / "manifest_schemas").iterdir()]
+KINDS: dict[str, str] = {kind: name for each in SCHEMAS for kind, name in each["kinds"].items()}
+DEFINITIONS = {name: schema for each in SCHEMAS for name, schema in each["$defs"].items()}
 
 Manifest = dict[str, Any]
 
@@ -135,6 +141,17 @@ def test_overlays_render_into_manifests_that_fit_each_other(overlay: str) -> Non
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_manifests_are_what_their_kinds_take(overlay: str) -> None:
+    """Strictly: a field that a kind does not know is refused, wherever it stands."""
+    manifests = render(overlay)
+    spoilt = [each for manifest in manifests for each in with_unknown(manifest)]
+
+    assert [problem for each in manifests for problem in problems(each)] == []
+    assert len(spoilt) > 50
+    assert [each for each in spoilt if not problems(each)] == []
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
     """Each Deployment has a disruption budget and rolls; its replicas are set in one place: there, or by a scaler."""
     manifests = render(overlay)
@@ -151,6 +168,16 @@ def test_pods_survive_what_clusters_do_to_them(overlay: str) -> None:
 
 def test_networks_let_through_what_pods_need() -> None:
     """Spans go to a collector; with `cloud-identity`, pods get their credentials, and sandboxes never do."""
+    accounts = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["serviceAccountName"]
+        for each in render("separate")
+        if each["kind"] == "Deployment"
+    }
+    known_to_azure = [
+        each["spec"]["template"]["metadata"]["labels"].get("azure.workload.identity/use")
+        for each in render("production")
+        if each["kind"] == "Deployment"
+    ]
     policies = {
         each["metadata"]["name"]: each["spec"] for each in render("production") if each["kind"] == "NetworkPolicy"
     }
@@ -166,6 +193,8 @@ def test_networks_let_through_what_pods_need() -> None:
     assert {4317, 4318} <= ports["chargehand-worker"]
     assert {80, 988} == ports["chargehand-cloud-identity"]
     assert component == ["worker", "console"]
+    assert accounts == {"chargehand-worker": "chargehand", "chargehand-sandboxes": "chargehand-sandboxes"}
+    assert known_to_azure == ["true", "true"]
 
 
 def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +229,33 @@ def render(overlay: str) -> list[Manifest]:
     command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
     rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     return [cast("Manifest", each) for each in yaml.safe_load_all(rendered)]
+
+
+def problems(manifest: Manifest) -> list[str]:
+    name = KINDS[f"{manifest['apiVersion']} {manifest['kind']}"]
+    validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS})
+    found = validator.iter_errors(manifest)  # pyright: ignore[reportUnknownMemberType]  # as its stub has it
+    return [f"{name}{error.json_path[1:]}: {error.message}" for error in found]
+
+
+def with_unknown(manifest: Manifest) -> Iterator[Manifest]:
+    """Add a field to each object in turn, except to those whose names are the user's own."""
+    own = {"labels", "matchLabels", "annotations", "data", "limits", "requests", "selector"}
+
+    def walk(value: Any, name: str) -> Iterator[dict[str, Any]]:
+        if isinstance(value, dict):
+            found = cast("dict[str, Any]", value)
+            if name not in own or "matchLabels" in found:
+                yield found
+                for key, inner in found.items():
+                    yield from walk(inner, key)
+        for inner in cast("list[Any]", value) if isinstance(value, list) else ():
+            yield from walk(inner, name)
+
+    for at in range(len(list(walk(manifest, "")))):
+        changed = cast("Manifest", json.loads(json.dumps(manifest)))
+        list(walk(changed, ""))[at]["notAField"] = 1
+        yield changed
 
 
 def selectors(manifests: list[Manifest]) -> Iterator[dict[str, str]]:
