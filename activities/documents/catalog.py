@@ -47,7 +47,7 @@ class DocumentEntry(Contract):
     opening: str = ""
     """Its first words, 200 characters at most."""
     pictures: tuple[int, ...] = left_out(())
-    """Pages that are pictures, which only a model that sees can read."""
+    """Pages or paragraphs that are pictures, which only a model that sees can read."""
     problem: str = ""
     """Why it could not be read, in words for the user; empty if it could."""
 

@@ -37,7 +37,7 @@ _BUSY: Final = 4
 
 
 def picture_file(document: str, page: int) -> str:
-    """Name the file of a page that is a picture."""
+    """Name the file of a page or paragraph that is a picture."""
     return f"picture-{hashlib.sha256(f'{page}:{document}'.encode()).hexdigest()}"
 
 

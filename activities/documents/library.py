@@ -27,7 +27,7 @@ from activities.documents.ranking import Found, search
 from activities.single_flight import SingleFlight
 from chargehand.contracts import Contract, Source
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 """Raise this when indexes made by older code must be rebuilt."""
 _OPEN_LIBRARIES: Final = 16
 _MOST_SHEETS: Final = 30
@@ -38,7 +38,7 @@ class Reading(Contract):
     """A stretch of a document."""
 
     document: str
-    unit: str
+    unit: Unit
     """What `first` and `last` count: page, line, paragraph or row."""
     first: int
     last: int
@@ -77,19 +77,19 @@ class OpenLibrary:
         return await asyncio.to_thread(self._read, named, first or named.first, last)
 
     async def picture(self, name: str) -> bytes | None:
-        """Read a page that is a picture, as `photo.png#page=1` names it; None if it is gone."""
-        document, _, page = name.rpartition("#page=")
-        path = self._directory / picture_file(document, int(page))
+        """Read a picture, as `photo.png#page=1` or `plan.docx#paragraph=7` names it; None if it is gone."""
+        document, _, place = name.rpartition("#")
+        path = self._directory / picture_file(document, int(place.partition("=")[2]))
         try:
             return await asyncio.to_thread(path.read_bytes)
         except FileNotFoundError:
             return None
 
     def pictures_of(self, reading: Reading) -> tuple[str, ...]:
-        """Name the pages of a reading that are pictures."""
+        """Name the pages or paragraphs of a reading that are pictures."""
         entry = next(entry for entry in self.catalog.documents if entry.name == reading.document)
         return tuple(
-            reference(entry.name, "page", page, page)
+            reference(entry.name, reading.unit, page, page)
             for page in entry.pictures
             if reading.first <= page <= reading.last
         )

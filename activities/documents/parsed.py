@@ -79,7 +79,7 @@ class Sheet(NamedTuple):
 
 
 class PictureFile(NamedTuple):
-    """A page that is a picture, written as a PNG or JPEG file."""
+    """A page or paragraph that is a picture, written as a PNG or JPEG file."""
 
     page: int
     path: str

@@ -26,6 +26,11 @@ class Paragraphs:
         self._lines.append(text)
         self._blocks.append(Block(text, len(self._lines), len(self._lines), heading, kind))
 
+    @property
+    def count(self) -> int:
+        """How many there are so far."""
+        return len(self._lines)
+
     def parsed(self) -> Parsed:
         """Close the text. Raises `UnreadableError` if there is none."""
         if not self._lines:

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from activities.documents.parsed import Block, Parsed, Part, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
@@ -32,19 +32,30 @@ def require_pillow() -> None:
 
 def parse(source: Source, _: Allowance) -> Parsed:
     require_pillow()
+    picture, said = read_picture(source.path, source.tables, 1)
+    return Parsed("page", 1, [Block(said, 1, 1)], [Part(1, 1, said)], pictures=[picture])
+
+
+def read_picture(file: "Path | BinaryIO", stem: Path, place: int, least: int = 1) -> tuple[PictureFile, str]:
+    """Write a picture anew, and say what it is.
+
+    Raises:
+        UnreadableError: it is none, too large, or smaller than the least edge in pixels.
+    """
     from PIL import Image, ImageOps
 
     Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2  # twice as many are refused before they are read
     try:
-        with Image.open(source.path, formats=_FORMATS) as image:
+        with Image.open(file, formats=_FORMATS) as image:
             width, height = image.size
-            picture = write_picture(ImageOps.exif_transpose(image), source.tables, 1)
+            if min(width, height) < least:
+                raise UnreadableError("It is too small to show anything.")
+            picture = write_picture(ImageOps.exif_transpose(image), stem, place)
     except Image.DecompressionBombError as error:
         raise UnreadableError(f"It has more than {MOST_PIXELS // 10**6} million pixels: save it smaller.") from error
     except (Image.UnidentifiedImageError, OSError, SyntaxError) as error:
         raise UnreadableError("It is not a readable picture: the file is broken or of another format.") from error
-    said = f"A picture of {width} × {height} pixels."
-    return Parsed("page", 1, [Block(said, 1, 1)], [Part(1, 1, said)], pictures=[picture])
+    return picture, f"A picture of {width} × {height} pixels."
 
 
 def write_picture(image: "Image.Image", stem: Path, page: int) -> PictureFile:

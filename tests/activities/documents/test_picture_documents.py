@@ -4,6 +4,7 @@ import base64
 import io
 from pathlib import Path
 
+import docx
 import pytest
 from made_documents import folder, library, pdf, textless_pdf
 from PIL import Image
@@ -95,6 +96,39 @@ async def test_scanned_pages_are_shown_a_few_at_a_time(tmp_path: Path) -> None:
     assert len({await opened.picture(name) for name in shown}) == len(shown)
     pictured = {entry.name: entry.pictures for entry in opened.catalog.documents}
     assert (pictured["text.pdf"], pictured["plan.pdf"]) == ((), (1,))
+
+
+def report(*pictures: bytes) -> bytes:
+    """A DOCX with these pictures, the last in a table, and each twice."""
+    document = docx.Document()
+    document.add_heading("Results", 1)
+    document.add_paragraph("The chart shows the quarter.")
+    for each in pictures[:-1] * 2:
+        document.add_picture(io.BytesIO(each))
+    cell = document.add_table(1, 1).cell(0, 0)
+    cell.text = "Signed"
+    for _ in range(2):
+        cell.paragraphs[0].add_run().add_picture(io.BytesIO(pictures[-1]))
+    document.add_paragraph("The end.")
+    file = io.BytesIO()
+    document.save(file)
+    return file.getvalue()
+
+
+async def test_pictures_in_a_docx_are_shown_where_they_stand(tmp_path: Path) -> None:
+    """Each is a paragraph of its own below its heading, written anew, once; what is too small or broken is left out."""
+    dot, chart, seal = picture("PNG", (20, 20)), picture("PNG", (400, 200)), picture(size=(90, 80))
+    broken = picture(size=(300, 300))[:900]
+    opened, uri = await _opened(tmp_path, q3__docx=report(dot, broken, chart, seal))
+
+    answer = await _read(tmp_path, uri, "q3.docx")
+    contents = [await opened.picture(name) for name in answer.pictures]
+
+    pictured = ("A picture of 400 × 200 pixels.", "Signed", "A picture of 90 × 80 pixels.")
+    read = "\n".join(("Results", "The chart shows the quarter.", *pictured, "The end."))
+    assert [source.quote for source in answer.sources] == [read]
+    assert answer.pictures == ("q3.docx#paragraph=3", "q3.docx#paragraph=5")
+    assert all(content and PLACE.encode() not in content for content in contents)
 
 
 @pytest.mark.parametrize("wire", WIRES)
