@@ -6,13 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from activities.documents.formats.paragraphs import Paragraphs
-from activities.documents.formats.picture import has_pillow, read_picture
+from activities.documents.formats.picture import MOST_PICTURES, has_pillow, read_picture
 from activities.documents.parsed import Parsed, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
 
 _PARAGRAPHS_A_PIECE = 100
 _ROWS_A_PIECE = 10
-_MOST_PICTURES: Final = 50
 _LEAST_EDGE: Final = 48
 """Pixels; bullets and rules are smaller."""
 _BLIP: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
@@ -72,7 +71,7 @@ class _Pictures:
         """Write those that are drawn in a paragraph or table; links to elsewhere, and other formats, are left out."""
         names: list[str] = [blip.get(_EMBED, "") for blip in element.iter(_BLIP)] if self._parts else []
         for name in names:
-            if name not in self._parts or name in self._seen or len(self.written) == _MOST_PICTURES:
+            if name not in self._parts or name in self._seen or len(self.written) == MOST_PICTURES:
                 continue
             self._seen.add(name)
             with suppress(UnreadableError):

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from activities.documents.formats.picture import MOST_EDGE, MOST_PIXELS, has_pillow, require_pillow, write_picture
+from activities.documents.formats.picture import (
+    MOST_EDGE,
+    MOST_PICTURES,
+    MOST_PIXELS,
+    has_pillow,
+    require_pillow,
+    write_picture,
+)
 from activities.documents.parsed import Block, HeadingPath, Parsed, Part, PictureFile, Source, UnreadableError
 from activities.processes.limits import Allowance
 
@@ -15,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_PAGES: Final = 3_000
 MOST_CHARACTERS: Final = 20_000_000
-_MOST_PICTURES: Final = 50
 _IS_PICTURE: Final = "This page is a picture."
 _LINE_END_HYPHEN: Final = "\ufffe"
 _NUMBERED: Final = re.compile(r"^(\d{1,2}(?:\.\d{1,2}){0,3})\.?\s+[^\W\d_a-z].{2,70}$")
@@ -52,7 +58,7 @@ def parse(source: Source, allowance: Allowance) -> Parsed:
             )
         except pypdfium2.PdfiumError:
             lines = []
-        if not lines and len(pictures) < _MOST_PICTURES and has_pillow():
+        if not lines and len(pictures) < MOST_PICTURES and has_pillow():
             drawn = _pictured(document, source, number + 1)
             pictures += drawn
             lines = [Line(_IS_PICTURE, 0)] * len(drawn)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MOST_EDGE: Final = 1_568
 """Pixels of the longer edge; providers make larger ones smaller, and charge by pixels."""
 MOST_PIXELS: Final = 40_000_000
+MOST_PICTURES: Final = 50
+"""Of a document that has text, too."""
 _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _MOST_LOSSLESS_BYTES: Final = 1 << 20
 
