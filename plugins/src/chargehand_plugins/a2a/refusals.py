@@ -20,10 +20,6 @@ class Refusals(RequestHandler):
         raise UnsupportedOperationError
         yield
 
-    async def on_list_tasks(self, params: object, context: object) -> NoReturn:
-        """Refuse: a caller learns nothing of the tasks of others."""
-        raise UnsupportedOperationError
-
     async def on_get_extended_agent_card(self, params: object, context: object) -> NoReturn:
         raise UnsupportedOperationError
 

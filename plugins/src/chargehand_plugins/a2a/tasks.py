@@ -1,4 +1,4 @@
-"""The operations of A2A on sessions: `SendMessage`, `GetTask` and `CancelTask`.
+"""The operations of A2A on sessions: `SendMessage`, `GetTask`, `ListTasks` and `CancelTask`.
 
 A task is a session or a conversation, and has its id. Nothing is kept here, so that every console answers for every
 task.
@@ -42,6 +42,7 @@ from chargehand.temporal_errors import translated
 from chargehand.visibility import describe_session, is_open
 from chargehand.wire import WorkflowType
 from chargehand_cli.rendering.text import report_markdown
+from chargehand_plugins.a2a.lists import listed, state_in_list
 from chargehand_plugins.a2a.refusals import Refusals
 
 _LONGEST_WAIT: Final = 50
@@ -80,6 +81,16 @@ class Tasks(Refusals):
     async def on_get_task(self, params: a2a.GetTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
         with _translated():
             return await self._task(params.id)
+
+    async def on_list_tasks(self, params: a2a.ListTasksRequest, context: ServerCallContext) -> a2a.ListTasksResponse:  # noqa: ARG002  # as above
+        """List sessions by pages; their reports only if asked, as each is read by itself."""
+        with _translated("params"):
+            found, page = await listed(self._connect(), params)
+            for each in found:
+                whole = params.include_artifacts and each.ended_at is not None
+                told = await self._task(each.id) if whole else _as_task(each.id, state_in_list(each), each.shown)
+                page.tasks.append(told)
+            return page
 
     async def on_cancel_task(self, params: a2a.CancelTaskRequest, context: ServerCallContext) -> a2a.Task:  # noqa: ARG002  # as above
         with _translated():
@@ -214,11 +225,11 @@ def _needs_something(status: Status) -> bool:
 
 
 @contextmanager
-def _translated() -> Generator[None]:
+def _translated(place: str = "message") -> Generator[None]:
     try:
         yield
     except InvalidInput as error:
-        raise InvalidParamsError(f"message: {error}") from error
+        raise InvalidParamsError(f"{place}: {error}") from error
     except SessionNotFound as error:
         raise TaskNotFoundError(str(error)) from error
     except ChargehandError as error:

@@ -8,9 +8,16 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from a2a.client import Client as Agent
 from a2a.client import ClientConfig, ClientFactory
 from a2a.types import a2a_pb2 as a2a
-from a2a.utils.errors import ContentTypeNotSupportedError, TaskNotCancelableError, TaskNotFoundError
+from a2a.utils.errors import (
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.client import Client
@@ -21,6 +28,7 @@ from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_c
 from chargehand_plugins.opentelemetry.caller_trace import CallerTrace, carried, received_trace
 from tests.scripted_model import Held, Script, answer, say, subtask
 from tests.started_trace import started_trace
+from tests.waiting import until
 
 ASKED = "Which year?"
 MEANT = "The latest one."
@@ -75,6 +83,22 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
             for unknown in ("no-such-task", "no-session"):
                 with pytest.raises(TaskNotFoundError):
                     await agent.cancel_task(a2a.CancelTaskRequest(id=unknown))
+            await until(lambda: _counts(agent, a2a.TASK_STATE_CANCELED, 1), 30)  # lists follow within moments
+            one = await agent.list_tasks(a2a.ListTasksRequest(page_size=1))
+            rest = await agent.list_tasks(a2a.ListTasksRequest(page_token=one.next_page_token, include_artifacts=True))
+            own = await agent.list_tasks(a2a.ListTasksRequest(context_id=asks.id))
+            for wrong in (
+                a2a.ListTasksRequest(page_size=0),
+                a2a.ListTasksRequest(page_size=101),
+                a2a.ListTasksRequest(page_token="x"),
+                a2a.ListTasksRequest(page_token="0001-01-01T00:00:00+14:00"),
+                a2a.ListTasksRequest(history_length=-1),
+                a2a.ListTasksRequest(context_id="\0"),
+            ):
+                with pytest.raises(InvalidParamsError):
+                    await agent.list_tasks(wrong)
+            with pytest.raises(UnsupportedOperationError):
+                await agent.list_tasks(a2a.ListTasksRequest(status=a2a.TASK_STATE_REJECTED))
         report = await environment.chargehand.session(asks.id).result()
 
     assert stranger.status_code == 401
@@ -85,7 +109,17 @@ async def test_a_message_becomes_a_session_whose_report_is_the_artifact_of_its_t
     assert read.status.state == a2a.TASK_STATE_COMPLETED
     assert report.answer in read.artifacts[0].parts[0].text
     assert cancelled.status.state == a2a.TASK_STATE_CANCELED
+    assert ([each.id for each in one.tasks], one.total_size, rest.total_size) == ([patient.id], 2, 2)
+    assert ([each.id for each in rest.tasks], rest.next_page_token) == ([asks.id], "")
+    assert rest.tasks[0].artifacts == read.artifacts
+    assert [(each.id, each.status.state, list(each.artifacts)) for each in own.tasks] == [
+        (asks.id, a2a.TASK_STATE_COMPLETED, [])
+    ]
     assert [task.goal for task in environment.model.tasks(PlanTask)].count("What is known?") == 1
+
+
+async def _counts(agent: Agent, state: a2a.TaskState, count: int) -> bool:
+    return (await agent.list_tasks(a2a.ListTasksRequest(status=state))).total_size == count
 
 
 @pytest.mark.slow
