@@ -20,6 +20,7 @@ from benchmarks.limits import limits
 from benchmarks.overhead import overhead
 from benchmarks.peers.comparison import peers
 from benchmarks.prompts import prompts
+from benchmarks.reserves import reserves
 from benchmarks.spans import spans
 from benchmarks.speed import speed
 from benchmarks.tables import Row
@@ -49,6 +50,7 @@ _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
         "Tokens by purpose: ten tasks of a competent model, written by hand, on a loopback web",
         lambda _: tokens(),
     ),
+    "reserves": ("Reserves over costs, and replies that are cut off, by ways to choose a cap", lambda _: reserves()),
     "watchers": ("Followers of one session: what they cost the server, and its history", lambda _: watchers()),
     "console": ("The console's list of 5,000 sessions", lambda _: console()),
     "throttling": ("Many at once at a provider that throttles, beside workflows by hand", lambda _: throttling()),
