@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from temporalio.client import Client, WorkflowExecution
 
@@ -13,6 +13,7 @@ from chargehand.session import Session
 _LOOK_SECONDS: Final = 0.02
 _PAUSE_SECONDS: Final = 0.05
 """Between two looks, which are queries."""
+Answer = TypeVar("Answer")
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 15) -> None:
@@ -22,25 +23,32 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float 
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
+async def eventually(
+    ask: Callable[[], Awaitable[Answer]], holds: Callable[[Answer], bool] = bool, seconds: float = 15
+) -> Answer:
+    """Ask until the answer is as it should be, and return that one; fail as `until` does."""
+    answers: list[Answer] = []
+
+    async def is_right() -> bool:
+        answers[:] = [await ask()]
+        return holds(answers[0])
+
+    await until(is_right, seconds)
+    return answers[0]
+
+
 async def until_state(session: Session, state: SessionState) -> None:
     """Wait until a session is in a state."""
-
-    async def is_in_state() -> bool:
-        return (await session.status()).state == state
-
-    await until(is_in_state)
+    await eventually(session.status, lambda status: status.state == state)
 
 
 async def runs_of(client: Client, workflow_id: str, least: int = 1) -> Sequence[WorkflowExecution]:
     """List the runs of a workflow, the latest first, once the server lists so many."""
-    runs: list[WorkflowExecution] = []
 
-    async def are_listed() -> bool:
-        runs[:] = [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
-        return len(runs) >= least
+    async def listed() -> list[WorkflowExecution]:
+        return [each async for each in client.list_workflows(f"WorkflowId = '{workflow_id}'")]
 
-    await until(are_listed)
-    return runs
+    return await eventually(listed, lambda runs: len(runs) >= least)
 
 
 def hold_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:

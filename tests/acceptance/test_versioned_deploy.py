@@ -18,7 +18,7 @@ from chargehand.session import Session
 from tests.conftest import local_server
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, topics
-from tests.waiting import until
+from tests.waiting import eventually, until
 from worker import workers
 
 pytestmark = pytest.mark.slow
@@ -79,11 +79,7 @@ class Deploys:
     async def begin(self, environment: SessionEnvironment) -> Session:
         """Start a session and wait until an agent of it works."""
         session = await environment.chargehand.start(SessionRequest(goal="What do the topics come to?"))
-
-        async def agents_work() -> bool:
-            return any(each.state == "running" for each in (await session.status()).subtasks)
-
-        await until(agents_work, 60)
+        await eventually(session.status, lambda status: "running" in {each.state for each in status.subtasks}, 60)
         return session
 
 

@@ -23,7 +23,7 @@ from tests.crew_files import READS_DOCUMENTS, READS_THE_WEB, crew_folder
 from tests.environment import SessionEnvironment, open_environment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, say, subtask, use
-from tests.waiting import runs_of, until
+from tests.waiting import eventually, runs_of, until
 from tests.workflows.conftest import OpenEnvironment
 from workflows import continue_as_new
 
@@ -48,12 +48,7 @@ def desk(environment: OpenEnvironment, tmp_path: Path) -> Desk:
 
 async def pending(conversation: Conversation) -> PendingCall:
     """Wait until a call waits for a person."""
-
-    async def is_there() -> bool:
-        return len((await conversation.status()).calls) == 1
-
-    await until(is_there)
-    return (await conversation.status()).calls[0]
+    return (await eventually(conversation.status, lambda status: len(status.calls) == 1)).calls[0]
 
 
 async def test_each_message_gets_its_reply(desk: Desk) -> None:

@@ -22,7 +22,7 @@ from chargehand_plugins.operations.setup import register_attributes
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import subtask
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
 
@@ -46,11 +46,8 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
     async with environment(well_behaved(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))) as opened:
         session = await opened.chargehand.start(request)
         report = await session.result()
-
-        async def is_finished() -> bool:
-            return bool(await listed(opened.chargehand, session.id, state="finished", tenant="acme", crew="research"))
-
-        await until(is_finished)
+        filters = {"state": "finished", "tenant": "acme", "crew": "research"}
+        await eventually(lambda: listed(opened.chargehand, session.id, **filters))
         [found] = [each async for each in opened.chargehand.list(thread=session.id, since=started)]
         events = await events_of(client, session.id)
         memo = await (await client.get_workflow_handle(session.id).describe()).memo()
@@ -86,18 +83,11 @@ async def test_a_waiting_session_says_for_what(environment: OpenEnvironment) -> 
             found = opened.chargehand.list(1_000, waiting=True, state="awaiting_approval")
             return [each.waiting_for async for each in found if each.id == session.id]
 
-        async def is_listed() -> bool:
-            return await waits() == ["a decision on its plan"]
-
-        await until(is_listed)
+        await eventually(waits, lambda found: found == ["a decision on its plan"])
         await session.approve()
         await session.result()
-
-        async def is_over() -> bool:
-            return not await waits() and bool(await listed(opened.chargehand, session.id, state="completed"))
-
-        await until(is_over)
-        [found] = await listed(opened.chargehand, session.id)
+        await eventually(waits, lambda found: not found)
+        [found] = await eventually(lambda: listed(opened.chargehand, session.id, state="completed"))
 
     assert (found.waiting_for, found.step) == ("", "finished")
 
@@ -115,12 +105,7 @@ async def test_a_run_of_a_cron_is_not_listed_with_the_end_of_the_last(
             task_queue=opened.chargehand.task_queue,
             search_attributes=TypedSearchAttributes(before),
         )
-
-        async def waits() -> bool:
-            return bool(await listed(opened.chargehand, session_id, waiting=True))
-
-        await until(waits)
-        [found] = await listed(opened.chargehand, session_id)
+        [found] = await eventually(lambda: listed(opened.chargehand, session_id, waiting=True))
 
     assert (found.step, found.stop_reason) == ("awaiting_approval", "")
 
@@ -131,12 +116,7 @@ async def test_sessions_run_without_search_attributes(tmp_path: Path) -> None:
         async with open_environment(client, tmp_path, well_behaved(subtask("T1"))) as opened:
             session = await opened.chargehand.start(SessionRequest(goal="What is known?"))
             report = await asyncio.wait_for(session.result(), 60)
-
-            async def is_listed() -> bool:
-                return bool(await listed(opened.chargehand, session.id, state="finished"))
-
-            await until(is_listed)
-            [found] = await listed(opened.chargehand, session.id)
+            [found] = await eventually(lambda: listed(opened.chargehand, session.id, state="finished"))
             with pytest.raises(SearchAttributesMissing, match=r"ChargehandCrew.*`chargehand setup`"):
                 await listed(opened.chargehand, session.id, crew="research")
 

@@ -57,7 +57,7 @@ from tests.scripted_model import (
     usage,
     use,
 )
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until, until_state
 from worker.composition import activity_slots, queues_in_use
 from worker.health import watch_event_loop
 from worker.process import build_runtime
@@ -318,13 +318,10 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
         measuring.cancel()
         return values(metrics.SESSIONS_OPEN.name, state="running")[-1]
 
-    async def one_is_open() -> bool:
-        return await open_sessions() == 1
-
     async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[ObserveSessions()]):
         broken = await connected.start_workflow(WorkflowType.SUPERVISOR, QUESTION, id="broken", task_queue="broken")
         await until(has_failed)
-        await until(one_is_open)
+        await eventually(open_sessions, lambda count: count == 1)
     await broken.terminate()
 
     assert values(metrics.SESSIONS_STARTED.name)

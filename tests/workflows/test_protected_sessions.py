@@ -26,7 +26,7 @@ from chargehand_plugins.operations.histories import histories_of_tree
 from tests.conftest import local_server
 from tests.environment import open_environment
 from tests.scripted_model import Held, Script, answer, report, subtask, topics, use, work_task
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until, until_state
 
 OLD, NEW = {"old": bytes(range(32))}, {"new": bytes(range(32, 64))}
 CANARY = "canary-7f3a"
@@ -116,11 +116,7 @@ async def test_the_journal_is_encrypted(client: Client, encrypted: Client, tmp_p
             pending = (await handle.describe()).raw_description.pending_activities
             return [each for one in pending for each in one.heartbeat_details.payloads]
 
-        async def has_beaten() -> bool:
-            return bool(await beats())
-
-        await until(has_beaten)
-        kept = await beats()
+        kept = await eventually(beats)
         held.released.set()
         await session.result()
 

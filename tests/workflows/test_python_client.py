@@ -17,6 +17,7 @@ import chargehand.worker
 from activities.models.protocol import ModelCall
 from chargehand import Chargehand, InvalidInput, NoWorker, SessionFailed, SessionRequest, UploadRefused, session
 from chargehand.errors import MissingExtra, UnusableSettings
+from chargehand.listing import SessionSummary
 from chargehand.messages import UPDATES
 from chargehand.session import Session
 from chargehand.upload import store_documents
@@ -24,7 +25,7 @@ from chargehand.worker import Worker
 from tests.conftest import temporal_program
 from tests.crew_files import READS_DOCUMENTS, crew_folder, crew_text
 from tests.scripted_model import Held, Script, Turn, answer, request_tool, say, subtask
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until, until_state
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_main_path import well_behaved
 from tests.workflows.test_tool_approval import complaints_desk, pending
@@ -212,13 +213,11 @@ async def test_updates_can_be_sent_by_the_temporal_cli(
         held.released.set()
         first, second = await ports.result(), await opened.chargehand.session("ports-2").result()
         await complaint.result()
-        listed = [each async for each in opened.chargehand.list(thread="ports")]
 
-        async def has_goal() -> bool:
-            listed[:] = [each async for each in opened.chargehand.list(thread="ports")]
-            return len(listed) == 2
+        async def list_ports() -> list[SessionSummary]:
+            return [each async for each in opened.chargehand.list(thread="ports")]
 
-        await until(has_goal)
+        listed = await eventually(list_ports, lambda sessions: len(sessions) == 2)
 
     assert set(done) <= set(UPDATES)
     assert first.stop_reason == "finish_now"

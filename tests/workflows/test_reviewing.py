@@ -82,23 +82,18 @@ async def test_what_can_both_be_right_is_no_contradiction(run: RunSession, turn:
     assert result.contradictions == ()
 
 
-async def test_a_difference_is_stated_where_nothing_is_reviewed(run: RunSession) -> None:
-    """Finding it costs no turn; with `never` no judge is asked."""
-    request = GOAL.model_copy(update={"review": "never"})
-    result, opened = await run(_said("4 metres"), request)
+@pytest.mark.parametrize(
+    ("length", "review", "stated"), [("4 metres", "never", [(HEIGHT, "")]), ("3 metres", "auto", [])]
+)
+async def test_without_reviews_or_differences_nobody_is_asked(
+    run: RunSession, length: str, review: str, stated: list[tuple[str, str]]
+) -> None:
+    """To find a difference costs no turn: with `never` it is stated without a judge; equal figures are none."""
+    result, opened = await run(_said(length), GOAL.model_copy(update={"review": review}))
 
     assert not opened.model.of_kind("judge")
     assert not opened.model.of_kind("review")
-    assert [(each.about, each.resolution) for each in result.contradictions] == [(HEIGHT, "")]
-
-
-async def test_equal_figures_cost_no_look(run: RunSession) -> None:
-    """Without doubts or differences there is neither a review nor a judge."""
-    result, opened = await run(_said("3 metres"), GOAL)
-
-    assert not opened.model.of_kind("judge")
-    assert not opened.model.of_kind("review")
-    assert result.contradictions == ()
+    assert [(each.about, each.resolution) for each in result.contradictions] == stated
 
 
 IN_TURN = Script().plan(subtask("T1"), subtask("T2", agent="analyst", after=["T1"]))

@@ -25,7 +25,7 @@ from tests.crew_files import READS_DOCUMENTS, crew_folder
 from tests.environment import SessionEnvironment
 from tests.in_memory_temporal import InMemoryTemporal
 from tests.scripted_model import Held, Script, Turn, answer, refuse, request_tool, request_tools, subtask
-from tests.waiting import until
+from tests.waiting import eventually, until
 from tests.workflows.conftest import OpenEnvironment
 from tests.workflows.test_starting_again import reset
 
@@ -66,12 +66,7 @@ def refunding(*turns: Turn) -> Script:
 
 async def pending(session: Session, count: int) -> tuple[PendingCall, ...]:
     """Wait until so many calls wait for a person."""
-
-    async def are_there() -> bool:
-        return len((await session.status()).calls) == count
-
-    await until(are_there)
-    return (await session.status()).calls
+    return (await eventually(session.status, lambda status: len(status.calls) == count)).calls
 
 
 def decisions(trace: Trace) -> list[str]:

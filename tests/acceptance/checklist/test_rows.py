@@ -34,14 +34,12 @@ from tests.scripted_model import (
     disagreement,
     found,
     judged,
-    keep_using,
     refined,
     report,
     reviewed,
     subtask,
     topics,
     use,
-    work_task,
 )
 from tests.workflows.conftest import RunSession
 from worker.composition import turns_queue
@@ -150,19 +148,6 @@ async def test_row_19_retry_with_refinement(run: RunSession) -> None:
     assert next(use.used for use in result.limits if use.limit == "max_attempts") == 2
 
 
-async def test_row_21_tool_loop(run: RunSession) -> None:
-    """At most 10 rounds an attempt: then the agent has to answer with what it has, without any more tools."""
-    assert Limits().max_rounds == 10
-    script = Script().plan(subtask("T1")).work("", keep_using("search_documents"), forced=answer("Known so far."))
-    result, opened = await run(script, GOAL.model_copy(update={"limits": Limits(max_turns=100)}))
-
-    tasks = [work_task(call) for call in opened.model.of_kind("work")]
-    assert len(tasks) == 10
-    assert [task.must_answer for task in tasks] == [False] * 9 + [True]
-    assert len(opened.tools["search_documents"].calls) == 9
-    assert result.answer == "Known so far."
-
-
 async def test_row_23_rate_limiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """5 subtasks at a time, and 60 requests a minute if the operator says one a second: of all workers together, since
     the server holds the rate of the queue that they share."""
@@ -255,16 +240,6 @@ async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...]
     assert [record.state for record in result.subtasks] == ["escalation", "success", third, "success", "success"]
 
 
-async def test_row_29_fallback_agents(run: RunSession) -> None:
-    """After the refined instruction fails too, the agent that the crew names as fallback gets its try."""
-    script = Script().plan(subtask("T1")).refine(refined(BETTER))
-    script = script.work("", answer("", status="no_answer")).work("", answer("Found."), agent="researcher")
-    result, opened = await run(script, ROOMY)
-
-    assert [call.agent for call in opened.model.of_kind("work")] == ["reader", "reader", "researcher"]
-    assert [(record.state, record.attempts) for record in result.subtasks] == [("success", 3)]
-
-
 ROOT = Path(__file__).resolve().parents[3]
 TOOL_KINDS = tool_capabilities({name: ScriptedTool(name, found("a", "b")) for name in TOOLS})
 DOMAINS = (
@@ -348,9 +323,19 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     15: ("budget", "workflows/test_grants.py::test_the_whole_tree_keeps_its_limits"),
     17: ("typed result", "unit/workflows/test_evidence.py::test_every_status_is_one_outcome"),
     20: ("circuit breaker", "unit/workflows/test_recovery.py::test_every_subtask_comes_to_an_end"),
+    21: (
+        "tool loop",
+        "workflows/test_typed_data.py::test_an_agent_keeps_to_its_rounds_and_may_not_see_the_goal",
+        "workflows/test_wasted_calls.py::test_a_session_that_goes_well_wastes_nothing_and_names_every_limit",
+    ),
     22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
     24: ("aggregation", "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses"),
     28: ("escalation", "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn"),
+    29: (
+        "fallback agents",
+        "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn",
+        "workflows/test_tool_approval.py::test_who_takes_over_a_subtask_does_not_act_more",
+    ),
     31: ("task contract", "workflows/test_typed_data.py::test_a_subtask_has_limits_of_its_own_within_the_sessions"),
     32: ("result contract", "unit/workflows/test_evidence.py::test_a_sourced_answer_keeps_its_sources"),
     34: (

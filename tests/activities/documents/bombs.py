@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final
 
-import docx
-import openpyxl
 from hostile_documents import (
     LAUGHTER,
     circular_pdf,
@@ -22,7 +20,7 @@ from hostile_documents import (
     replaced,
     text_page,
 )
-from made_documents import ebook, open_text, slides
+from made_documents import contract, ebook, open_text, prices, slides
 
 from activities.documents.formats.registry import FORMATS
 
@@ -45,23 +43,8 @@ _XML_PARTS: Final = {
 }
 
 
-@cache
-def _docx() -> bytes:
-    file = io.BytesIO()
-    document = docx.Document()
-    document.add_paragraph("A letter of some words.")
-    document.save(file)
-    return file.getvalue()
-
-
-@cache
-def _xlsx() -> bytes:
-    file = io.BytesIO()
-    book = openpyxl.Workbook()
-    book.worksheets[0].append(["name", "number"])
-    book.worksheets[0].append(["a", 1])
-    book.save(file)
-    return file.getvalue()
+_docx = cache(contract)
+_xlsx = cache(prices)
 
 
 def _ods(content: bytes = b"<office:document-content/>") -> bytes:

@@ -22,7 +22,7 @@ from chargehand.contracts import Report, SessionRequest
 from tests.crew_files import READS_THE_WEB, crew_text
 from tests.environment import scripted_cards
 from tests.scripted_model import Script, ScriptedModel, answer, subtask, use, work_task
-from tests.waiting import until
+from tests.waiting import eventually
 from worker.composition import compose
 from worker.settings import Settings
 from worker.workers import build_worker
@@ -110,12 +110,5 @@ tools = ["environment"]
 
     assert '"SERVER_TOKEN": "[credential]"' in report.sources[0].quote
     assert TOKEN not in str(report)
-    kept = b""
-
-    async def is_listed() -> bool:
-        nonlocal kept
-        kept = await histories(client, report.session)
-        return kept.count(b"SERVER_TOKEN") >= 2
-
-    await until(is_listed)
+    kept = await eventually(lambda: histories(client, report.session), lambda found: found.count(b"SERVER_TOKEN") >= 2)
     assert TOKEN.encode() not in kept

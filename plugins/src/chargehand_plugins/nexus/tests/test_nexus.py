@@ -22,7 +22,7 @@ from chargehand.wire import NEXUS_SERVICE
 from chargehand_plugins.nexus.service import ForSession, Messages, OneSession, SessionService, operation
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, answer, subtask
-from tests.waiting import until
+from tests.waiting import eventually
 
 _REQUEST = SessionRequest(goal="What is there to know?", approval="plan", limits=Limits(max_turns=10))
 
@@ -171,12 +171,8 @@ async def test_cancelling_the_operation_cancels_the_session(client: Client, else
         await running.cancel()
         with pytest.raises(WorkflowFailureError):
             await asyncio.wait_for(running.result(), 60)
-        handle = client.get_workflow_handle(session)
-
-        async def is_cancelled() -> bool:
-            return (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
-
-        await until(is_cancelled)
+        described = client.get_workflow_handle(session).describe
+        await eventually(described, lambda found: found.status is WorkflowExecutionStatus.CANCELED)
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)

@@ -35,7 +35,7 @@ from chargehand_plugins.operations.worker_program import explain
 from tests.acceptance.commands import Commands
 from tests.acceptance.workers import worker_process
 from tests.conftest import local_server
-from tests.waiting import until
+from tests.waiting import eventually, until
 
 _SECRET = "what the user wrote"  # nothing that doctor says may hold it
 _STEP = "T1.turn-1"
@@ -319,11 +319,7 @@ async def test_a_killed_worker_is_missed_although_the_server_goes_on_naming_it(s
         {"TEMPORAL_ADDRESS": address, "CHARGEHAND_TASK_QUEUE": "killed", "CHARGEHAND_STATE_DIR": str(tmp_path)}
     ) as worker:
         session = await connection.chargehand.start(SessionRequest(goal="What is there?", approval="plan"))
-
-        async def waits() -> bool:
-            return (await session.status()).state == "awaiting_approval"
-
-        await until(waits, 60)
+        await eventually(session.status, lambda status: status.state == "awaiting_approval", 60)
         alive = await examine(connection, Findings(lines.append))
         worker.kill()
         await worker.wait()

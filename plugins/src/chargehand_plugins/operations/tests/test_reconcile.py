@@ -24,7 +24,7 @@ from chargehand_plugins.operations.reconcile import (
 )
 from tests.environment import open_environment
 from tests.scripted_model import Script, topics
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until, until_state
 
 pytestmark = pytest.mark.real_server
 
@@ -78,11 +78,7 @@ async def test_what_is_known_is_not_lost(client: Client, tmp_path: Path) -> None
         everything = await reconcile_record(client, Record(tmp_path), before)
         return next(each for each in everything if each.session == report_.session)
 
-    async def is_listed() -> bool:
-        return (await find()).state == "completed"
-
-    await until(is_listed)
-    found = await find()
+    found = await eventually(find, lambda session: session.state == "completed")
 
     assert found.lost == []
     assert sum(each.usage.cost_usd for each in found.charges) == report_.usage.cost_usd

@@ -18,7 +18,7 @@ from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, Ended
 from chargehand_plugins.tenants.ledger import TenantLedger
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
-from tests.waiting import until
+from tests.waiting import eventually, until
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
 from workflows.registry import workflow_runner
 
@@ -180,12 +180,7 @@ async def test_a_session_is_charged_once_however_the_ledger_learns_its_end(clien
 
     async with _ledger(client, find) as ledger:
         await _ask(ledger, "a")
-
-        async def has_left() -> bool:
-            return not (await _usage(ledger)).running and (await _usage(ledger)).spent_usd > 0
-
-        await until(has_left)
-        usage = await _usage(ledger)
+        usage = await eventually(lambda: _usage(ledger), lambda usage: not usage.running and usage.spent_usd > 0)
 
     assert usage.spent_usd == spent
 
