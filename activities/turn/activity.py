@@ -22,6 +22,7 @@ from activities.crews.versions import CrewVersions
 from activities.current_span import describe_call, note, note_content
 from activities.documents.catalog import Catalog
 from activities.documents.library import DocumentLibrary
+from activities.documents.shown_picture import is_stored, read_picture
 from activities.metrics import REFUSALS, count_in_activity
 from activities.models.abilities import abilities_of, can_see
 from activities.models.failures import ProviderError
@@ -90,6 +91,11 @@ class TurnActivities:
     @cached_property
     def _uses(self) -> ToolActivities:
         return ToolActivities(self.crews, self.tools, self.acting, self.library)
+
+    async def _read_picture(self, documents: tuple[str, ...], name: str) -> bytes | None:
+        if is_stored(name):
+            return await read_picture(name, self.library.sources.artifacts)
+        return await (await self.library.open(documents)).picture(name)
 
     @activity.defn(name=ActivityType.TAKE_TURN)
     async def take_turn(self, request: TurnRequest) -> TurnResult:
@@ -166,8 +172,7 @@ class TurnActivities:
         info = activity.info()
         model = request.model_name or pinned.models[request.tier].name
         messages = task.messages(self._known_catalog(catalog, agent, request), request.today)
-        if request.documents:
-            messages = await show_pictures(messages, await self.library.open(request.documents), model)
+        messages = await show_pictures(messages, partial(self._read_picture, request.documents), model)
         return ModelCall(
             model=model,
             task=task,

@@ -84,7 +84,8 @@ class ToolAnswer(Contract):
     artifacts: tuple[Artifact, ...] = ()
     """Files that the tool made."""
     pictures: tuple[str, ...] = left_out(())
-    """Pages of the session's documents that a model which sees is shown: `photo.png#page=1`."""
+    """Pages of the session's documents, such as `photo.png#page=1`, and stored pictures, that a model which sees is
+    shown."""
 
 
 def failed(error: str) -> ToolAnswer:

@@ -143,7 +143,7 @@ async def test_a_model_that_sees_is_shown_the_picture(tmp_path: Path, wire: Wire
     conversation = (Message(role="user", text="What is it?"), asked, told)
 
     for model, sees in ((SEEING[wire], True), ("house-model", False)):
-        messages = await show_pictures(conversation, opened, model)
+        messages = await show_pictures(conversation, opened.picture, model)
         call = a_call(wire, messages=messages).model_copy(update={"model": model})
         [request] = await requests_of(wire, call)
 

@@ -12,6 +12,7 @@ from activities.backends import Choice, SettingsError
 from activities.contracts.mcp_declaration import McpDeclaration
 from activities.contracts.tool import Tool
 from activities.crews.files import mcp_declarations
+from activities.documents.artifacts import Artifacts
 from chargehand_plugins.mcp.tools.server import McpServer
 from chargehand_plugins.mcp.tools.tool import tools_of
 from worker.composition import crew_folders
@@ -29,6 +30,7 @@ async def mcp_tools(
     *,
     taken: Collection[str] = (),
     start: bool = True,
+    artifacts: Artifacts | None = None,
 ) -> dict[str, Tool]:
     """Start the servers that crews declare, by the name of the crew, and build their tools.
 
@@ -44,7 +46,7 @@ async def mcp_tools(
         closing.push_async_callback(server.close)
     if start:
         await asyncio.gather(*(server.start() for server in servers))
-    tools = dict[str, Tool](tools_of(servers))
+    tools = dict[str, Tool](tools_of(servers, artifacts))
     if both := sorted(set(tools).intersection(taken)):
         raise SettingsError(f"There is another tool '{both[0]}'; give the MCP server of that tool another name.")
     return tools
@@ -53,7 +55,14 @@ async def mcp_tools(
 async def add_parts(parts: WorkerParts) -> None:
     """Give the crews of a worker the tools of the servers that they declare."""
     declared = mcp_declarations(parts.crew_folders)
-    added = await mcp_tools(declared, parts.environment, parts.closing, taken=parts.tools, start=parts.starts_servers)
+    added = await mcp_tools(
+        declared,
+        parts.environment,
+        parts.closing,
+        taken=parts.tools,
+        start=parts.starts_servers,
+        artifacts=parts.artifacts,
+    )
     parts.of_crews.update(added)
 
 

@@ -1,5 +1,6 @@
 """A tool of an MCP server, as agents have it: what it returns is capped, and is data."""
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.rounds import MOST_PICTURES
 from activities.contracts.tool import (
     OUTPUT_CAP_CHARACTERS,
     CallContext,
@@ -18,6 +20,8 @@ from activities.contracts.tool import (
     ToolSpec,
     object_schema,
 )
+from activities.documents.artifacts import Artifacts
+from activities.documents.shown_picture import store_picture
 from chargehand.contracts import Capability, Source
 from chargehand.tools import failed
 from chargehand_plugins.mcp.tools.definitions import MOST_SPEC_BYTES, readable
@@ -31,8 +35,9 @@ _TEXT_CHARACTERS: Final = OUTPUT_CAP_CHARACTERS - 500
 
 
 class McpTool:
-    def __init__(self, name: str, server: McpServer, tool: str) -> None:
-        """Take the name for agents, and that of the server."""
+    def __init__(self, name: str, server: McpServer, tool: str, artifacts: Artifacts | None = None) -> None:
+        """Take the name for agents, and that of the server; pictures are shown if they can be stored."""
+        self._artifacts = artifacts
         self._name = name
         self._server = server
         self._tool = tool
@@ -78,14 +83,32 @@ class McpTool:
             raise
         if asked is not None:
             return NeedsInput(output={"error": "Its server asks a person, who has not answered."}, elicitation=asked)
-        return self._answer(arguments, result)
+        return await self._answer(arguments, result)
 
-    def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
+    async def _answer(self, given: Mapping[str, JsonValue], result: "CallToolResult") -> ToolAnswer:
         text, left_out = _text(result)
         if result.is_error:
             words = _clean(self._server, text, _SERVER_ERROR_CHARACTERS)
             return failed(words or "The tool failed, and its server does not say why.")
-        return _answer(self._server, self._name, self._tool, given, text=text, left_out=left_out)
+        pictures, unread = await self._pictures(result)
+        text = "\n\n".join(filter(None, (text, *(said for _, said in pictures))))
+        left_out += [f"image ({unread})"] if unread else []
+        answer = _answer(self._server, self._name, self._tool, given, text=text, left_out=left_out)
+        return answer.model_copy(update={"pictures": tuple(name for name, _ in pictures)})
+
+    async def _pictures(self, result: "CallToolResult") -> tuple[list[tuple[str, str]], int]:
+        """Store the first pictures of a result; return them, and how many are left out."""
+        given = [block.data for block in result.content if block.type == "image"]
+        stored = [await self._store(data) for data in given[:MOST_PICTURES]]
+        pictures = [each for each in stored if each]
+        return pictures, len(given) - len(pictures)
+
+    async def _store(self, data: str) -> tuple[str, str] | None:
+        try:
+            content = base64.b64decode(data, validate=True)
+        except ValueError:
+            return None
+        return await store_picture(content, self._artifacts) if self._artifacts else None
 
 
 class ReadResource:
@@ -157,6 +180,8 @@ def _text(result: "CallToolResult") -> tuple[str, list[str]]:
                 texts.append(f"{block.resource.uri}\n{getattr(block.resource, 'text', '')}")
             case "resource_link":
                 texts.append(f"{block.name}: {block.uri}")
+            case "image":
+                pass  # shown beside the text
             case kind:
                 others.add(kind)
     if not texts and result.structured_content is not None:
@@ -164,11 +189,11 @@ def _text(result: "CallToolResult") -> tuple[str, list[str]]:
     return "\n\n".join(texts), sorted(others)
 
 
-def tools_of(servers: Iterable[McpServer]) -> dict[str, Tool]:
-    """Build the tools of servers, by their names for agents."""
+def tools_of(servers: Iterable[McpServer], artifacts: Artifacts | None = None) -> dict[str, Tool]:
+    """Build the tools of servers, by their names for agents; pictures are shown if they can be stored."""
     tools = dict[str, Tool]()
     for server in servers:
-        tools |= {name: McpTool(name, server, tool) for name, tool in server.declared.tool_names.items()}
+        tools |= {name: McpTool(name, server, tool, artifacts) for name, tool in server.declared.tool_names.items()}
         if server.declared.resources:
             tools[server.declared.resource_tool] = ReadResource(server)
     return tools
