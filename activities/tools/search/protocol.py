@@ -3,18 +3,24 @@
 A new engine is one module with an adapter, and one registry row.
 """
 
-from typing import Protocol
+from typing import Annotated, Final, Protocol
 from urllib.parse import urlsplit
 
+from pydantic import AfterValidator
+
 from chargehand.contracts import Contract
+
+EXCERPT_CHARACTERS: Final = 4_000
+"""Of a title and a snippet, which are compared with the words of the query; a model is given fewer."""
+_Excerpt = Annotated[str, AfterValidator(lambda text: text[:EXCERPT_CHARACTERS])]
 
 
 class SearchHit(Contract):
     """One place that a search found."""
 
-    title: str
-    snippet: str
-    """The words of the place, as the engine returned them."""
+    title: _Excerpt
+    snippet: _Excerpt
+    """The words of the place, as the engine returned them, up to a length."""
     url: str
     """Names the place: a web address, or the `ref` of a passage in the session's documents."""
     published: str | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel
 
 from activities.tools.search.engine import QUERY_CHARACTERS, JsonEngine, confidence_by_words, web_hit
-from activities.tools.search.protocol import SearchResults
+from activities.tools.search.protocol import EXCERPT_CHARACTERS, SearchResults
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -46,13 +46,17 @@ class BraveSearch:
         token = {"X-Subscription-Token": self._api_key}
         answer = await self._engine.ask(_Answer, self._url, params=parameters, headers=token)
         hits = tuple(
-            web_hit(hit.url, html.unescape(hit.title or ""), html.unescape(hit.description or ""), hit.page_age)
+            web_hit(hit.url, _unescaped(hit.title), _unescaped(hit.description), hit.page_age)
             for hit in answer.web.results[:limit]
         )
         return SearchResults(query=query, results=hits, confidence=confidence_by_words(query, hits))
 
     async def close(self) -> None:
         await self._engine.close()
+
+
+def _unescaped(text: str | None) -> str:
+    return html.unescape((text or "")[:EXCERPT_CHARACTERS])
 
 
 class _Hit(BaseModel):

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.processes.child import ChildError, ChildProcess, ChildTimeoutError
 from activities.tools.search.engine import QUERY_CHARACTERS, confidence_by_words, transient_error
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.protocol import EXCERPT_CHARACTERS, SearchHit, SearchResults
 from chargehand.wire import ErrorType
 
 _TIMEOUT: Final = timedelta(seconds=40)
@@ -42,6 +42,7 @@ class DdgsSearch:
         question = {
             "query": query,
             "limit": limit,
+            "characters": EXCERPT_CHARACTERS,
             "engines": self._engines,
             "addresses": self._addresses,
             "seconds": max(1, round(min(_ONE_ENGINE.total_seconds(), self._seconds))),

@@ -29,7 +29,14 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
     except DDGSException as error:
         # The library has no other sign for an empty answer.
         return {"hits": []} if str(error) == "No results found." else {"problem": "failed"}
-    return {"hits": [{"title": hit["title"], "url": hit["href"], "snippet": hit["body"]} for hit in found]}
+    most = question["characters"]
+    return {
+        "hits": [
+            {"title": hit["title"][:most], "url": hit["href"], "snippet": hit["body"][:most]}
+            for hit in found[: question["limit"]]
+            if len(hit["href"]) <= most
+        ]
+    }
 
 
 if __name__ == "__main__":

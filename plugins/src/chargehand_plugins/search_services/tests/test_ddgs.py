@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from activities.backends import SettingsError
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.protocol import EXCERPT_CHARACTERS, SearchHit, SearchResults
 from activities.tools.search.registry import search_backend
 from chargehand.wire import ErrorType
 from chargehand_plugins.search_services import services
@@ -55,6 +55,16 @@ async def test_results_come_back_whole(service: EngineServer) -> None:
     assert [(method, path, asked["q"]) for method, path, asked in service.asked] == [
         ("POST", "/html/", "tides moorings")
     ]
+
+
+async def test_a_large_page_is_cut_in_the_process_that_reads_it(service: EngineServer) -> None:
+    """What comes back is a few thousand characters of a hit, and none with a longer address."""
+    text = b"tides " * 100_000
+    hit = b'<div class="body"><h2>%s</h2><a href="https://a.example/%s">%s</a></div>'
+    service.body = b"<html><body>%s%s</body></html>" % (hit % (text, b"1", text), hit % (b"x", b"y" * 5_000, b"z"))
+    [found] = (await search_at(service).search("tides", 5, ())).results
+
+    assert (len(found.title), len(found.snippet)) == (EXCERPT_CHARACTERS, EXCERPT_CHARACTERS)
 
 
 @pytest.mark.parametrize("status", [200, 202, 403, 429, 500])

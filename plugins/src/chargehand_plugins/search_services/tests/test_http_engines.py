@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -11,7 +12,7 @@ import httpx2
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.tools.search.protocol import SearchHit, SearchResults
+from activities.tools.search.protocol import EXCERPT_CHARACTERS, SearchHit, SearchResults
 from activities.tools.search.tavily import TavilySearch
 from chargehand.wire import ErrorType
 from chargehand_plugins.search_services.brave import BraveSearch
@@ -47,6 +48,20 @@ async def search(service: EngineServer, engine: str) -> AsyncIterator[HttpSearch
     made = MADE[engine](service.url, None)
     yield made
     await made.close()
+
+
+async def test_a_large_answer_is_cut_before_it_is_computed_with(search: HttpSearch, service: EngineServer) -> None:
+    """Of 3.6 MB of words and references to characters, the loop reads a few thousand."""
+    text = "sea &amp; " * 120_000
+    hit = {"url": "https://a.example/1", "title": text, "content": text, "description": text}
+    service.body = json.dumps({"results": [hit]}).encode()
+    if service.below:
+        service.body = json.dumps({service.below: {"results": [hit]}}).encode()
+    before = time.thread_time()
+    found = await search.search("sea", 5, ())
+
+    assert time.thread_time() - before < 0.15  # a client takes most of it
+    assert {len(found.results[0].title), len(found.results[0].snippet)} <= set(range(2_000, EXCERPT_CHARACTERS + 1))
 
 
 async def fault(search: HttpSearch) -> ApplicationError:
