@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -78,9 +78,13 @@ class ProviderModel(ABC, Generic[ClientType]):
     _refused_effort: set[str] = field(default_factory=set[str], init=False)
     """Models that turned out to take no reasoning effort."""
 
+    @property
+    def _secrets(self) -> Sequence[str]:
+        return (self.api_key,)
+
     async def complete(self, call: ModelCall) -> ModelReply:
         """Take one turn; cancelling it closes the connection, or cancels the provider's job."""
-        with translating(self.provider, (self.api_key,)):
+        with translating(self.provider, self._secrets):
             client = await self.warm_up()
             call = self._with_possible_settings(call)
             try:
@@ -149,7 +153,7 @@ class ProviderModel(ABC, Generic[ClientType]):
     def _unusable(self, call: ModelCall, body: JsonValue, error: Exception) -> ModelReply:
         """Return a malformed reply, to be charged as it reports; raise the error if it reports no usage."""
         is_described = isinstance(error, UnreadableReply | ReportedError)
-        problem = redacted(str(error), (self.api_key,)) if is_described else type(error).__name__
+        problem = redacted(str(error), self._secrets) if is_described else type(error).__name__
         reply = self._reply(call, body, Content(stop="malformed", problem=problem))
         if reply.usage is None or not (reply.usage.input_tokens or reply.usage.output_tokens):
             raise error

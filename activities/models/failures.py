@@ -119,11 +119,16 @@ VERDICTS: Final[Mapping[str, Verdict]] = {
     "TooManyRedirects": Verdict.REFUSED,
     "DecodingError": Verdict.UNREADABLE,
     "OSError": Verdict.UNANSWERED,
+    # What Pydantic AI makes of the errors of any SDK.
+    "ModelHTTPError": Verdict.BY_STATUS,
+    "ModelAPIError": Verdict.UNANSWERED,
+    "UnexpectedModelBehavior": Verdict.UNREADABLE,
+    "UserError": Verdict.REFUSED,
     "UnreadableReply": Verdict.UNREADABLE,
     "BodyRefused": Verdict.UNUSABLE,
 }
 """By class name; any other class is judged by its nearest base class in this table."""
-_PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "builtins", __name__.partition(".")[0]})
+_PACKAGES: Final = frozenset({"anthropic", "openai", "httpx2", "pydantic_ai", "builtins", __name__.partition(".")[0]})
 
 _RETRYABLE_STATUSES: Final = frozenset({408, 409, 429, *range(500, 600)} - {501})
 _POSSIBLY_BILLED_STATUSES: Final = frozenset({408, 502, 504, 520, 524})
@@ -280,7 +285,7 @@ def _retry_after(headers: Mapping[str, str]) -> timedelta | None:
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:
-    response = getattr(error, "response", None)
+    response = getattr(error, "response", error)
     # The transport's own mapping, which ignores the case of names.
     return cast("Mapping[str, str]", getattr(response, "headers", None) or {})
 

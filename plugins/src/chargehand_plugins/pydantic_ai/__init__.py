@@ -1,0 +1,8 @@
+"""Every model that Pydantic AI talks to, such as those of Groq, Mistral, Cohere and xAI."""
+
+from chargehand.plugins import Registry
+
+
+def register(registry: Registry) -> None:
+    """Add the provider `pydantic_ai`."""
+    registry.model_provider("pydantic_ai", f"{__name__}.models:open_pydantic_ai")
