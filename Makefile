@@ -54,7 +54,7 @@ help: ## List the commands
 	@echo '  make test MODEL=local        the tests that need that model'
 	@echo '  make test PYTHON=python3.13  the tests on another Python, in an environment of its own'
 	@echo '  make test BROWSER=1          the tests that need Chromium (on Debian: apt install chromium)'
-	@echo '  make test TYPESCRIPT=1       the tests of examples/typescript, which need npm'
+	@echo '  make test TYPESCRIPT=1       the tests that need npm: examples/typescript, generators of clients'
 	@echo '  make test CONTAINER=1        the worker in a container, by Docker or podman'
 	@echo '  make run MODEL=model.gguf    with a larger one; CONTEXT=16384 gives it more room'
 
@@ -84,7 +84,8 @@ run: $(SYNCED) $(EXTRAS:%=$(EXTRA)%) $(if $(MODEL),$(GROUP)local-llm) ## Answer 
 	exit $$code
 
 test: $(GROUP)dev $(if $(MODEL),$(GROUP)local-llm) $(if $(BROWSER),$(GROUP)browser) ## Run the fast tests (ALL=1 runs all, ARGS="tests/unit -k ledger" selects, TEST_PROCESSES=0 uses one process)
-	@$(if $(TYPESCRIPT),cd examples/typescript && npm ci --silent --ignore-scripts --no-audit --no-fund && npm test --silent)
+	@$(if $(TYPESCRIPT),for folder in examples/typescript tests/acceptance/generators; do \
+		npm ci --prefix $$folder --silent --ignore-scripts --no-audit --no-fund || exit; done; npm test --prefix examples/typescript --silent)
 	@$(BIN)/python -m pytest -q $(if $(TYPESCRIPT),-m typescript tests/acceptance/test_typescript.py,$(if $(MODEL),-m local_llm,-n $(TEST_PROCESSES) --dist worksteal $(if $(ALL),$(ALL_TESTS)) $(if $(BROWSER),-m 'browser and not nightly' -n 2 --dist loadfile tests/browser)$(if $(CONTAINER),-m container -n 0 tests/containers))) $(ARGS)
 
 check: $(GROUP)dev ## Check format, lint, types, import direction and sizes

@@ -1,21 +1,29 @@
-"""The TypeScript example, built by `npm`, against workers that encrypt: it steers a session to its report."""
+"""What TypeScript makes of Chargehand: an example that steers an encrypted session, and generators of clients."""
 
 import asyncio
 import base64
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Final
 
 import pytest
 from temporalio.client import Client
 
 from chargehand.converter import data_converter
 from chargehand.payloads.encryption import Encryption
+from chargehand_plugins.console.api import OPERATIONS, PREFIX
+from chargehand_plugins.console.openapi import openapi_document
 from tests.environment import open_environment
 from tests.scripted_model import Script, answer, report, topics, use
+from tests.unit.contracts.schema_files import schemas
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "typescript"
+GENERATORS: Final = Path(__file__).parent / "generators"
+DOCUMENT: Final = openapi_document(OPERATIONS, PREFIX, "http://127.0.0.1:8234")
+COMPONENTS: Final = DOCUMENT["components"]["schemas"]
 KEY = bytes(range(32))
 QUESTION = answer("", status="ambiguous_input").model_copy(update={"message": "Which year?"})
 MEANT = "The latest one that the documents name."
@@ -23,12 +31,14 @@ MEANT = "The latest one that the documents name."
 pytestmark = pytest.mark.typescript
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _built() -> None:
+@pytest.fixture(scope="module")
+def built() -> None:
+    """Skip where the example has not been built."""
     if not shutil.which("node") or not (EXAMPLE / "dist" / "example.mjs").is_file():
         pytest.skip("the example is not built: `npm ci && npm run build` in examples/typescript")
 
 
+@pytest.mark.usefixtures("built")
 async def test_the_example_runs_a_session_from_its_plan_to_its_report(client: Client, tmp_path: Path) -> None:
     """It edits the plan, answers a question, raises the limit at which the session pauses, and prints the report."""
     script = (
@@ -67,3 +77,41 @@ async def test_the_example_runs_a_session_from_its_plan_to_its_report(client: Cl
     assert status.plan.final_instruction == "Three sentences at most."
     assert [record.state for record in written.subtasks] == ["success"] * 3
     assert {"awaiting_approval", "paused", "finished"} <= {line.split(":")[0] for line in said.decode().splitlines()}
+
+
+def run(*command: str | Path) -> str:
+    """Run a program of the generators, and return all that it writes; it is installed by `npm ci`."""
+    ran = subprocess.run(command, cwd=GENERATORS, capture_output=True, text=True, timeout=120, check=False)
+
+    said = ran.stdout + ran.stderr
+    assert ran.returncode == 0, said
+    return said
+
+
+@pytest.mark.skipif(not (GENERATORS / "node_modules").is_dir(), reason="`npm ci` in tests/acceptance/generators")
+class TestGenerators:
+    def test_types_are_generated_whole_and_type_check(self, tmp_path: Path) -> None:
+        """openapi-typescript warns of nothing and leaves nothing out, and `tsc --strict` takes what it writes."""
+        programs = GENERATORS / "node_modules" / ".bin"
+        document, module = tmp_path / "openapi.json", tmp_path / "api.ts"
+        document.write_text(json.dumps(DOCUMENT))
+        said = run(programs / "openapi-typescript", document, "--output", module)
+        run(programs / "tsc", "--strict", "--noEmit", module)
+        written = module.read_text()
+        operations = [f'operations["{each.name}"]' for each in OPERATIONS]
+
+        assert "warn" not in said.lower()
+        assert [each for each in operations if each not in written] == []
+        assert [name for name in COMPONENTS if f"        {name}: unknown;" in written] == ["JsonValue"]
+        assert [name for name in COMPONENTS if f"        {name}: " not in written] == []
+
+    def test_schemas_are_strict(self, tmp_path: Path) -> None:
+        """Ajv compiles every schema of a message and every component in strict mode: no keyword is unknown to it."""
+        of_http = {name: {"$ref": f"#/components/schemas/{name}"} for name in COMPONENTS}
+        components = {"components": DOCUMENT["components"]}
+        file = tmp_path / "schemas.json"
+        file.write_text(
+            json.dumps(schemas() | {f"HTTP {name}": {**each, **components} for name, each in of_http.items()})
+        )
+
+        run("node", "compile_schemas.mjs", file)

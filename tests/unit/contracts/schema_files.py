@@ -9,6 +9,8 @@ from types import NoneType
 from typing import Any, Final, cast, get_args
 
 from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
 from chargehand import contracts
 from chargehand.contracts import ConversationEnd, ConversationRequest, Report, SessionRequest, TypedByPeople
@@ -16,6 +18,12 @@ from chargehand.messages import CONVERSATION_MESSAGES, MESSAGES
 
 _OTHERS: Final = ("Limits", "Outcome", "Trace", "Event")
 """Read whole, beside the messages of a session; the schema of each holds those of its parts."""
+
+
+class _JsonSchema(GenerateJsonSchema):
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Leave out the keyword `discriminator`, which OpenAPI has and JSON Schema has not."""
+        return {"oneOf": super().tagged_union_schema(schema)["oneOf"]}
 
 
 def _messages() -> set[str]:
@@ -40,7 +48,8 @@ def schemas() -> dict[str, dict[str, object]]:
     for name in sorted({*_messages(), *_OTHERS}):
         contract: object = getattr(contracts, name)
         is_typed = isinstance(contract, type) and issubclass(contract, TypedByPeople)
-        schema = TypeAdapter(cast("Any", contract)).json_schema(mode="validation" if is_typed else "serialization")
+        mode = "validation" if is_typed else "serialization"
+        schema = TypeAdapter(cast("Any", contract)).json_schema(mode=mode, schema_generator=_JsonSchema)
         described[name] = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return described
 

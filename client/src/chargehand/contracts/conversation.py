@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from chargehand.contracts.base import Contract, Name, NoControlCharacters, TypedByPeople, left_out
-from chargehand.contracts.limits import AnswerTime, Count, DollarLimit, Limits, Tiers, UpToAWeek
+from chargehand.contracts.limits import WHOLE, AnswerTime, DollarLimit, Limits, Tiers, UpToAWeek
 from chargehand.contracts.outcome import Artifact, Confidence, Source, SpendLine, Usage
 from chargehand.contracts.request import (
     Credentials,
@@ -43,7 +43,7 @@ class ConversationLimits(Limits):
     `max_rounds` and `subtask_deadline` hold for the answer to one message, `deadline` for one job.
     """
 
-    max_turns: Annotated[Count, Field(le=1_000)] = 100
+    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 100
     """LLM calls in the whole conversation, whatever they are for (1 to 1,000)."""
     budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 5.0})] = Decimal("5.00")
     """US dollars that the whole conversation may spend on models (more than 0, at most 10,000)."""

@@ -41,16 +41,13 @@ DollarLimit = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10_000}),
 ]
 """US dollars that a session may spend (more than 0, at most 10,000)."""
-_Whole = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
-"""Reads 3.0 as 3, as JSON Schema does."""
-
-Count = Annotated[int, Field(strict=True, ge=1), _Whole]
-"""A whole number of at least 1, written without quotes."""
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+"""Reads 3.0 as 3, as JSON Schema does; after the bounds, which schemas state only then."""
 
 
 OutputTokens = Annotated[int, Field(ge=256, le=128_000)]
 """The most output tokens of one turn, thinking included (256 to 128,000)."""
-Words = Annotated[int, Field(strict=True, ge=50, le=20_000), _Whole]
+Words = Annotated[int, Field(strict=True, ge=50, le=20_000), WHOLE]
 """About how long a text is to be, in words (50 to 20,000)."""
 
 
@@ -89,19 +86,19 @@ Effort = Literal["low", "medium", "high"]
 class Limits(TypedByPeople):
     """Limits of one session, including everything it starts. The operator's ceilings apply as well."""
 
-    max_turns: Annotated[Count, Field(le=1_000)] = 20
+    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] = 20
     """LLM calls in the whole session, whatever they are for (1 to 1,000)."""
     budget_usd: Annotated[DollarLimit, Field(json_schema_extra={"default": 2.0})] = Decimal("2.00")
     """US dollars that the whole session may spend on models (more than 0, at most 10,000)."""
-    max_depth: Annotated[Count, Field(le=10)] = 5
+    max_depth: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 5
     """Levels of delegation: 1 allows subtasks but no nested session (1 to 10)."""
-    max_parallel: Annotated[Count, Field(le=100)] = 5
+    max_parallel: Annotated[int, Field(strict=True, ge=1, le=100), WHOLE] = 5
     """Agents of the whole session that are at work at the same time (1 to 100)."""
-    max_attempts: Annotated[Count, Field(le=10)] = 3
+    max_attempts: Annotated[int, Field(strict=True, ge=1, le=10), WHOLE] = 3
     """Attempts at one subtask (1 to 10)."""
-    max_rounds: Annotated[Count, Field(le=250)] = 10
+    max_rounds: Annotated[int, Field(strict=True, ge=1, le=250), WHOLE] = 10
     """Rounds of model turn and tool calls in one subtask (1 to 250)."""
-    max_reviews: Annotated[Count, Field(le=6)] = 2
+    max_reviews: Annotated[int, Field(strict=True, ge=1, le=6), WHOLE] = 2
     """Reviews of the outcomes of one supervisor, each of which may add subtasks (1 to 6)."""
     deadline: UpToAWeek = timedelta(minutes=10)
     """Time from the start until the report is written from the results so far: seconds, or ISO 8601 such as `PT10M`

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, ValidationInfo, model_validator
 
 from chargehand.contracts.base import Dollars, Name, NoControlCharacters, TypedByPeople, left_out
-from chargehand.contracts.limits import Count, DollarLimit, UpToAWeek
+from chargehand.contracts.limits import WHOLE, DollarLimit, UpToAWeek
 from chargehand.contracts.plan import Plan, Subtask, SubtaskId
 from chargehand.contracts.waits import Decider
 
@@ -91,7 +91,7 @@ class RaisedLimits(TypedByPeople):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    max_turns: Annotated[Count, Field(le=1_000)] | None = None
+    max_turns: Annotated[int, Field(strict=True, ge=1, le=1_000), WHOLE] | None = None
     """LLM calls in the whole session, including those already made."""
     budget_usd: DollarLimit | None = None
     """US dollars in the whole session, including those already spent."""
