@@ -17,7 +17,7 @@ _STEM: Final = 5
 _WORD: Final = re.compile(r"[^\W\d_]+", re.UNICODE)
 _LEAST_COMMON: Final = 2
 """Common words of a language that a text has at least, for it to be in this language."""
-_AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mei", "maart", "marzo", "juin", "mayo"})
+_AMBIGUOUS: Final = frozenset({"may", "march", "mars", "mai", "mayo"})
 """Months that are other words as well: they count beside a number, or with a capital in the middle of a sentence."""
 _BESIDE_NUMBER: Final = r"(?:\d(?:st|nd|rd|th|er|º|\.)?,? (?:of |de |du )?{0}\b|\b{0}\.?,? (?:of |de |del )?\d)"
 
@@ -31,7 +31,7 @@ class Language:
     """That few other languages have."""
     months: Mapping[str, re.Pattern[str]]
     scales: Mapping[str, str]
-    """Factor to the words for it."""
+    """Factor to the words for it, those of languages that have no other words here last."""
     numbers: Mapping[str, str]
     """Value to the words for it; `50 percent` and `2 times` have a unit of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
@@ -65,6 +65,7 @@ def _language(words: Mapping[str, Any]) -> Language:
     compiled: dict[str, Any] = {
         "common": frozenset(words["common"]),
         "letters": frozenset(words["letters"]),
+        "scales": {**words["scales"], **_data()["scales"]},
         "months": {str(number): _month(name) for number, name in enumerate(words["months"], start=1)},
         "sides": {subject: tuple(map(_whole, sides)) for subject, sides in words["sides"].items()},
         "phrases": {kind: _whole(phrases) for kind, phrases in words["phrases"].items()},
@@ -95,7 +96,9 @@ def language_of(text: str) -> str | None:
     }
     best = max(counts, key=lambda code: counts[code])
     is_sole = sum(count == counts[best] for count in counts.values()) == 1
-    return best if is_sole and counts[best] >= min(_LEAST_COMMON, max(len(words) // 4, 1)) else None
+    return (
+        best if is_sole and counts[best] >= max(min(_LEAST_COMMON, max(len(words) // 4, 1)), len(words) // 6) else None
+    )
 
 
 def spoken_in(text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from chargehand_plugins.claim_checks.quantities import Quantity, is_converted, is_derived, quantities
-from chargehand_plugins.claim_checks.senses import is_replaced, sense_conflicts
+from chargehand_plugins.claim_checks.senses import sense_conflicts
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
     extreme_of,
@@ -19,12 +19,11 @@ from chargehand_plugins.claim_checks.table_figures import (
     read_table,
     runs_against,
 )
-from chargehand_plugins.claim_checks.words import months_of
+from chargehand_plugins.claim_checks.words import months_of, without_months
 from workflows.rules.claim_words import language_of, languages, spoken_in
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
-_NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})[./](\d{1,2})[./](\d{2,4})\b")
 _POSSESSIVE: Final = re.compile(r"['’]s$")
 _LEAST_NAME: Final = 4
 """Letters of a name; fewer are an abbreviation."""
@@ -43,11 +42,15 @@ def conflicts_of(
         titles: what else is known of the sources: their titles, and the questions that the results answer.
     """
     sentences = [part for quote in said for part in _SENTENCE.split(quote) if part.strip()]
-    known = "\n".join((*said, *results, *titles))
+    cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
+    known = "\n".join((*said, *cells, *titles))
     tables = [table for result in results if (table := read_table(result))]
     named = "\n".join((*said, *titles, *(table.names for table in tables)))
-    conflicts = [*_figures(claim, sentences, named, tables), *_names(claim, known)]
-    if months_of(claim) - months_of(known, spoken_in(claim)):
+    conflicts = [*_figures(claim, named, tables), *_names(claim, known)]
+    months = months_of(known, spoken_in(claim))
+    is_told = months or tables or language_of(known)
+    counts_months = any(each.unit == "calendar" and each.size == 1 for each in quantities(known))
+    if months_of(claim) - months and is_told and not counts_months:
         conflicts.append("It names a month that its source does not name.")
     if sentences and not tables:
         conflicts += sense_conflicts(claim, sentences)
@@ -63,10 +66,10 @@ def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[str]:
         yield "The figures run the other way."
 
 
-def _figures(claim: str, sentences: Sequence[str], text: str, tables: Sequence[ResultTable]) -> Iterator[str]:
-    there = quantities(_without_months(text))
+def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[str]:
+    there = quantities(without_months(text))
     cells = [cell.quantity for table in tables for cell in table.cells]
-    for figure in quantities(_without_months(claim)):
+    for figure in quantities(without_months(claim)):
         if figure.is_in(there):
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
@@ -76,8 +79,6 @@ def _figures(claim: str, sentences: Sequence[str], text: str, tables: Sequence[R
             yield f"{figure.written} is not there, only {other}."
         elif is_derived(figure, [each for each in there if not (figure.is_word and each.is_word)]):
             continue
-        elif is_replaced(figure, claim, sentences):
-            yield f"{figure.written} is another number there."
         elif not (
             _is_bound(figure, claim)
             or (_is_small(figure, there) and not (tables and figure.unit == "percent"))
@@ -101,11 +102,6 @@ def _is_small(figure: Quantity, there: Sequence[Quantity]) -> bool:
     return figure.is_word and (Decimal(1) in figure.values or not any(figure.counts_as(each) for each in there))
 
 
-def _without_months(text: str) -> str:
-    """Leave day and year of dates in figures, as they stand beside the name of a month."""
-    return _NUMERIC_DATE.sub(lambda date: f"{date[3] or date[4] or ''} {date[1] or date[6]}", text)
-
-
 def _names(claim: str, known: str) -> Iterator[str]:
     """List the names of a claim that its source does not have; in German every noun would be one."""
     language = language_of(claim) or language_of(known)
@@ -114,7 +110,9 @@ def _names(claim: str, known: str) -> Iterator[str]:
     initials = {word for word in _WORD.findall(known) if len(word) == 1}
     stems = {_POSSESSIVE.sub("", word).casefold()[:_STEM] for word in _WORD.findall(known)}
     for sentence in _SENTENCE.split(claim):
-        for match in [*_WORD.finditer(sentence)][1:]:
+        for match in [word for word in _WORD.finditer(sentence) if len(word[0]) > 1][
+            1:
+        ]:  # the first of 's Nachts is none
             name = _POSSESSIVE.sub("", match[0])
             is_name = name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1")
             if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:

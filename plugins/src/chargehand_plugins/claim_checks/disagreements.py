@@ -21,7 +21,6 @@ _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|\n")
 _CITATION: Final = re.compile(r"\[[^][]*\]")
 _NUMERIC_DATE: Final = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b")
-_YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _FIGURE_OR_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+", re.UNICODE)
 _BLANKS: Final = re.compile(r"…(?:\W*…)+")
 _SAME_SUBJECT: Final = 0.7
@@ -163,7 +162,7 @@ def _figures(text: str, tokens: Sequence[str], common: Collection[str]) -> tuple
         after = text[each.start + len(each.written) :].lstrip()
         noun = "" if each.noun in common or after[:1].isupper() else each.noun
         is_bare = not each.unit and not noun
-        if is_bare and _YEAR.fullmatch(each.written):
+        if is_bare and each.is_year:
             years.add(each.written)
         elif (
             not each.unit and before[-1] == "" and _is_title(before[0], tokens, common) and len(each.written) <= _LABEL

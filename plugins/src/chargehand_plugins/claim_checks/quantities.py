@@ -104,13 +104,19 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     """List the quantities of a text: its figures, then its number words."""
     codes = spoken_in(text)
     figures = (_figure(match, text, codes) for match in _figure_pattern().finditer(text))
-    words = (
-        _word_quantity(text, match, value)
+    words = [
+        (match, value)
         for code in codes
         for value, pattern in _number_words(code).items()
         for match in pattern.finditer(text)
+    ]
+    shares = [match for match, value in words if " " in value]  # "three quarters" is no "three"
+    whole = (
+        _word_quantity(text, match, value)
+        for match, value in words
+        if " " in value or not any(share.start() <= match.start() < share.end() for share in shares)
     )
-    return (*_distributed([*figures], text), *words)
+    return (*_distributed([*figures], text), *whole)
 
 
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
@@ -130,9 +136,12 @@ def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
 
 def is_converted(figure: Quantity, there: Iterable[Quantity]) -> bool:
     """Whether a figure is another one by the month or quarter, or a half or double of it."""
+    if not _is_number(figure):
+        return False
     numbers = [(_value(each), each.unit) for each in there if _is_number(each)]
     parts = [(value * factor, unit) for value, unit in numbers for factor in _FACTORS if value >= _LEAST_MULTIPLE]
-    return figure.is_in(Quantity("", frozenset({value}), unit) for value, unit in parts if value >= _LEAST_MULTIPLE)
+    whole = replace(figure, digits=frozenset({_value(figure)}), size=Decimal(1), scale=Decimal(1))
+    return whole.is_in(Quantity("", frozenset({value}), unit) for value, unit in parts if value >= _LEAST_MULTIPLE)
 
 
 @lru_cache(maxsize=256)
@@ -189,14 +198,17 @@ def values_of(written: str) -> frozenset[Decimal | str]:
 
 def _figure(match: re.Match[str], text: str, codes: Sequence[str]) -> Quantity:
     scale = Decimal(1)
-    for word in filter(None, re.split(r"[ \u00a0\u202f.-]+", match["scales"] or "")):
+    for word in filter(None, re.split(r"[ \u00a0\u202f.-]+|(?<=[万萬만亿億억])", match["scales"] or "")):
         scale *= next(
             (Decimal(factor) for code in (*codes, *languages()) for factor in _factors(code, word)), Decimal(1)
         )
     unit, size = unit_of(match["currency"] or match["unit"] or "")
+    digits = values_of(match["figure"])
+    if unit == "length" and re.search(r"\dm$", match[0]):  # 1.2m may be metres or millions
+        unit, digits = "", digits | _times(digits, Decimal(1_000_000))
     return Quantity(
         match[0].strip(),
-        values_of(match["figure"]),
+        digits,
         unit,
         size,
         "" if unit else _noun(text, match.end()),
@@ -215,7 +227,7 @@ def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
     following = None if own_unit else _unit_pattern().match(text, match.end())
     unit, size = unit_of(following["unit"]) if following else (own_unit, Decimal(1))
     return Quantity(
-        match[0],
+        text[match.start() : following.end() if following else match.end()],
         frozenset({Decimal(number)}),
         unit,
         size,
@@ -241,10 +253,11 @@ def _rounds(rounded: Decimal, exact: Decimal) -> bool:
     if rounded == exact or exact.adjusted() != rounded.adjusted():
         return rounded == exact
     _, digits, exponent = rounded.normalize().as_tuple()
-    if len(digits) < _ROUNDED_DIGITS:
+    last = min(int(exponent), rounded.adjusted() + 1 - _ROUNDED_DIGITS)
+    if len(digits) < _ROUNDED_DIGITS and last:  # 10 to 90 have two
         return False
     with localcontext(prec=2 * _DIGITS):
-        return exact.quantize(Decimal(1).scaleb(int(exponent)), ROUND_HALF_UP) == rounded
+        return exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP) == rounded
 
 
 def _factors(code: str, word: str) -> list[str]:
@@ -255,11 +268,12 @@ def _factors(code: str, word: str) -> list[str]:
 
 @cache
 def _figure_pattern() -> re.Pattern[str]:
-    scales = "|".join(words for language in languages().values() for words in language.scales.values())
+    every = (words for language in languages().values() for words in language.scales.values())
+    scales = "|".join(dict.fromkeys(every))
     return re.compile(
         rf"(?P<currency>(?:{_CURRENCY}){_GAP})?(?P<figure>{_FIGURE})"
         # An m is a million beside a currency, else a metre.
-        rf"(?P<scales>(?:{_GAP}(?:{scales}|m(?=[ \u00a0]?[€$£])|(?(currency)m|(?!)))\b\.?)*)"
+        rf"(?P<scales>(?:{_GAP}(?:{scales}|m(?=[ \u00a0]?[€$£])|(?(currency)m|(?!)))(?:\b|(?<=[万萬만亿億억]))\.?)*)"
         rf"(?:{_GAP}(?:d’|d'|de |of |di |van )?(?P<unit>{_all_units()})(?!\w))?",
         re.IGNORECASE,
     )
@@ -268,10 +282,11 @@ def _figure_pattern() -> re.Pattern[str]:
 @cache
 def _number_words(code: str) -> dict[str, re.Pattern[str]]:
     # "twenty-five" and "treinta y cinco" are no "twenty" and no "five".
-    joined = r"(?:[ -](?:and|und|et|y|e|en)(?=[ -])|-)"
+    numbers = languages()[code].numbers
+    joined = rf"(?:[ -](?:and|und|et|y|e|en)[ -]|-)(?:{'|'.join(numbers.values())})(?!\w)"
     return {
-        value: re.compile(rf"(?<![\w-])(?<! y )(?<! e )(?<! et )(?:{words})(?![\w]|{joined}\w)", re.IGNORECASE)
-        for value, words in languages()[code].numbers.items()
+        value: re.compile(rf"(?<![\w-])(?<! y )(?<! e )(?<! et )(?:{words})(?!\w|{joined})", re.IGNORECASE)
+        for value, words in numbers.items()
     }
 
 

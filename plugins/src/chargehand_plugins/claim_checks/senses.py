@@ -3,16 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import Quantity, quantities
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
 from workflows.rules.claim_words import content, covered, language_of, spoken_in, units
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
-_TO: Final = re.compile(r" (?:to|auf|à|a|para|tot|naar) ")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _NEAR: Final = 0.5
@@ -20,7 +17,7 @@ _NEAR: Final = 0.5
 _SAME: Final = 0.65
 """The same, of two that are alike but for a figure, or a negation of the claim's."""
 _STEM: Final = 5
-_CAUSE_WORDS: Final = 2
+_CAUSE_WORDS: Final = 3
 """Words after `because of` that name the cause."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
@@ -48,8 +45,6 @@ def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
     yield from _causes(claim, sentences)
-    if any(_is_reversed(mine, theirs) for mine in _spans(claim) for each in sentences for theirs in _spans(each)):
-        yield "Its source has these figures the other way round."
 
 
 def _is_worded(claim: str, nearest: str, sentences: Sequence[str]) -> bool:
@@ -69,20 +64,6 @@ def _each_time() -> re.Pattern[str]:
 def _clause_of(own: frozenset[str], sentence: str) -> str:
     """Return the clause of a sentence that has most of the words of a claim."""
     return max(_CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
-
-
-def _spans(text: str) -> Iterator[tuple[Quantity, Quantity]]:
-    """List the figures of a text of which one leads to the other."""
-    figures = [each for each in quantities(text) if not each.is_word]
-    for one, other in pairwise(figures):
-        if _TO.fullmatch(text[one.start + len(one.written) : other.start]):
-            yield one, other
-
-
-def _is_reversed(mine: tuple[Quantity, Quantity], theirs: tuple[Quantity, Quantity]) -> bool:
-    """Whether two figures lead to each other the other way round."""
-    (one, other), (first, last) = mine, theirs
-    return one.is_in([last]) and other.is_in([first]) and not one.is_in([first])
 
 
 def _strengths(claim: str, nearest: str) -> Iterator[str]:
@@ -110,14 +91,6 @@ def _causes(claim: str, sentences: Sequence[str]) -> Iterator[str]:
     stems = [match[0].casefold()[:_STEM] for match in _TOKEN.finditer(after)]
     words = [stem for stem in stems if stem in content(after) and not stem[0].isdigit()][:_CAUSE_WORDS]
     is_other = language_of(claim) == language_of(known) and words and content(known).isdisjoint(words)
-    names_one = any(phrase_in("causes", each) and is_negated(each) == is_negated(claim) for each in sentences)
-    if is_other or (phrase_in("claimed_causes", claim) and not names_one):
+    names_one = any(phrase_in("causes", each) and not is_negated(each) for each in sentences)
+    if is_other or (phrase_in("claimed_causes", claim) and not names_one and not is_negated(claim)):
         yield "Its source does not name this cause."
-
-
-def is_replaced(figure: Quantity, claim: str, sentences: Sequence[str]) -> bool:
-    """Whether a sentence says almost the same of another figure."""
-    own = frozenset(word for word in content(claim) if not word[0].isdigit())
-    alike = [each for each in sentences if covered(own, content(each)) >= _SAME]
-    others = (each for sentence in alike for each in quantities(sentence))
-    return any(figure.counts_as(each) or not (figure.is_word or figure.unit or each.unit) for each in others)

@@ -14,6 +14,11 @@ from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_o
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
+_TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
+_RATIO: Final = re.compile(
+    r"\b(?:per|pro|je|par|por|rates?|shares?|\w*(?:anteil|quote)|taux|part|tasso|quota|tas+a|cuota|aandeel)\b", re.I
+)
+"""Words of what two columns are divided for, unless one of them is it."""
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
 _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
@@ -89,9 +94,17 @@ class ResultTable:
     def named_columns(self, text: str) -> frozenset[int]:
         """List the columns of figures of whose titles a text has the most words."""
         stems = {word[:_STEM] for word in _words(text)}
-        titles = {cell.column: {word[:_STEM] for word in _words(self.header[cell.column])} for cell in self.cells}
-        best = max((len(title & stems) for title in titles.values()), default=0)
-        return frozenset(column for column, title in titles.items() if best and len(title & stems) == best)
+        fits = {cell.column: len(self.stems(cell.column) & stems) for cell in self.cells}
+        best = max(fits.values(), default=0)
+        return frozenset(column for column, fit in fits.items() if best and fit == best)
+
+    def stems(self, column: int) -> frozenset[str]:
+        """List the words of the title of a column, by how they begin."""
+        return frozenset(word[:_STEM] for word in _words(self.header[column]))
+
+    def is_total(self, row: int) -> bool:
+        """Whether a row is the total of the others, by its label."""
+        return any(_TOTAL.search(self.rows[row][column]) for column in self.labels)
 
     def time_of(self, cell: Cell, *, is_by_row: bool) -> str:
         """Return what orders figures in time: date, year or month of a row or column; empty if there is none."""
@@ -100,7 +113,9 @@ class ResultTable:
             return "".join(re.findall(r"(?:19|20)\d\d", title)) or ("before" if _PREVIOUS.search(title) else "now")
         labels = [self.rows[cell.row][column] for column in self.labels]
         dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
-        return next(iter(dated), "") or "".join(f"{min(months):02}" for each in labels if (months := months_of(each)))
+        return next(iter(dated), "") or "".join(
+            f"{min(months):02}" for each in labels if (months := months_of(f"{each} 1"))
+        )
 
     @staticmethod
     def _is_named(cell: str, title: str, words: frozenset[str], text: str) -> bool:
@@ -160,19 +175,26 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
         len(rows) != 1
         or len(table.rows) == 1
         or not sides
+        or _is_of_two_columns(claim, columns, table)
         or (not columns and len({cell.column for cell in table.cells}) > 1)
     ):
         return None
     by_column = (
-        _without_total([cell for cell in table.cells if cell.column == column])
+        [cell for cell in table.cells if cell.column == column and not table.is_total(cell.row)]
         for column in columns or {table.cells[0].column}
     )
     return any(
-        end(cells, key=lambda cell: cell.value).row in rows
+        not cells or end(cells, key=lambda cell: cell.value).row in rows
         for cells in by_column
         for side, end in enumerate((max, min))
         if side in sides or sides == frozenset({_ANY})
     )
+
+
+def _is_of_two_columns(claim: str, columns: Iterable[int], table: ResultTable) -> bool:
+    shares = (cell.quantity.unit == "percent" for cell in table.cells if cell.column in columns)
+    titles = " ".join(table.header[column] for column in columns).replace("_", " ")
+    return bool(_RATIO.search(claim)) and not (any(shares) or _RATIO.search(titles))
 
 
 def runs_against(claim: str, table: ResultTable) -> bool:
@@ -200,16 +222,14 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     parts = ([cell for cell in part if cell.column == each] for part in (table.cells, named) for each in numbers)
     totals = [(part[0].column, _totals(part)) for part in parts if part]
     sums = [total for column, (total, *_) in totals if column in columns]
-    row = [cell.quantity for cell in named] if len(rows) == 1 else []
+    each_row = [[cell.quantity for cell in named if cell.row == row] for row in rows]
+    asked = {stem for column in columns for stem in table.stems(column)}
+    rivals = {column for column in numbers - columns if table.stems(column) & asked}  # the same of another year
     return (
-        any(figure.is_in(each) for _, each in totals) or is_derived(figure, [*sums, *chosen]) or is_derived(figure, row)
+        any(figure.is_in(each) for column, each in totals if column not in rivals)
+        or is_derived(figure, [*sums, *chosen])
+        or any(is_derived(figure, row) for row in each_row)
     )
-
-
-def _without_total(cells: Sequence[Cell]) -> list[Cell]:
-    """Leave out a row that is the total of the others."""
-    whole = sum((cell.value for cell in cells), Decimal(0))
-    return [cell for cell in cells if cell.value * 2 != whole] or [*cells]
 
 
 def _totals(cells: Sequence[Cell]) -> list[Quantity]:

@@ -9,7 +9,10 @@ from typing import Final
 
 from workflows.rules.claim_words import languages, spoken_in
 
-_NUMERIC_DATE: Final = re.compile(r"\b\d{4}-(\d\d)(?:-\d\d)?\b|\b\d{1,2}[./](\d{1,2})[./]\d{2,4}\b")
+_NUMERIC_DATE: Final = re.compile(
+    r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b|\b(\d{1,2})([./])(\d{1,2})(?:\5(\d{2,4})\b|\.(?= [a-zà-ÿ]))"
+)
+_LAST_MONTH: Final = 12
 
 
 @lru_cache(maxsize=8192)
@@ -31,22 +34,35 @@ def months_of(text: str, codes: tuple[str, ...] = ()) -> frozenset[int]:
     """List the months that a text names, as words of its own language and of others, or in dates."""
     spoken = (languages()[code].months for code in {*spoken_in(text), *codes})
     named = {int(number) for months in spoken for number, pattern in months.items() if pattern.search(text)}
-    return frozenset(named | {int(date[1] or date[2]) for date in _NUMERIC_DATE.finditer(text)})
+    return frozenset(named | {int(_parts(date)[1]) for date in _NUMERIC_DATE.finditer(text)})
+
+
+def without_months(text: str) -> str:
+    """Leave day and year of dates in figures, as they stand beside the name of a month."""
+    return _NUMERIC_DATE.sub(lambda date: " ".join(_parts(date)[::2]), text)
+
+
+def _parts(date: re.Match[str]) -> tuple[str, str, str]:
+    """Return day, month and year of a date; in America the month is the first."""
+    year, month, day = date[1] or date[7] or "", date[2] or date[6], date[3] or date[4] or ""
+    return (month, day, year) if int(month) > _LAST_MONTH else (day, month, year)
 
 
 @lru_cache(maxsize=4096)
 def is_negated(text: str) -> bool:
-    """Whether a text has a word that negates; a language that negates by an ending of its verbs has none."""
-    return bool(_negation().search(text))
+    """Whether a text denies: it has a word that negates, or `without`, but not both."""
+    negation, without = (bool(words.search(text)) for words in _negations())
+    return negation != without
 
 
 def without_negations(text: str) -> str:
     """Return a text without the words that negate."""
-    return _negation().sub(" ", re.sub(r"\b\w+n[’']t\b", " ", text))
+    negation, without = _negations()
+    return negation.sub(" ", without.sub(" ", re.sub(r"\b\w+n[’']t\b", " ", text)))
 
 
 @cache
-def _negation() -> re.Pattern[str]:
+def _negations() -> tuple[re.Pattern[str], re.Pattern[str]]:
     words = json.loads(Path(__file__).with_name("negations.json").read_text(encoding="utf-8"))
-    whole, anywhere = ("|".join(chain(*words[key].values())) for key in ("whole_words", "anywhere"))
-    return re.compile(rf"\b(?:{whole})\b|{anywhere}", re.IGNORECASE)
+    whole, anywhere, without = ("|".join(chain(*words[key].values())) for key in ("whole_words", "anywhere", "without"))
+    return re.compile(rf"\b(?:{whole})\b|{anywhere}", re.IGNORECASE), re.compile(rf"\b(?:{without})\b", re.IGNORECASE)

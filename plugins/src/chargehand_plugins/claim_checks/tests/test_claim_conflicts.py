@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 840 hand-written cases in seven languages, and by laws."""
+"""What speaks against a claim: by 1,140 hand-written cases in eleven languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +70,7 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     kept = {case["id"]: all(each.at_best in _SHOWN for each in _checked(case)) for case in cases}
     true, altered = ([case["id"] for case in cases if case["holds"] is holds] for holds in (True, False))
 
-    assert len(true) == len(altered) in {40, 100}
+    assert len(true) == len(altered) in {40, 50, 100}
     assert sum(kept[each] for each in true) >= 0.95 * len(true)
     assert sum(not kept[each] for each in altered) >= 0.60 * len(altered)
 
@@ -124,6 +124,37 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
             assert checked(said, f"{denied}, {number}.{rest}") == "cited"
             if number != other:
                 assert checked(said, f"{said}, {other}.{rest}") == "cited"
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("The lease runs for 10 years", "They signed a ten-year lease."),
+        ("It was signed on 3/14/2024", "It was signed on 14 March 2024."),
+        ("Ab 1.7. gilt die Regel", "Die Regel gilt ab dem 1. Juli."),
+        ("The work took 1.2m bricks", "The builders used 1,200,000 bricks."),
+        ("Three quarters of the staff move", "Von 240 Beschäftigten wechseln 180 in drei Werke."),
+        ("Send it no later than five days after the start", "Send it within five days of the start."),
+        ("Lorries with a filter may enter", "Lorries without a filter may not enter."),
+        ("Deficyt wynosi 148 milionów złotych", "Rada przyjęła budżet z deficytem 148 mln zł."),
+        ("Revenue was 320 million yuan in May 2024", "该公司2024年5月营收为3.2亿元。"),
+        ("It closed in January", "Cracks were seen in November 2021, fourteen months before it closed."),
+        ("'s Nachts is het dicht", "Het is dicht tussen 23.00 en 7.00 uur."),
+        ("The failure caused no injuries", "No one was hurt by the failure."),
+    ],
+)
+def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
+    """Figures, dates, scales and denials may be written in other ways, and in other languages."""
+    assert not conflicts_of(claim, [said])
+
+
+@pytest.mark.parametrize(
+    ("claim", "row"),
+    [("Ely has the most homes", "Ely | 600 | 80"), ("Ely has the highest rate of empty homes", "Ely | 200 | 80")],
+)
+def test_the_most_is_of_all_rows_but_a_total(claim: str, row: str) -> None:
+    """A row that happens to be the sum of the others is none, and a rate of two columns is left to the judge."""
+    assert not conflicts_of(claim, [], [f"town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\n{row}"])
 
 
 @pytest.mark.parametrize(
