@@ -30,6 +30,8 @@ _FACTORS: Final = tuple(
     Decimal(factor) for factor in ("2", "3", "4", "12", "0.5", "0.25", "100", "1000", "0.01", "0.001")
 )
 """By which people convert, halve and double."""
+_CENT: Final = Decimal("0.01")
+"""Of any currency."""
 _MOST_COMPARED: Final = 8
 """Figures of a source that are compared with each other; more would give any figure by accident."""
 _BEFORE: Final = 25
@@ -116,7 +118,11 @@ def quantities(text: str) -> tuple[Quantity, ...]:
         for match, value in words
         if " " in value or not any(share.start() <= match.start() < share.end() for share in shares)
     )
-    return (*_distributed([*figures], text), *whole)
+    found = (*_distributed([*figures], text), *whole)
+    return tuple(
+        replace(each, unit="", digits=each.digits | _times(each.digits, _CENT)) if each.unit == "cent" else each
+        for each in found
+    )
 
 
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
@@ -234,7 +240,7 @@ def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
         "" if unit else _noun(text, match.end()),
         is_word=True,
         start=match.start(),
-        is_about=_is_about(text, match.start(), spoken_in(text)),
+        is_about=bool(own_unit) or _is_about(text, match.start(), spoken_in(text)),
     )
 
 

@@ -110,12 +110,11 @@ class ResultTable:
         """Return what orders figures in time: date, year or month of a row or column; empty if there is none."""
         title = self.header[cell.column]
         if not is_by_row:
-            return "".join(re.findall(r"(?:19|20)\d\d", title)) or ("before" if _PREVIOUS.search(title) else "now")
+            time = re.findall(r"(?:19|20)\d\d", title) or _months([title.replace("_", " ")])
+            return "".join(time) or ("before" if _PREVIOUS.search(title) else "now")
         labels = [self.rows[cell.row][column] for column in self.labels]
         dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
-        return next(iter(dated), "") or "".join(
-            f"{min(months):02}" for each in labels if (months := months_of(f"{each} 1"))
-        )
+        return next(iter(dated), "") or "".join(_months(labels))
 
     @staticmethod
     def _is_named(cell: str, title: str, words: frozenset[str], text: str) -> bool:
@@ -128,6 +127,10 @@ class ResultTable:
             return bool(re.search(rf"\b{re.escape(title[:_STEM])}\w* {cell}\b", text, re.IGNORECASE))
         label = _words(cell)
         return bool(label) and all(word in words or _is_inflected(word, words) for word in label)
+
+
+def _months(labels: Iterable[str]) -> list[str]:
+    return [f"{min(months):02}" for label in labels if (months := months_of(f"{label} 1"))]
 
 
 def _is_inflected(word: str, words: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 1,140 hand-written cases in eleven languages, and by laws."""
+"""What speaks against a claim: by 1,220 hand-written cases in eleven languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -140,6 +140,9 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
         ("Revenue was 320 million yuan in May 2024", "该公司2024年5月营收为3.2亿元。"),
         ("It closed in January", "Cracks were seen in November 2021, fourteen months before it closed."),
         ("'s Nachts is het dicht", "Het is dicht tussen 23.00 en 7.00 uur."),
+        ("The fee rose by four cents", "The fee went from €0.42 to €0.46."),
+        ("The reserve pays 64,000 euros", "Two thirds of the 96,000 euros come from the reserve."),
+        ("The certificate was last renewed in 2019", "The certificate has not been renewed since 2019."),
         ("The failure caused no injuries", "No one was hurt by the failure."),
     ],
 )
