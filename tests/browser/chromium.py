@@ -49,9 +49,9 @@ class Chromium:
         self._browser = browser
 
     @asynccontextmanager
-    async def tab(self) -> AsyncGenerator[Tab]:
+    async def tab(self, *, scripts: bool = True) -> AsyncGenerator[Tab]:
         """Open a page in a new profile."""
-        context = await self._browser.new_context(viewport={"width": 1500, "height": 1300})
+        context = await self._browser.new_context(viewport={"width": 1500, "height": 1300}, java_script_enabled=scripts)
         context.set_default_timeout(_PATIENCE_MS)
         tab = Tab(await context.new_page())
         tab.page.on("request", tab.note_request)

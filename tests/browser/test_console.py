@@ -16,9 +16,10 @@ from chargehand_plugins.console.server import serving
 from chargehand_plugins.console.settings import ConsoleSettings
 from chargehand_plugins.console.tests.conftest import TOKEN, OpenConsole, open_console
 from tests.browser.chromium import Chromium, Tab
+from tests.crew_files import crew_folder
 from tests.environment import open_environment
-from tests.scripted_model import Held, Script, answer, report, say, subtask, use
-from tests.waiting import until_state
+from tests.scripted_model import Held, Script, answer, report, request_tool, say, subtask, use
+from tests.waiting import eventually, until_state
 
 pytestmark = pytest.mark.browser
 
@@ -199,6 +200,58 @@ async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path
             assert await page.inner_text("#standing") == "answered"
             assert not await page.evaluate("document.getElementById('session').classList.contains('is-stale')")
             await look(page, "answered")
+
+
+async def test_the_arguments_of_a_call_are_fields(client: Client, tmp_path: Path, chromium: Chromium) -> None:
+    """Each is read and typed in a field of its own, without scripts; what nobody has changed stays to the character."""
+    kept: dict[str, Any] = {
+        "reference": "1200",
+        "note": "\nTwo lines,\r\nand a \u202ehidden\u202c turn. " + "Long. " * 60,
+        "greeting": "\u0645\u0631\u062d\u0628\u0627, the ferry sails at nine",
+        "nothing": "",
+        "booking": {"from": "Oslo", "berths": [1, 2], "pets": None},
+        "rate": 1.0,
+        HOSTILE: None,
+    }
+    asked = {"amount": 7, "urgent": True, "to": "ann@example.org", **kept}
+    crew = crew_folder(tmp_path, "desk", clerk='tools = ["refund"]\napprove = ["refund"]')
+    script = Script().plan(subtask("T1", agent="clerk")).work("", request_tool("refund", **asked), answer("Paid."))
+    async with (
+        open_environment(client, tmp_path, script, own_crews=(crew,), acting=("refund",)) as opened,
+        serving(Backend(lambda: opened.chargehand, str(tmp_path)), ConsoleSettings(TOKEN, port=0)) as running,
+        chromium.tab(scripts=False) as tab,
+    ):
+        session, page = await opened.chargehand.start(SessionRequest(goal="Pay back.", crew="desk")), tab.page
+        await eventually(session.status, lambda status: bool(status.calls))
+        await page.goto(running.sign_in_link())
+        await page.wait_for_url(f"{running.url}/")
+        await page.goto(f"{running.url}/sessions/{session.id}")
+        shown = dict(
+            zip(*[await page.locator(f".values {each}").all_inner_texts() for each in ("dt", "dd")], strict=True)
+        )
+        await look(page, "call")
+        await page.click("text=Edit the arguments")
+        await look(page, "call-editor")
+        await page.get_by_label("amount").fill("seven")
+        await page.click("details[open] button:has-text('Approve the call')")
+        refused = await page.inner_text(".problem:not([hidden])")
+        await page.click("text=Edit the arguments")
+        await page.get_by_label("amount").fill("6.5")
+        await page.get_by_label("urgent").select_option("false")
+        await page.get_by_label("to", exact=True).fill("bob@example.org")
+        await page.get_by_label("Further arguments").fill('{"copies": 2}')
+        await page.click("details[open] button:has-text('Approve the call')")
+        await page.wait_for_selector(".done")
+        await session.result()
+
+    assert shown["amount"] == "7"
+    assert shown["reference"] == '"1200"'
+    assert shown["booking"].startswith('{ "from": "Oslo"')
+    assert "a <U+202E>hidden" in shown["note"]
+    assert len(shown["note"]) < 200
+    assert "amount: is not written as JSON" in refused
+    changed = {"amount": 6.5, "urgent": False, "to": "bob@example.org", "copies": 2}
+    assert list(map(dict, opened.tools["refund"].calls)) == [asked | changed]
 
 
 async def test_a_session_stops_only_after_a_second_click(console: OpenConsole, tab: Tab) -> None:

@@ -1,6 +1,5 @@
 """Show a session's progress: a live tree on a terminal, one line for each change elsewhere."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Generator
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 from chargehand import PendingCall, Status, SubtaskRecord
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.progress import TONES, record_words, spend_facts
+from chargehand_cli.rendering.progress import TONES, argument_lines, record_words, spend_facts
 from chargehand_cli.rendering.text import clock_time, duration
 from chargehand_cli.terminal import console, say
 
@@ -75,6 +74,8 @@ class Lines:
             if call.id not in self._calls:
                 self._calls.add(call.id)
                 self._line(f"? {one_safe_line(call.subtask, 20)} asks to use {describe_call(call)}")
+                for line in argument_lines(call):
+                    self._write(f"{'':11}{line}")
 
     def remark(self, text: str) -> None:
         if text and text != self._remark:
@@ -192,7 +193,7 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
             )
         )
     for call in status.calls if status else ():
-        tree.add(
+        asked = tree.add(
             Text.assemble(
                 ("? ", "yellow"),
                 (f"{one_safe_line(call.subtask, 20)} {one_safe_line(call.agent, 40)} asks to use ", "bold"),
@@ -200,6 +201,8 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
                 (f"  until {clock_time(call.open_until, at)}", "bright_black"),
             )
         )
+        for line in argument_lines(call):
+            asked.add(_line(line))
     if remark:
         tree.add(Text(one_safe_line(remark, 300), style="yellow"))
     return tree
@@ -212,9 +215,8 @@ def _line(*parts: str | tuple[str, str]) -> "Text":
 
 
 def describe_call(call: PendingCall) -> str:
-    """Describe a pending tool call in one line."""
-    arguments = one_safe_line(json.dumps(call.arguments, ensure_ascii=False), 400)
-    return f"{one_safe_line(call.tool, 100)} {arguments} ({call.id})"
+    """Name a pending tool call."""
+    return f"{one_safe_line(call.tool, 100)} ({call.id})"
 
 
 def describe_record(record: SubtaskRecord, at: datetime) -> str:

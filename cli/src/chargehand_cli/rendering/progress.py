@@ -1,10 +1,11 @@
 """What people read of a session and its subtasks while it runs, on whichever screen."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from chargehand import Plan, Status, SubtaskRecord
+from chargehand import PendingCall, Plan, Status, SubtaskRecord
 from chargehand.contracts import SubtaskState
 from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
@@ -29,6 +30,12 @@ def spend_facts(status: Status) -> list[str]:
         budget = f"{dollars(float(status.spent_usd))} of {dollars(float(status.budget_usd))}"
         return [f"{status.turns} of {status.max_turns} turns", budget]
     return [count(status.turns, "turn"), dollars(float(status.spent_usd))] if status.turns else []
+
+
+def argument_lines(call: PendingCall) -> Iterator[str]:
+    """Show the arguments of a call that waits for a person, a line each."""
+    for name, value in call.arguments.items():
+        yield f"{one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}"
 
 
 def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]:

@@ -1,7 +1,6 @@
 """Talk with a crew: `chat`, at a terminal or with a message a line from standard input."""
 
 import asyncio
-import json
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -141,8 +140,11 @@ class _Chat:
         if call.id in self._seen:
             return
         self._seen.add(call.id)
-        arguments = one_safe_line(json.dumps(call.arguments, ensure_ascii=False), 2_000)
-        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)} {arguments}")
+        from chargehand_cli.rendering.progress import argument_lines
+
+        say(f"{one_safe_line(call.agent)} asks to use {one_safe_line(call.tool)}")
+        for line in argument_lines(call):
+            say(f"    {line}")
         if not can_ask():
             say(f"To decide: `chargehand calls {self.talk.id} {call.id} --approve` or `--reject REASON`")
             return

@@ -276,6 +276,8 @@ def _open_question(status: "Status", subtask: str | None) -> "Question":
 
 
 def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
+    from chargehand_cli.rendering.progress import argument_lines
+
     shown = status.calls if call is None else (_chosen_call(status, call),)
     if as_json:
         put_json(json.dumps([each.model_dump(mode="json") for each in shown], indent=2))
@@ -283,8 +285,8 @@ def _show_calls(status: "Status", call: str | None, *, as_json: bool) -> None:
         say(f"No call of session {status.session} waits for approval; its state is {status.state}.")
     for each in () if as_json else shown:
         put(f"{each.id} {one_safe_line(each.tool)}, by {one_safe_line(each.agent)} for {one_safe_line(each.subtask)}")
-        for name, value in each.arguments.items():
-            put(f"    {one_safe_line(name)}: {one_safe_line(json.dumps(value, ensure_ascii=False), 2_000)}")
+        for line in argument_lines(each):
+            put(f"    {line}")
         if each.is_doubtful:
             put("    made before, and possibly applied; --approve makes it again")
         if each.why:

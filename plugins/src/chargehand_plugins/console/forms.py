@@ -7,8 +7,9 @@ from typing import Any, Final
 from pydantic_core import from_json, to_json
 from starlette.datastructures import FormData
 
-from chargehand.contracts import PlanDecision, TypedByPeople
+from chargehand.contracts import CallDecision, PlanDecision, TypedByPeople
 from chargehand.messages import Row
+from chargehand_plugins.console.call_form import has_arguments, is_json, read_arguments
 from chargehand_plugins.console.operations import parse
 from chargehand_plugins.console.plan_form import has_rows, read_plan
 
@@ -52,16 +53,19 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
     as_json = {field.name for field in form_fields(message.takes) if field.is_json}
     rows = message.takes is PlanDecision and has_rows(form)
     written: dict[str, bytes] = {"plan": to_json(read_plan(form))} if rows else {}
+    if message.takes is CallDecision and has_arguments(form):
+        written["arguments"] = to_json(read_arguments(form))
+    read = set(written)
     items: dict[str, dict[str, str]] = {}
     for name in form:
         text = text_of(form, name)
         field, _, inner = name.partition(".")
-        if not text or name == "csrf" or (rows and (name in _OF_A_PLAN or name.startswith("rows."))):
+        if not text or name == "csrf" or field in read or (rows and (name in _OF_A_PLAN or field == "rows")):
             continue
         if inner:
             items.setdefault(field, {})[inner] = text
         else:
-            written[field] = text.encode() if field in as_json and _is_json(text) else to_json(text)
+            written[field] = text.encode() if field in as_json and is_json(text) else to_json(text)
     written |= {field: to_json([item]) for field, item in items.items()}
     content = b", ".join(to_json(name) + b": " + value for name, value in written.items())
     return parse(message.takes, b"{" + content + b"}", "form")
@@ -69,15 +73,7 @@ def read_content(message: Row, form: FormData) -> TypedByPeople | None:
 
 def read_number(text: str) -> object:
     """Read a number as JSON; any other text stays as it is, for the contract to refuse."""
-    return from_json(text) if _is_json(text) else text
-
-
-def _is_json(text: str) -> bool:
-    try:
-        from_json(text)
-    except ValueError:
-        return False
-    return True
+    return from_json(text) if is_json(text) else text
 
 
 def form_fields(contract: type[TypedByPeople]) -> Iterator[FormField]:

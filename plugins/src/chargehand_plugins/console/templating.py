@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from chargehand.contracts import Limits
 from chargehand.state_words import SUBTASK_MARKS, standing
+from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.page import templates
 from chargehand_cli.rendering.text import dollars, duration, size
+from chargehand_plugins.console.call_form import call_arguments
 from chargehand_plugins.console.forms import form_fields
 from chargehand_plugins.console.plan_form import plan_rows
 from chargehand_plugins.console.words import catalogue
@@ -26,14 +28,16 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     filters = {
         "dollars": _dollars,
+        "arguments": call_arguments,
         "citing": _citing,
         "duration": duration,
         "elapsed": _elapsed,
         "fields": form_fields,
+        "json": json.dumps,
         "limit": _limit,
         "mark": SUBTASK_MARKS.get,
         "moment": _moment,
-        "pretty": _pretty,
+        "one_line": one_safe_line,
         "rows": plan_rows,
         "size": size,
         "standing": standing,
@@ -51,10 +55,6 @@ def _limit(name: str) -> str:
 
 def _dollars(amount: Decimal) -> str:
     return dollars(float(amount))
-
-
-def _pretty(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def _citing(answer: Markup, base: str) -> Markup:
