@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     Model = TypeVar("Model", bound=BaseModel)
 
+_SHOWN_CHARACTERS: Final = 200
+"""Of the name of a file that cannot be read."""
 _MOST_GOAL_CHARACTERS: Final = 100_000
 """Of standard input; the contract's limit is lower, and its message says so."""
 _FIELDS: Final[Mapping[str, str]] = {
@@ -200,15 +202,11 @@ def read_plan(file: Path) -> "Plan":
     """
     from chargehand import Plan
 
-    try:
-        content = file.expanduser().read_bytes()
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror}.") from error
-    return _validate(Plan, content, f"{file} is not a valid plan")
+    return _validate(Plan, _text(str(file)), f"{file} is not a valid plan")
 
 
 def _validate(
-    kind: "type[Model]", value: dict[str, Any] | bytes, problem: str, options: Mapping[str, str] | None = None
+    kind: "type[Model]", value: dict[str, Any] | str, problem: str, options: Mapping[str, str] | None = None
 ) -> "Model":
     """Validate a value; a field that was typed as an option is named by that."""
     from pydantic import ValidationError
@@ -216,7 +214,7 @@ def _validate(
     from chargehand.contracts.problems import describe_problems, join_problems
 
     try:
-        return kind.model_validate_json(value) if isinstance(value, bytes) else kind.model_validate(value)
+        return kind.model_validate_json(value) if isinstance(value, str) else kind.model_validate(value)
     except ValidationError as error:
         problems = (_by_option(each, options or {}) for each in describe_problems(error, kind))
         raise BadRequest(f"{problem}: {join_problems(problems)}") from error
@@ -243,12 +241,24 @@ def read_json(source: str) -> dict[str, Any]:
         BadRequest: it cannot be read, or is something else.
     """
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
-        fields = json.loads(text)
-    except OSError as error:
-        raise BadRequest(f"{source} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+        fields = json.loads(_text(source))
+    except (ValueError, RecursionError) as error:
         raise BadRequest(f"{source} is not JSON: {error}.") from error
     if not isinstance(fields, dict):
         raise BadRequest(f'{source} is not a JSON object such as {{"goal": "…"}}.')
     return cast("dict[str, Any]", fields)
+
+
+def _text(source: str) -> str:
+    """Read a file, or standard input for `-`.
+
+    Raises:
+        BadRequest: it cannot be read.
+    """
+    from chargehand.contracts.problems import printable
+
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).expanduser().read_text(encoding="utf-8")
+    except (OSError, RuntimeError, ValueError) as error:  # of users who do not exist, and of what is no text
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadRequest(f"{printable(source, _SHOWN_CHARACTERS)} cannot be read: {reason}.") from error

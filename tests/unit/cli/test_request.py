@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from chargehand import Limits, RaisedLimits, SessionRequest
-from chargehand_cli.run_options import BadRequest, RequestOptions, build_raised_limits, build_request
+from chargehand_cli.run_options import (
+    BadRequest,
+    RequestOptions,
+    build_plan_edit,
+    build_raised_limits,
+    build_request,
+    read_plan,
+)
 
 _URI = "artifact:" + "0" * 64 + "/notes/"
 
@@ -129,6 +136,8 @@ def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     cases = [
         ("{", "is not JSON"),
         ("[]", "is not a JSON object"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"goal": ' + "9" * 5_000 + "}", "is not JSON"),
         ('{"goal": "What is new?", "limits": 3}', "limits: "),
         ('{"goal": "What is new?", "documents": "all"}', "documents: "),
     ]
@@ -136,6 +145,22 @@ def test_a_file_that_is_no_request_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr("sys.stdin", io.StringIO(content))
         with pytest.raises(BadRequest, match=problem):
             build_request(RequestOptions(input="-"), ())
+
+
+@pytest.mark.parametrize(
+    "file", ["~no-such-user/x", "a\0", "\ud800", "/" * 5_000, "/", str(Path(__file__).with_suffix(""))]
+)
+def test_a_file_that_cannot_be_read_is_named(file: str) -> None:
+    """A request, a plan and an edit alike, in a line that can be shown."""
+    for read in (
+        lambda: build_request(RequestOptions(input=file), ()),
+        lambda: read_plan(Path(file)),
+        lambda: build_plan_edit([], file),
+    ):
+        with pytest.raises(BadRequest) as refused:
+            read()
+        told = str(refused.value)
+        assert ("cannot be read: " in told, told.isprintable(), len(told) < 500) == (True, True, True)
 
 
 def test_only_the_limits_that_are_typed_are_raised() -> None:
