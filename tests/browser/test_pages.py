@@ -2,7 +2,8 @@
 
 import asyncio
 import io
-from base64 import b64decode
+import resource
+from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Final, cast
 
 import pypdfium2
 import pytest
+from PIL import Image
 
 from chargehand.contracts import Artifact, Claim, Report, Source, SubtaskRecord
 from chargehand_cli.attachments import Attachments, attach_pictures
@@ -191,6 +193,21 @@ async def test_a_drawing_is_shown(tab: Tab, tmp_path: Path) -> None:
     assert await tab.page.evaluate("[document.images[0].naturalWidth, document.images[0].naturalHeight]") == [90, 40]
     assert tab.console == []
     assert ["drawn" in "".join(_pages(each)) for each in (await tab.page.pdf(format="A4"), pdf(text))] == [True, True]
+
+
+def test_what_would_take_a_gigabyte_is_not_printed() -> None:
+    """A picture of 16,000 by 16,000 in one colour is named instead, also in a drawing; words like style stay."""
+    bomb = io.BytesIO()
+    Image.new("1", (16_000, 16_000)).save(bomb, "PNG")
+    picture = f"data:image/png;base64,{b64encode(bomb.getvalue()).decode()}"
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg"><image width="9" height="9" href="{picture}"/></svg>'
+    within = f"data:image/svg+xml;base64,{b64encode(drawing.encode()).decode()}"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    written = pdf(f'<p>var(--none)</p><img alt="a boat" src="{picture}"><img src="{within}">')
+
+    assert [text in _pages(written)[0] for text in ("var(--none)", "aboat")] == [True, True]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000
 
 
 async def test_a_long_goal_is_clamped_on_the_screen_alone(tab: Tab, tmp_path: Path) -> None:

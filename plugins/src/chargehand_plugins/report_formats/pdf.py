@@ -10,6 +10,7 @@ from chargehand_cli.rendering.page import report_style
 
 _COLOUR: Final = re.compile(r"(?<=\s)--([\w-]+): (#\w+)")
 _VARIABLE: Final = re.compile(r"var\(--([\w-]+)(?:, #\w+)?\)")
+_MOST_PIXELS: Final = 10_000_000
 
 
 _AUTO: Final = re.compile(r'dir="auto"(?=[^>]*>([^"]{0,500}))')
@@ -37,8 +38,10 @@ def pdf(page: str, *_: object) -> bytes:
     light = report_style().partition("@media")[0]
     colours = dict(_COLOUR.findall(light))
     # It knows no variables in drawings, and no direction that depends on the text.
-    plain = _VARIABLE.sub(lambda match: colours[match[1]], page)
+    plain = _VARIABLE.sub(lambda match: colours.get(match[1], match[0]), page)
     plain = _AUTO.sub(lambda match: f'dir="{_direction(_TAG.sub("", match[1]))}"', plain)
+    # Half a megabyte of PNG can be a gigabyte of colours. Of twice as many pixels, the picture's name is shown instead.
+    cast("Any", import_module("PIL.Image")).MAX_IMAGE_PIXELS = _MOST_PIXELS
     fetcher = urls.URLFetcher(allowed_protocols=["data"])
     return cast("bytes", weasyprint.HTML(string=plain, url_fetcher=fetcher).write_pdf(pdf_tags=True))
 
