@@ -23,6 +23,7 @@ from benchmarks.prompts import prompts
 from benchmarks.reserves import reserves
 from benchmarks.spans import spans
 from benchmarks.speed import speed
+from benchmarks.steps import subtask_steps
 from benchmarks.tables import Row
 from benchmarks.tenants import tenants
 from benchmarks.throttling import throttling
@@ -35,6 +36,7 @@ Measured = tuple[Sequence[Row], Sequence[str]] | tuple[Sequence[Row], Sequence[s
 Benchmark = Callable[[argparse.Namespace], Awaitable[Measured]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
+    "steps": ("What one more subtask takes, beside workflows written by hand", lambda _: subtask_steps()),
     "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
     "overhead": ("Around the work, in seconds", lambda _: overhead()),
     "growth": ("Growth with the number of subtasks and of turns", lambda _: growth()),

@@ -73,14 +73,16 @@ Run = Callable[[Shape], Awaitable[tuple[str, Sequence[str]]]]
 """Carries out a job and names its workflows: the parent and its children."""
 
 
-async def measure(client: Client, run: Run, shape: Shape, pids: Mapping[str, int]) -> Measured:
+async def measure(
+    client: Client, run: Run, shape: Shape, pids: Mapping[str, int], settling_seconds: float = _SETTLING_SECONDS
+) -> Measured:
     """Carry out one job and read off what it took."""
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     started_at = time.perf_counter()
     async with asyncio.timeout(_LONGEST_JOB_SECONDS):
         parent, children = await run(shape)
     wall = timedelta(seconds=time.perf_counter() - started_at)
-    await asyncio.sleep(_SETTLING_SECONDS)
+    await asyncio.sleep(settling_seconds)
     cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
     sizes = [await _size(client, child) for child in children]
     counted = await steps(client, [parent, *children])

@@ -14,7 +14,14 @@ Written by `make bench ARGS="speed --save"`; edit `benchmarks/speed.py`, not thi
 of turn, tool and turn, a report, and a turn that checks it; 200 ms a turn, 100 ms a tool, so 1.1 s at best. The model
 is scripted, and reached by OpenAI's SDK over loopback. Beside Chargehand stands the same job in workflows written by
 hand, by turns on the same embedded server, with a worker process each. On a machine that others use as well (`load`),
-compare columns, not runs.
+compare columns, not runs. What one more subtask takes, step by step, is [a page of its own](steps.md).
+"""
+_STEPS: Final = """\
+# What one more subtask takes
+
+Written by `make bench ARGS="steps --save"`; edit `benchmarks/steps.py`, not this page. A subtask of the job of
+[speed](speed.md), beside the same in workflows written by hand, on the same server in the same run: what stands in all
+histories, the processor time of worker and server, and how often the server asks its database, by its own metrics.
 """
 _CAPACITY: Final = """\
 # Capacity: what to set for so many sessions a day
@@ -71,7 +78,11 @@ more for each write, and its services scale apart. Take the column as a lower bo
 
 [Load](load.md) shows what happens beyond the capacity: sessions queue, none is lost.
 """
-_PAGES: Final[Mapping[str, tuple[str, str]]] = {"speed": (_SPEED, ""), "capacity": (_CAPACITY, _CAPACITY_TAIL)}
+_PAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "speed": (_SPEED, ""),
+    "steps": (_STEPS, ""),
+    "capacity": (_CAPACITY, _CAPACITY_TAIL),
+}
 
 
 def write(name: str, kept: Mapping[str, Any]) -> Path | None:

@@ -2,15 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+import httpx2
 
 from benchmarks.scripted import MODEL_NAME, WIDEST
 from chargehand_cli.embedded.server import ServerProcess, end_process, spawn, start_server
@@ -20,6 +24,8 @@ Kind = Literal["own", "own-step", "hand-written"]
 """The worker that ships, the same with an activity for each tool call, and that of workflows written by hand."""
 ROOT: Final = Path(__file__).resolve().parent.parent
 _CPUCLOCK_SCHED: Final = 2
+_LISTENS: Final = "0A"
+"""The state of a socket in /proc/PID/net/tcp."""
 _READY: Final = b"worker polls"
 """What a worker logs as soon as it polls."""
 _LEFT_OUT: Final = (
@@ -121,6 +127,28 @@ def require_alive(started: subprocess.Popen[bytes], log: Path) -> None:
     """Raise with a process's last words if it has ended."""
     if started.poll() is not None:
         raise RuntimeError(f"A process of the benchmark ended: {log.read_text()[-2_000:]}")
+
+
+def persistence_requests(pid: int) -> Counter[str]:
+    """Read how often a server has asked its database, by operation, from its own metrics."""
+    for port in _listening(pid):
+        with suppress(httpx2.HTTPError):
+            text = httpx2.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+            if found := re.findall(r'^persistence_requests\{.*operation="(\w+)".*\} (\d+)$', text, re.MULTILINE):
+                counted: Counter[str] = Counter()
+                for operation, count in found:
+                    counted[operation] += int(count)
+                return counted
+    raise RuntimeError("the server shows no metrics")
+
+
+def _listening(pid: int) -> Iterator[int]:
+    """Find the ports on which a process listens; the server chooses that of its metrics by itself."""
+    own = {str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, address, _, state, *others = line.split()
+        if state == _LISTENS and f"socket:[{others[5]}]" in own:
+            yield int(address.rpartition(":")[2], 16)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -17,7 +17,7 @@ from typing import Final
 from temporalio.client import Client
 
 from benchmarks import processes
-from benchmarks.jobs import STEPS, Run, hand_written_runs, measure, own_runs, until_polled
+from benchmarks.jobs import Run, hand_written_runs, measure, own_runs, until_polled
 from benchmarks.processes import Worker
 from benchmarks.scripted import Shape, input_bytes, respond
 from benchmarks.tables import Row, written
@@ -87,15 +87,8 @@ _RESUMED: Final = Asked("killed worker: restart to answer, s", at_most=3)
 _PAID_TWICE: Final = Asked("killed worker: model calls paid twice", at_most=0)
 _TOKENS: Final = Asked(f"input tokens a job ({_BYTES_PER_TOKEN} bytes each)")
 _MEMORY: Final = Asked("worker, most resident memory, MB", at_most=160)
-_FURTHER: Final = (6, 16)
-"""Subtasks of the jobs that are compared to see what a further one needs."""
-_FURTHER_STEP: Final = "a further subtask: {}"
-_FURTHER_BYTES: Final = Asked(_FURTHER_STEP.format("history, kB"))
-_FURTHER_CPU: Final = Asked(_FURTHER_STEP.format("worker + server CPU, ms"))
 _ROWS: Final = (
     *(_RATIO, _WALL, _CPU, _SERVER, _BURST, _WIDTH, _HISTORY, _EVENTS),
-    *(Asked(_FURTHER_STEP.format(what)) for what in STEPS),
-    *(_FURTHER_BYTES, _FURTHER_CPU),
     *(_FIRST, _START, _RESUMED, _PAID_TWICE, _TOKENS, _MEMORY),
 )
 
@@ -113,15 +106,14 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
         folder = Path(name)
         with processes.server(folder) as server:
             with processes.provider(folder) as provider:
-                async with _workers(sides, server.address, folder, provider) as workers:
+                async with workers_of(sides, server.address, folder, provider) as workers:
                     await _one_by_one(sides, workers, server.address, server.process.pid, jobs)
                     for side in sides:
                         peak = processes.peak_rss_bytes(workers[side.kind].process.pid)
                         side.figures[_MEMORY.what].append(peak / 1e6)
                     await _many_at_once(sides, workers, server.address)
                 wide = processes.wide(folder)
-                async with _workers(sides, server.address, folder, provider, **wide) as workers:
-                    await _further_subtasks(sides, workers, server.address, server.process.pid)
+                async with workers_of(sides, server.address, folder, provider, **wide) as workers:
                     await _wide(sides, workers, server.address)
                 await _just_started(sides[:3], server.address, folder, provider)
             async with ScriptedProvider(respond) as counting:
@@ -136,7 +128,7 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
 
 
 @asynccontextmanager
-async def _workers(
+async def workers_of(
     sides: Sequence[Side], address: str, folder: Path, provider: str, **more: str
 ) -> AsyncGenerator[Mapping[str, Worker]]:
     """Run one worker of each kind, known to poll a queue named like it."""
@@ -174,24 +166,6 @@ async def _one_by_one(
             }
             for asked, figure in took.items():
                 side.figures[asked.what].append(figure)
-
-
-async def _further_subtasks(
-    sides: Sequence[Side], workers: Mapping[str, Worker], address: str, server_pid: int
-) -> None:
-    """Take what one more subtask needs from jobs of few and of many."""
-    client = await Client.connect(address)
-    few, many = _FURTHER
-    for _ in range(_WIDE_JOBS):
-        for side in sides:
-            run = await side.run(address, side.kind)
-            pids = {"worker": workers[side.kind].process.pid, "server": server_pid}
-            less, more = [await measure(client, run, Shape(subtasks=count), pids) for count in _FURTHER]
-            for what in STEPS:
-                side.figures[_FURTHER_STEP.format(what)].append((more.steps[what] - less.steps[what]) / (many - few))
-            grown = more.whole.bytes - less.whole.bytes, sum(more.cpu.values()) - sum(less.cpu.values())
-            for asked, figure in zip((_FURTHER_BYTES, _FURTHER_CPU), grown, strict=True):
-                side.figures[asked.what].append(figure * 1_000 ** (1 if asked is _FURTHER_CPU else -1) / (many - few))
 
 
 async def _many_at_once(sides: Sequence[Side], workers: Mapping[str, Worker], address: str) -> None:

@@ -15,7 +15,7 @@ from benchmarks.jobs import Run, until_polled
 from benchmarks.scripted import Shape, said
 from benchmarks.speed import Side
 from benchmarks.tables import Row
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, error
+from tests.scripted_provider import Exchange, ScriptedProvider, ScriptedReply, ScriptedRequest, error
 
 _TOOK_TOO_LONG: Final = timedelta(minutes=5)
 
@@ -30,8 +30,12 @@ class _Case:
     statuses: Sequence[int] = (429,)
     at_most: float = 1.25
     """Of the time by hand."""
+    down: float = 0.0
+    """Seconds for which the provider answers no call, a second after the first one."""
 
     def __str__(self) -> str:
+        if self.down:
+            return f"{self.sessions} at once, turns of {self.turn:g} s, the provider down for {self.down:g} s"
         faults = f"{self.share:.0%} {' and '.join(map(str, self.statuses))}" if self.share else "no faults"
         return f"{self.sessions} at once, turns of {self.turn:g} s, {faults}"
 
@@ -41,7 +45,11 @@ _CASES: Final = (
     _Case(20, 5.0, 0.03),
     _Case(40, 0.2, 0.3, (429, 500), at_most=1.5),
     _Case(40, 5.0),
+    _Case(20, 20.0, 0.03),
+    _Case(20, 0.2, down=60.0),
 )
+_SETTLED: Final = 5.0
+"""Seconds after which all calls that were under way when the provider went down have failed."""
 
 
 async def throttling() -> tuple[Sequence[Row], Sequence[str]]:
@@ -65,6 +73,8 @@ async def _row(case: _Case, sides: Sequence[Side], address: str, folder: Path) -
                 began = time.perf_counter()
                 good = await _good(run, case.sessions)
                 seconds.append(time.perf_counter() - began)
+            if case.down:
+                row |= _outage(side.name, case, provider.exchanges)
             replies = [each.reply for each in provider.exchanges if each.reply]
         paid = sum(reply.kind != "error" for reply in replies)
         row[f"{side.name}, s"] = seconds[-1]
@@ -73,6 +83,19 @@ async def _row(case: _Case, sides: Sequence[Side], address: str, folder: Path) -
         row[f"{side.name}: paid beyond the job's"] = paid - case.sessions * Shape().turns
     ratio = seconds[0] / seconds[1]
     return row | {"ratio": ratio, "at most": case.at_most, "verdict": "pass" if ratio <= case.at_most else "MISS"}
+
+
+def _outage(name: str, case: _Case, exchanges: Sequence[Exchange]) -> Row:
+    """Count the calls of an outage, and tell how long after it as many are answered as there are sessions."""
+    ends = [(each.answered_at, each.reply.kind == "error") for each in exchanges if each.answered_at and each.reply]
+    failed = [at for at, is_error in ends if is_error]
+    until = failed[0] + case.down
+    answered = [at - until for at, is_error in ends if not is_error and at > until]
+    return {
+        f"{name}: calls while it is down, {_SETTLED:g} s after": sum(at > failed[0] + _SETTLED for at in failed),
+        f"{name}: answered after its return, s": answered[0],
+        f"{name}: as many as sessions, s": answered[case.sessions - 1],
+    }
 
 
 async def _good(run: Run, sessions: int) -> int:
@@ -85,9 +108,12 @@ async def _good(run: Run, sessions: int) -> int:
 
 
 def _respond(case: _Case) -> Callable[[ScriptedRequest], ScriptedReply]:
-    chance = Random(7)
+    chance, began = Random(7), list[float]()
 
     def respond(request: ScriptedRequest) -> ScriptedReply:
+        began.append(time.monotonic())
+        if case.down and 1 < began[-1] - began[0] < 1 + case.down:
+            return error(503)
         if chance.random() < case.share:
             status = chance.choice(case.statuses)
             return error(status, {"retry-after": "1"} if status == 429 else {})

@@ -138,7 +138,7 @@ class SubtaskWorkflow:
             effort=purpose_of(task).effort_in(request.agent.effort),
             after_reset=was_reset(),
             urgency=request.urgency,
-            at_once=() if task.must_answer else usable_at_once(request),
+            at_once=() if task.must_answer else usable_at_once(agent),
         )
         goes_on = request.agent.tools and not task.must_answer
         set_aside = agent.cost_of_going_on(task).set_aside if goes_on else NOTHING_ASIDE

@@ -49,7 +49,7 @@ class ToolSpec(Contract):
     """Whether it changes something in the world; such a call is applied once."""
     own_step: bool = left_out(False)
     """Whether a call is always an activity of its own. A turn may use others before it ends, for a few seconds, if they
-    neither act nor reach out and neither a policy nor a person binds them."""
+    do not act, could take nothing private out, and neither a policy nor a person binds them."""
     idempotent: bool = left_out(False)
     """Whether an acting tool may be called again with the same idempotency key, which changes nothing more."""
     repeatable: bool = left_out(False)

@@ -180,11 +180,6 @@ class SessionActivities:
             if name != "on_limit" and (asked := getattr(limits, name)) > (ceiling := getattr(self.ceilings, name))
         ]
 
-    def _may_be_at_once(self, spec: ToolSpec) -> bool:
-        """Whether a turn may use a tool; one that can send anything out is checked against what the workflow knows."""
-        is_free = not spec.own_step and not spec.acts and not spec.credentials
-        return is_free and "reaches_out" not in self.tools[spec.name].capabilities
-
     def _capabilities(self, spec: ToolSpec, request: SessionRequest) -> frozenset[Capability]:
         """Say what a tool lets an agent do in a session; documents that the caller vouches for are not private."""
         is_public = request.vouches_for_documents and not spec.reads_elsewhere
@@ -237,7 +232,7 @@ class SessionActivities:
             outward={tool: specs[tool].stays_here for tool in agent.tools if "reaches_out" in able[tool]},
             acting=tuple(tool for tool in agent.tools if specs[tool].acts),
             repeatable=tuple(tool for tool in agent.tools if specs[tool].repeatable),
-            at_once=tuple(tool for tool in agent.tools if self._may_be_at_once(specs[tool])),
+            at_once=tuple(tool for tool in agent.tools if _may_be_at_once(specs[tool])),
             approvals=tuple(tool for tool in agent.tools if tool in agent.approve or specs[tool].approval),
             policy=obligations_of(crew, agent),
             watched=watched_of(crew, agent),
@@ -249,6 +244,11 @@ class SessionActivities:
             slow=agent.slow,
             prompt_bytes=_prompt_bytes(pinned, agent, profile, work),
         )
+
+
+def _may_be_at_once(spec: ToolSpec) -> bool:
+    """Whether a turn may use a tool; of one that can send something out, the workflow says when."""
+    return not (spec.own_step or spec.acts or spec.credentials)
 
 
 async def record_session(record: Record, request: SessionRequest, facts: SessionFacts) -> SessionFacts:

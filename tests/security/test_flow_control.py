@@ -154,7 +154,13 @@ async def opened_desk(script: Script, folder: Path, client: Client | None = None
     (folder / "lease.md").write_text(f"# Lease\n\nThe notice period of {SECRET} is three months.\n")
     script = script.synthesis(report("Done."))
     async with open_environment(
-        client, folder, script, own_crews=(crews,), more_tools=("mail",), document_roots=(folder,)
+        client,
+        folder,
+        script,
+        own_crews=(crews,),
+        more_tools=("mail",),
+        at_once=("mail", "read_document"),
+        document_roots=(folder,),
     ) as opened:
         yield opened
 

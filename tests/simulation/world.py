@@ -407,7 +407,9 @@ def _tools() -> dict[str, ScriptedTool]:
     crews = [tomllib.loads(file.read_text(encoding="utf-8")) for file in _CREWS.glob("*.toml")]
     names = {tool for crew in crews for agent in crew["agents"] for tool in agent.get("tools", [])}
     return {
-        name: ScriptedTool(name, found(f"{name}.md#L1", f"what {name} read"), at_once=name == "search_documents")
+        name: ScriptedTool(
+            name, found(f"{name}.md#L1", f"what {name} read"), at_once=name in {"search", "search_documents"}
+        )
         for name in sorted(names)
     }
 

@@ -27,6 +27,7 @@ class OpenEnvironment(Protocol):
         document_roots: tuple[Path, ...] = (),
         acting: Sequence[str] = (),
         at_once: Sequence[str] = (),
+        more_tools: Sequence[str] = (),
         added: Sequence[Callable[..., Any]] = (),
     ) -> AbstractAsyncContextManager[SessionEnvironment]: ...
 

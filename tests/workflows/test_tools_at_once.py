@@ -140,20 +140,45 @@ async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
 
 
 @pytest.mark.real_server
+@pytest.mark.parametrize("has_documents", [False, True])
+async def test_a_turn_uses_a_tool_that_reaches_out_where_there_is_nothing_private(
+    environment: OpenEnvironment, tmp_path: Path, *, has_documents: bool
+) -> None:
+    """Without documents no call can take anything out; with them, each is checked against what they say."""
+    (tmp_path / "lease.md").write_text("# Lease\nThree months.", encoding="utf-8")
+    documents = (f"file:{tmp_path}/lease.md",) if has_documents else ()
+    script = Script().plan(subtask("T1", agent="researcher")).on("work", use("search"), answer("Known."))
+    async with environment(script, at_once=["search"], document_roots=(tmp_path,)) as opened:
+        session = await opened.chargehand.start(REQUEST.model_copy(update={"documents": documents}))
+
+        assert await uses_of(opened, session) == ["search"] * has_documents
+    assert len(opened.tools["search"].calls) == 1
+
+
+_BOTH = 'capabilities = ["reads_private", "reaches_out"]'
+
+
+@pytest.mark.real_server
+@pytest.mark.parametrize(
+    ("reader", "made", "decided"),
+    [
+        pytest.param(f'tools = ["{QUICK}"]\napprove = ["{QUICK}"]\n{READS_DOCUMENTS}', [], QUICK, id="by the crew"),
+        pytest.param(f'tools = ["{QUICK}", "mail"]\n{_BOTH}', [QUICK], "mail", id="private text has been read"),
+    ],
+)
 async def test_a_call_that_a_person_must_approve_is_not_made_at_once(
-    environment: OpenEnvironment, tmp_path: Path
+    environment: OpenEnvironment, tmp_path: Path, reader: str, made: list[str], decided: str
 ) -> None:
     """What somebody decides about waits for the decision, however quick the tool is."""
-    reader = f'tools = ["{QUICK}"]\napprove = ["{QUICK}"]\n{READS_DOCUMENTS}'
     crews = crew_folder(tmp_path, "careful", reader=reader)
-    script = SCRIPT.on("work", use(QUICK), answer("Known."))
-    async with environment(script, at_once=[QUICK], own_crews=(crews,)) as opened:
+    script = SCRIPT.on("work", *map(use, made), use(decided), answer("Known."))
+    async with environment(script, at_once=[QUICK, "mail"], more_tools=["mail"], own_crews=(crews,)) as opened:
         session = await opened.chargehand.start(REQUEST.model_copy(update={"crew": "careful"}))
         async for event in session.follow():
             if event.kind == "call":
                 break
 
-        assert opened.tools[QUICK].calls == []
+        assert opened.tools[decided].calls == []
         await session.cancel()
 
 

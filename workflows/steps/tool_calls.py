@@ -58,7 +58,7 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
             return conversation.notes.answer(call, read)
         if refusal := _refusal(agent, calls, position):
             return refusal
-        if position in used and call.tool in usable_at_once(request):
+        if position in used and call.tool in usable_at_once(agent):
             conversation.count_tool_call()
             return _interruption(call, acts=False) if agent.inbox.is_interrupted else used[position]
         if agent.inbox.is_interrupted:
@@ -69,10 +69,14 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
     conversation.add(Round(calls=calls, results=tuple(results), provider_items=result.provider_items))
 
 
-def usable_at_once(request: SubtaskRequest) -> tuple[str, ...]:
-    """Name the tools that a turn may use before it ends: those of its own queue that no policy or person binds."""
-    agent, queues = request.agent, request.tool_queues
-    bound = {*agent.acting, *agent.approvals, *(each.tool for each in (*agent.policy, *agent.watched))}
+def usable_at_once(work: AgentWork) -> tuple[str, ...]:
+    """Name the tools that a turn may use before it ends: those of its own queue that no policy or person binds.
+
+    One that can send something out is among them as long as there is nothing private that it could send.
+    """
+    request, agent, queues = work.request, work.request.agent, work.request.tool_queues
+    outward = agent.outward if request.documents or work.conversation.is_private else ()
+    bound = {*agent.acting, *agent.approvals, *outward, *(each.tool for each in (*agent.policy, *agent.watched))}
     return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 

@@ -190,9 +190,9 @@ def tool(
         time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
         settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
             after that. By default a call that is not applied is looked up twice, and then a person decides.
-        own_step: whether each call is an activity of its own. By default a call that changes nothing, sends nothing out
-            and needs no approval is made within the turn that asks for it, as long as it takes less than 5 seconds; one
-            that takes longer, or fails, is made again as an activity.
+        own_step: whether each call is an activity of its own. By default a call that changes nothing, needs no
+            approval and can send out nothing private is made within the turn that asks for it, as long as it takes less
+            than 5 seconds; one that takes longer, or fails, is made again as an activity.
         credentials: names of the calling user's credentials that it needs: `ToolContext.credentials` has them. A call
             for a request that does not bring them is refused; what repeats one is hidden from models.
 
