@@ -10,9 +10,9 @@ from chargehand.contracts import left_out
 
 _INSTRUCTIONS: Final = """You shorten a text that answers an instruction.
 
-- content: the shorter text, in Markdown and in the language of the text. Keep every figure, name, date, unit, condition
-  and doubt that the instruction asks for, and the ref behind each statement, such as [p1]. Leave out repetition,
-  introductions and accounts of how it was found. Add nothing, conclude nothing."""
+- content: the shorter text, in Markdown. Keep every figure, name, date, unit, condition and doubt that the instruction
+  asks for, and the ref behind each statement, such as [p1]. Leave out repetition, introductions and accounts of how it
+  was found. Add nothing, conclude nothing."""
 
 
 class CompressAnswer(TurnAnswer):
@@ -24,6 +24,7 @@ class CompressTask(TurnTask):
     """Shorten the prose of an outcome; its findings and sources stay as they are, which code sees to."""
 
     instructions: ClassVar = _INSTRUCTIONS
+    written_like: ClassVar = "text"
     answer_type: ClassVar = CompressAnswer
 
     kind: Literal["compress"] = "compress"

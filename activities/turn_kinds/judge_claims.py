@@ -45,6 +45,7 @@ class JudgeClaimsTask(TurnTask):
     """Judge claims by their evidence alone."""
 
     instructions: ClassVar = _INSTRUCTIONS
+    written_like: ClassVar = "claim"
     answer_type: ClassVar = JudgeClaimsAnswer
 
     kind: Literal["judge_claims"] = "judge_claims"

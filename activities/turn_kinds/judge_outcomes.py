@@ -30,6 +30,7 @@ class JudgeAnswer(TurnAnswer):
 
 class JudgeTask(TurnTask):
     instructions: ClassVar = _INSTRUCTIONS
+    written_like: ClassVar = "question"
     answer_type: ClassVar = JudgeAnswer
 
     kind: Literal["judge"] = "judge"

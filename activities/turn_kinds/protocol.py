@@ -115,6 +115,8 @@ class TurnTask(Contract):
     writes_subtasks: ClassVar[bool] = False
     """Whether its answer has subtasks, which in some crews carry data or limits."""
     answer_type: ClassVar[type[TurnAnswer]]
+    written_like: ClassVar[str] = "request"
+    """The part of its messages in whose language a supervisor's turn writes."""
     temperature: ClassVar[float | None] = None
     """Its usual sampling temperature, on models that take one; None leaves it to the model."""
 
@@ -137,7 +139,7 @@ class TurnTask(Contract):
     def system_text(cls, crew: Crew, agent_name: str, setting: Setting = ANYWHERE) -> str:
         """Render what never changes for an agent in a session of this setting."""
         agent = crew.agent(agent_name)
-        language = _LANGUAGE_RULE.format("request" if agent is None or agent.sees_goal else "instruction")
+        language = _LANGUAGE_RULE.format(cls.written_like if agent is None or agent.sees_goal else "instruction")
         return f"{cls.role(crew, agent_name, setting)}\n\n{language} {_DATA_RULE}"
 
     @classmethod

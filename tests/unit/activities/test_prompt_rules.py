@@ -166,6 +166,16 @@ def test_no_sentence_stands_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CREWS)
+def test_what_gives_the_language_is_shown(name: str) -> None:
+    """A model writes in the language of the request, or of another text that its messages have."""
+    for prompt in _prompts(name):
+        languages = re.findall(r"Write in the (\w+)'s language", prompt.call.system)
+        assert len(languages) == 1
+        said = "\n".join(message.text for message in prompt.call.messages)
+        assert re.search(rf"\b{languages[0]}\b", said, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", CREWS)
 def test_nothing_is_unexplained(name: str) -> None:
     """Each field and each choice of an answer is named in the text; each tool and agent that is named is there."""
     for prompt in _prompts(name):

@@ -236,6 +236,9 @@ def test_a_quotation_is_found_however_it_is_set(quote: str, text: str) -> None:
         "Lo siento, no puedo ayudar con eso.",
         "Grazie per la domanda.",
         "Let me know if you need more.",
+        "I'm sorry, I cannot give legal advice.",
+        "I was unable to find any information about the deposit.",
+        "As an AI, I do not give legal advice.",
     ],
 )
 def test_greetings_refusals_and_remarks_are_no_claims(text: str) -> None:
