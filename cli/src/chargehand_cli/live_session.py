@@ -235,10 +235,15 @@ class Prompts:
         say(f"{subtask} ({one_safe_line(question.agent)}) asks:")
         say(f"  {safe_text(question.text)}")
         prompt(_ANSWER)
-        if text := await self._read():
-            await self._session.answer(subtask=question.subtask, text=text)
-        else:
-            say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
+        while text := await self._read():
+            try:
+                await self._session.answer(subtask=question.subtask, text=text)
+            except ChargehandError as error:  # such as an answer that does not fit its form
+                say(f"Not accepted: {error}")
+                prompt(_ANSWER)
+            else:
+                return
+        say(f"Skipped. To answer later: `chargehand answer {self._session.id} --subtask {subtask} TEXT`")
 
     async def _decide(self, plan: Plan) -> None:
         """Show the plan until it is decided about, here or elsewhere."""

@@ -116,10 +116,12 @@ async def test_a_prompt_that_is_interrupted_says_nothing_of_the_session(
 
 
 async def test_an_answer_that_cannot_be_sent_is_said_so(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the contract refuses is explained instead of ending the command."""
+    """What is refused is explained instead of ending the command, and asked for again."""
     await terminal.update(_asking(_YEAR))
     await terminal.typed.put("x" * 4_001)
     await until(lambda: "Not accepted: Invalid Answer: text" in capsys.readouterr().err)
+    await terminal.typed.put("1987")
+    await until(lambda: len(terminal.sent) == 1)
     await terminal.close()
 
-    assert terminal.sent == []
+    assert terminal.sent == [Answer(subtask="T1", text="1987")]
