@@ -20,7 +20,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -55,10 +55,12 @@ _logger: Final = logging.getLogger("chargehand.takeover")
 class Attempt:
     token: bytes
     run: _Run
+    is_over: bool = False
+    """It has ended; the server may not know yet."""
 
     def line(self, number: int) -> bytes:
         """Write it as a line that `_open_attempts` reads."""
-        return _line([number, *self.run, b64encode(self.token).decode()])
+        return _line([number, *self.run, b64encode(self.token).decode(), *([True] if self.is_over else [])])
 
 
 class RunningActivities(Interceptor):
@@ -91,6 +93,12 @@ class RunningActivities(Interceptor):
             self._running[self._number] = attempt
             self._write(attempt.line(self._number))
             return self._number
+
+    def note_end(self, number: int) -> None:
+        """Note that an attempt has ended; it stays on the list while its result is sent."""
+        with self._lock:
+            self._running[number] = replace(self._running[number], is_over=True)
+            self._write(self._running[number].line(number))
 
     def end(self, number: int) -> None:
         with self._lock:
@@ -131,6 +139,7 @@ class _ListedActivities(ActivityInboundInterceptor):
         try:
             return await super().execute_activity(input)
         finally:
+            self._running.note_end(number)
             asyncio.get_running_loop().call_later(_SENT_SECONDS, self._running.end, number)
 
 
@@ -140,11 +149,15 @@ async def take_over(client: Client, state_dir: Path) -> None:
         if not attempts:
             return
         gate = asyncio.Semaphore(_AT_ONCE)
-        ended = await asyncio.gather(*(_end(client, attempt, gate) for attempt in attempts))
-        # Last: the server forgets it when it refuses to end an attempt of the same workflow.
-        await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
-        if any(ended):
-            _logger.info("a killed worker's activities are repeated", extra={"activities": sum(ended)})
+        ended = 0
+        # The server forgets that a sticky queue was left when it refuses to end an attempt of the same workflow, as it
+        # does for most that are over. The others follow when all is left for good: their next attempts may end at once.
+        for is_over in (True, False):
+            await _leave_sticky_queues(client, {attempt.run for attempt in attempts}, gate)
+            chosen = [attempt for attempt in attempts if attempt.is_over == is_over]
+            ended += sum(await asyncio.gather(*(_end(client, attempt, gate) for attempt in chosen)))
+        if ended:
+            _logger.info("a killed worker's activities are repeated", extra={"activities": ended})
 
 
 @contextmanager
@@ -180,8 +193,8 @@ def _open_attempts(lines: Iterable[bytes]) -> Iterable[Attempt]:
             match json.loads(line):
                 case [int(number)]:
                     running.pop(number, None)
-                case [int(number), str(workflow_id), str(run_id), str(token)]:
-                    running[number] = Attempt(b64decode(token), (workflow_id, run_id))
+                case [int(number), str(workflow_id), str(run_id), str(token), *over]:
+                    running[number] = Attempt(b64decode(token), (workflow_id, run_id), bool(over))
                 case _:
                     pass
     return running.values()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -19,8 +19,9 @@ from temporalio.api.enums.v1 import TaskQueueKind
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from worker import takeover
 from worker.settings import Settings
-from worker.takeover import RunningActivities, take_over
+from worker.takeover import Attempt, RunningActivities, take_over
 
 _ROOT = Path(__file__).parents[2]
 _PROGRAM = """
@@ -162,6 +163,13 @@ class Above:
         return await workflow.execute_child_workflow(Below.run, id=f"{workflow.info().workflow_id}/below")
 
 
+@pytest.fixture
+def running(tmp_path: Path) -> Generator[RunningActivities]:
+    """Close the file also if the test fails, lest the next test is said to have left it open."""
+    with closing(RunningActivities(tmp_path)) as running:
+        yield running
+
+
 @asynccontextmanager
 async def _held(client: Client, running: RunningActivities) -> AsyncGenerator[WorkflowHandle[Above, list[JsonValue]]]:
     """Run the work until it hangs."""
@@ -188,14 +196,23 @@ def _leave_dead(state_dir: Path) -> None:
         torn.write(b'[7,"half a li')
 
 
-async def test_a_killed_workers_work_is_repeated_at_once(client: Client, tmp_path: Path) -> None:
+async def test_a_killed_workers_work_is_repeated_at_once(
+    client: Client, tmp_path: Path, running: RunningActivities, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next attempt starts without a heartbeat timeout, finds what was recorded, and no workflow waits for the dead
-    worker afterwards."""
-    running = RunningActivities(tmp_path)
+    worker afterwards, even if that attempt ends before the takeover."""
+    monkeypatch.setattr(takeover, "_SENT_SECONDS", 60)
     async with _held(client, running) as handle:
         _leave_dead(tmp_path)
+        end = takeover._end
 
-        await take_over(client, tmp_path)
+        async def end_and_wait(client: Client, attempt: Attempt, gate: asyncio.Semaphore) -> bool:
+            if ended := await end(client, attempt, gate):
+                await handle.result()
+            return ended
+
+        monkeypatch.setattr(takeover, "_end", end_and_wait)
+        await asyncio.wait_for(take_over(client, tmp_path), MINUTE.total_seconds() / 2)
         result = await asyncio.wait_for(handle.result(), MINUTE.total_seconds() / 2)
 
     below = client.get_workflow_handle(f"{handle.id}/below")
@@ -214,9 +231,8 @@ async def test_a_killed_workers_work_is_repeated_at_once(client: Client, tmp_pat
     assert not list((tmp_path / "running").iterdir())
 
 
-async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path) -> None:
+async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path, running: RunningActivities) -> None:
     """An attempt whose worker lives is left alone, and so is one that a dead worker had ended."""
-    running = RunningActivities(tmp_path)
     async with _held(client, running) as handle:
         await take_over(client, tmp_path)
 
@@ -228,12 +244,11 @@ async def test_a_live_workers_work_goes_on(client: Client, tmp_path: Path) -> No
         await take_over(client, tmp_path)
         (pending,) = (await below.describe()).raw_description.pending_activities
         assert pending.attempt == 1
-    running.close()
 
 
-async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path) -> None:
+async def test_a_hostile_folder_is_no_obstacle(client: Client, tmp_path: Path, running: RunningActivities) -> None:
     """What is no plain file is not opened, and what no worker has written is not believed."""
-    running, folder = RunningActivities(tmp_path), tmp_path / "running"
+    folder = tmp_path / "running"
     [own] = folder.iterdir()
     hostile = [folder / f"{own.name}{number}" for number in range(8)]
     os.mkfifo(hostile[0])
