@@ -17,6 +17,7 @@ from activities.contracts.model import ModelCard, PriceStep
 from activities.contracts.tool import Tool, tool_capabilities
 from activities.crews.files import load_crews
 from activities.crews.versions import CrewVersions
+from activities.decisions import DecisionActivities
 from activities.documents.artifacts import ArtifactStore
 from activities.documents.library import DocumentLibrary
 from activities.documents.locations import DocumentSources
@@ -125,6 +126,7 @@ class Backends:
             TurnActivities(crews, models, tools, library, conversations, acting, self.pause).take_turn,
             ToolActivities(crews, tools, acting, library).use_tool,
             ToolActivities(crews, tools, acting, library).check_call,
+            DecisionActivities(acting.record).record_decision,
             RunningDuplicateActivities().await_duplicate,
             BacklogActivities().read_backlog,
             VerificationActivities(DocumentSources(store, self.document_roots)).verify_report,

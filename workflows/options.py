@@ -120,7 +120,9 @@ server gives the task to another worker."""
 VERIFICATION: Final = _limits(timedelta(minutes=10), _TOOL_RETRIES)
 """Verifies a report; it reads all documents of a session."""
 CHECK: Final = ActivityLimits(schedule_to_close_timeout=timedelta(seconds=20), retry_policy=_OPEN_SESSION_RETRIES)
-"""Checks what a person has written; the person waits for it."""
+"""Checks or records what a person has written; the person waits for it."""
+FIRST: Final = Priority(priority_key=1)
+"""Of an activity that goes before those of all sessions."""
 RUNNING_DUPLICATE: Final = ActivityLimits(
     # The longest that a session may run; its own deadline ends the wait sooner.
     start_to_close_timeout=timedelta(days=7),

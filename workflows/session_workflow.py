@@ -5,11 +5,14 @@ from contextlib import contextmanager
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
+    from activities.decisions import DecisionActivities
     from chargehand.contracts import CallDecision, LostCharges, RaisedLimits, SessionState, Status
+    from chargehand.contracts.base import TypedByPeople
     from chargehand.messages import CommonMessages, handles
+    from chargehand.record import Decision
     from chargehand.wire import ErrorType, SignalName
     from workflows import options
     from workflows.mailbox.contracts import Envelope
@@ -44,8 +47,8 @@ class SessionWorkflow:
     @workflow.update(**handles(CommonMessages.raise_limits))
     async def raise_limits(self, raised: RaisedLimits) -> Status:
         """Apply higher limits; a paused session continues."""
-        await next_task()
         with refusals():
+            await self._record(raised)
             self._open.check_raised(raised, execution_timeout())
             await self._place.enlarge(raised.budget_usd)
             self._open.raise_limits(raised)
@@ -74,8 +77,8 @@ class SessionWorkflow:
     @workflow.update(**handles(CommonMessages.decide_call))
     async def decide_call(self, decision: CallDecision) -> Status:
         """Apply a person's decision to the call that it names, once."""
-        await next_task()
         with refusals():
+            await self._record(decision)
             await decide_call(self._open, decision)
             return self._progress.status()
 
@@ -114,6 +117,37 @@ class SessionWorkflow:
     def _is_resuming(self) -> bool:
         """Whether another run has continued in this one, which is open before any handler is."""
         return self._session is None and workflow.info().continued_run_id is not None
+
+    async def _record(self, decision: TypedByPeople, take_back: Callable[[], object] = lambda: None) -> None:
+        """Record a decision outside Temporal before it has an effect, which it has in a later workflow task, as below.
+
+        One that could not be recorded is taken back and refused.
+        """
+        info, update = workflow.info(), workflow.current_update_info()
+        if update is None:
+            raise AssertionError("decisions come by updates")
+        entry = Decision(
+            session=self._session.root if self._session else info.workflow_id,
+            workflow_id=info.workflow_id,
+            run_id=info.run_id,
+            update_id=update.id,
+            name=update.name,
+            content=decision.model_dump(mode="json", exclude_defaults=True),
+            at=workflow.now(),
+        )
+        try:
+            await workflow.execute_activity_method(
+                DecisionActivities.record_decision,
+                entry,
+                summary=f"record {update.name}",
+                priority=options.FIRST,
+                **options.CHECK,
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            take_back()
+            raise Refused("It could not be recorded and has no effect; try again, or see the worker's log.") from error
 
     def _check(self, rule: Callable[[Session], object]) -> None:
         """Apply a rule to an update before it is accepted, unless the session is only about to continue."""

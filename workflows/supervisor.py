@@ -60,8 +60,8 @@ class SupervisorWorkflow(SessionWorkflow):
     async def decide_plan(self, decision: PlanDecision) -> Plan:
         """Apply a person's decision."""
         self._progress.receive_decision()
-        await next_task()
         with refusals():
+            await self._record(decision, lambda: self._progress.receive_decision(is_received=False))
             return decide_plan(self._open, decision)
 
     @decide_plan.validator
@@ -85,9 +85,10 @@ class SupervisorWorkflow(SessionWorkflow):
     async def answer(self, answer: Answer) -> Status:
         """Give a person's answer to the subtask that asked."""
         self._progress.receive_answer(answer.subtask)
-        await next_task()
-        self._progress.answer(answer)
-        return self._progress.status()
+        with refusals():
+            await self._record(answer, lambda: self._progress.receive_answer(answer.subtask, is_received=False))
+            self._progress.answer(answer)
+            return self._progress.status()
 
     @answer.validator
     def _check_answer(self, answer: Answer) -> None:
@@ -97,8 +98,8 @@ class SupervisorWorkflow(SessionWorkflow):
     @workflow.update(**handles(Messages.edit_plan))
     async def edit_plan(self, edit: PlanEdit) -> Plan:
         """Follow the plan as edited; what runs and what has ended stays."""
-        await next_task()
         with refusals():
+            await self._record(edit)
             return edit_plan(self._open, edit)
 
     @edit_plan.validator

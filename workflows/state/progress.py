@@ -273,9 +273,9 @@ class Progress(Carried):
         if form := self.questions[subtask_id].form:
             read_form(form, answer.text)
 
-    def receive_answer(self, subtask_id: str) -> None:
-        """Note that an answer has come, and take no other."""
-        self._answered.add(subtask_id)
+    def receive_answer(self, subtask_id: str, *, is_received: bool = True) -> None:
+        """Note that an answer has come, and take no other; or that it was not usable after all."""
+        (self._answered.add if is_received else self._answered.discard)(subtask_id)
 
     def answer(self, answer: Answer) -> None:
         self.steering.hear(answer.text)

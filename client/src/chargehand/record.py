@@ -1,4 +1,4 @@
-"""The record of what sessions did in the world and paid, outside Temporal: a restored database forgets, it does not.
+"""The record of what sessions did, paid and were told, outside Temporal: a restored database forgets, it does not.
 
 Entries are added and never changed, each an object `<folder>/<name>`: one folder for each session, and one for the
 sessions that began on each day. Workers write them, and who has restored a database reads them.
@@ -85,6 +85,21 @@ class Charge(Contract):
         return Activity(self.workflow_id, self.run_id, self.activity_id)
 
 
+class Decision(Contract):
+    """What a person has decided, before it has an effect."""
+
+    session: str
+    workflow_id: str
+    run_id: str
+    update_id: str
+    name: str
+    """Of the update that brought it."""
+    content: dict[str, JsonValue]
+    """Of that update: what is decided, about what, and by whom."""
+    at: datetime
+    """By the server's clock."""
+
+
 class BookedBy(Contract):
     """A charge of a history that is gone has been booked, by the turn or the command that says so."""
 
@@ -158,9 +173,7 @@ class Record:
         return lost
 
     def charges(self, session: str) -> list[Charge]:
-        folder = _folder(session)
-        names = [name for name in self._files.names(folder) if name.startswith("charge-")]
-        return [charge for name in names if (charge := self._read(folder, name, Charge))]
+        return self._all(session, "charge", Charge)
 
     def book(self, charge: Charge, booker: str) -> bool:
         """Claim a charge of a history that is gone, to book it; False if another has."""
@@ -180,9 +193,22 @@ class Record:
     def end_telling(self, charge: Charge) -> None:
         self._add(_folder(charge.session), f"booked-{charge_id(charge)}-told", _TELLING)
 
+    def add_decision(self, decision: Decision) -> None:
+        name = f"decision-{_digest(decision.workflow_id, decision.run_id, decision.update_id)}"
+        self._add(_folder(decision.session), name, decision)
+
+    def decisions(self, session: str) -> list[Decision]:
+        """Read what people have decided, in order."""
+        return sorted(self._all(session, "decision", Decision), key=lambda decision: decision.at)
+
     def _call(self, begun: CallBegun) -> Call:
         ended = self._read(_folder(begun.session), _call(begun.key, begun.number, "ended"), CallEnded)
         return Call(begun, ended and ended.answer)
+
+    def _all(self, session: str, prefix: str, kind: type[_Entry]) -> list[_Entry]:
+        folder = _folder(session)
+        names = [name for name in self._files.names(folder) if name.startswith(f"{prefix}-")]
+        return [entry for name in names if (entry := self._read(folder, name, kind))]
 
     def _add(self, folder: str, name: str, entry: Contract) -> bool:
         content = entry.model_dump_json().encode()

@@ -31,6 +31,7 @@ class ActivityType(StrEnum):
     TAKE_TURN = "take_turn"
     USE_TOOL = "use_tool"
     CHECK_CALL = "check_call"
+    RECORD_DECISION = "record_decision"
     AWAIT_DUPLICATE = "await_duplicate"
     READ_BACKLOG = "read_backlog"
     WRITE_REVIEW = "write_review"

@@ -1,4 +1,4 @@
-"""Compare a restored database with the record of what sessions did and paid."""
+"""Compare a restored database with the record of what sessions did, paid and were told."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from chargehand.bucket import bucket_location
 from chargehand.contracts.steering import MOST_CHARGES
 from chargehand.errors import ChargehandError
 from chargehand.payloads.settings import encryption_of
-from chargehand.record import FOLDER, Call, Charge, Record, charge_id
+from chargehand.record import FOLDER, Call, Charge, Decision, Record, charge_id
 from chargehand.visibility import ROOT_RUNS, describe, list_executions, state_word
 from chargehand_cli.connection import Connection
 from chargehand_cli.location import NAME_SHARED_FILES, Location
@@ -45,6 +45,8 @@ class Reconciled:
     """Since the backup."""
     lost: Sequence[Charge] = field(default=())
     """Those of them that no history has, and no session has booked."""
+    decisions: Sequence[Decision] = field(default=())
+    """Of people, since the backup, that no history has."""
 
     def as_json(self) -> dict[str, Any]:
         calls = [
@@ -55,6 +57,7 @@ class Reconciled:
             "session": self.session,
             "state": self.state,
             "calls": calls,
+            "forgotten_decisions": [each.model_dump(mode="json") for each in self.decisions],
             "paid_usd": str(dollars(self.charges)),
             "in_no_books_usd": str(dollars(self.lost)),
         }
@@ -99,7 +102,7 @@ async def reconcile_record(client: Client, record: Record, since: datetime) -> l
             return await _reconcile(client, record, since, session, state)
 
     found = await asyncio.gather(*(one(*each) for each in states.items()))
-    did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges]
+    did_something = [each for each in found if each.state == VANISHED or each.calls or each.charges or each.decisions]
     return sorted(did_something, key=lambda each: (each.state != VANISHED, each.session))
 
 
@@ -131,15 +134,15 @@ def _begun(record: Record, since: datetime) -> Iterator[Any]:
 async def _reconcile(client: Client, record: Record, since: datetime, session: str, state: str) -> Reconciled:
     calls = [call for call in await asyncio.to_thread(record.calls, session) if call.begun.at >= since]
     charges = [each for each in await asyncio.to_thread(record.charges, session) if each.scheduled_at >= since]
-    runs = {(each.workflow_id, each.run_id) for each in charges}
-    scheduled = {run: await _scheduled(client, *run) for run in runs}
+    decisions = [each for each in await asyncio.to_thread(record.decisions, session) if each.at >= since]
+    runs = {(each.workflow_id, each.run_id) for each in (*charges, *decisions)}
+    known = {run: await _events(client, *run) for run in runs}
     lost = [
-        each
-        for each in charges
-        if (each.activity_id, each.scheduled_at) not in scheduled[each.workflow_id, each.run_id]
+        each for each in charges if (each.activity_id, each.scheduled_at) not in known[each.workflow_id, each.run_id]
     ]
     unbooked = [each for each in lost if not await asyncio.to_thread(record.is_booked, each)]
-    return Reconciled(session, state, calls, charges, unbooked)
+    forgotten = [each for each in decisions if each.update_id not in known[each.workflow_id, each.run_id]]
+    return Reconciled(session, state, calls, charges, unbooked, forgotten)
 
 
 async def _is_known(client: Client, workflow_id: str, run_id: str) -> bool:
@@ -152,15 +155,17 @@ async def _is_known(client: Client, workflow_id: str, run_id: str) -> bool:
     return True
 
 
-async def _scheduled(client: Client, workflow_id: str, run_id: str) -> set[tuple[str, datetime]]:
-    """List the activities that a run has scheduled, and when."""
-    if not await _is_known(client, workflow_id, run_id):
-        return set()
-    return {
-        (event.activity_task_scheduled_event_attributes.activity_id, event.event_time.ToDatetime(UTC))
-        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events()
-        if event.HasField("activity_task_scheduled_event_attributes")
-    }
+async def _events(client: Client, workflow_id: str, run_id: str) -> set[tuple[str, datetime] | str]:
+    """List the activities that a run has scheduled, and when, and the ids of the updates that it has accepted."""
+    events = set[tuple[str, datetime] | str]()
+    if await _is_known(client, workflow_id, run_id):
+        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events():
+            if event.HasField("activity_task_scheduled_event_attributes"):
+                scheduled = event.activity_task_scheduled_event_attributes
+                events.add((scheduled.activity_id, event.event_time.ToDatetime(UTC)))
+            elif event.HasField("workflow_execution_update_accepted_event_attributes"):
+                events.add(event.workflow_execution_update_accepted_event_attributes.protocol_instance_id)
+    return events
 
 
 def dollars(charges: Sequence[Charge]) -> Decimal:
@@ -177,6 +182,11 @@ def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
         yield f"{one_safe_line(each.session, 300)} ({each.state}): paid {paid}{in_no_books}"
         for call in each.calls:
             yield f"  {_outcome(call)}: {_title(call)}"
+        for decision in each.decisions:
+            content = json.dumps(decision.content, ensure_ascii=False)
+            yield one_safe_line(
+                f"  decided {decision.at:%Y-%m-%d %H:%M:%S}, and forgotten: {decision.name} {content}", 600
+            )
     everything, lost = [each for one in found for each in one.charges], [each for one in found for each in one.lost]
     unknown = sum(not each.is_known for each in everything)
     not_said = f", without {unknown} of which the provider did not say the cost" if unknown else ""
