@@ -106,6 +106,9 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
         case ActivityType.WRITE_REVIEW:
             nothing: dict[str, Any] = dict.fromkeys(("documents", "found", "confirmed"), ())
             return [nothing | {"second_look": "whole", "threshold": 80, "added_lines_only": True}]
+        case ActivityType.RECORD_DECISION:
+            ids = dict.fromkeys(("session", "workflow_id", "run_id", "update_id"), "s")
+            return [ids | {"name": "answer", "content": {}, "at": datetime.now(UTC).isoformat()}]
         case ActivityType.FIND_ENDED:
             return [{"sessions": []}]
         case ActivityType.AWAIT_DUPLICATE:

@@ -47,8 +47,8 @@ async def test_a_decision_is_recorded_or_has_no_effect(
     """Of every kind: one that cannot be recorded is refused, and is still open; who decided what is in the record."""
     monkeypatch.setitem(options.CHECK, "schedule_to_close_timeout", timedelta(seconds=0.5))
     question = answer("", status="ambiguous_input").model_copy(update={"message": "Refund whom?"})
-    work = (question, request_tools(("refund", {"amount": 20})), answer("Settled."))
-    script = Script().plan(subtask("T1", agent="clerk")).work("", *work)
+    work = (request_tools(("refund", {"amount": 20})), answer("Settled."))
+    script = Script().plan(subtask("T1", agent="clerk")).work("", question).work(_WORDS, *work)
     crews = (complaints_desk(tmp_path, 'approve = ["refund"]'),)
     async with environment(
         script, own_crews=crews, acting=("refund", "fraud_check", "letter"), cached_workflows=0
