@@ -76,16 +76,10 @@ def response(
 
 
 async def test_an_incomplete_response_says_why() -> None:
-    """What was filtered or is against policy is a refusal, not a failure of the provider; everything else without its
-    end is truncated. All are paid."""
-    cases = [
-        (response("incomplete", incomplete_details={"reason": "max_output_tokens"}), "truncated"),
-        (response("incomplete", incomplete_details={"reason": "content_filter"}), "refused"),
-        (response("incomplete", incomplete_details={"reason": "steered"}), "truncated"),
-        (response("failed", error={"code": "bio_policy", "message": "No."}), "refused"),
-    ]
-    for scripted, stop in cases:
-        reply = await reply_to("responses", scripted)
+    """What was filtered is a refusal; everything else without its end is truncated. Both are paid."""
+    cases = [("max_output_tokens", "truncated"), ("content_filter", "refused"), ("steered", "truncated")]
+    for reason, stop in cases:
+        reply = await reply_to("responses", response("incomplete", incomplete_details={"reason": reason}))
         assert (reply.stop, reply.usage is not None) == (stop, True)
 
 
@@ -112,6 +106,13 @@ async def test_a_failed_response_that_reports_its_usage_is_charged() -> None:
     for status in ("failed", "cancelled", "in_progress"):
         reply = await reply_to("responses", response(status, error={"code": "server_error", "message": f"Lost {KEY}."}))
         assert (reply.stop, reply.problem, reply.usage) == ("malformed", "Lost [redacted].", usual_usage("responses"))
+
+
+async def test_a_response_against_policy_is_a_refusal() -> None:
+    """It has a price and an end of its own; it is not the provider's failure."""
+    reply = await reply_to("responses", response("failed", error={"code": "bio_policy", "message": "No."}))
+
+    assert (reply.stop, reply.usage is not None) == ("refused", True)
 
 
 async def test_a_response_without_an_end_is_asked_for_again() -> None:

@@ -100,32 +100,6 @@ def test_settings_of_a_plugin_are_read_with_the_workers(install: _Install, monke
     assert settings_of(without, TideSettings).tide_station == "Dover"
 
 
-_BAD = [
-    ({"CALLER_KEY": "short"}, ""),
-    ({"TAPE_REPLAY": "/no/such/file"}, ""),
-    ({"TAPE_REPLAY": __file__, "TAPE_RECORD": "/no/such/file"}, ""),
-    ({"TENANTS": "/no/such/file"}, "TENANTS: /no/such/file cannot be read"),
-    ({"WEBHOOK_HOSTS": "{}"}, ""),
-    ({"WEBHOOK_HOSTS": "hooks.example"}, ""),
-    ({"WEBHOOK_SECRET": "short"}, ""),
-    ({"WEBHOOK_SECRET": "whsec_" + "=" * 32}, ""),
-]
-
-
-@pytest.mark.parametrize(("settings", "problem"), _BAD)
-def test_bad_values_are_refused_by_name(
-    settings: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The settings of a plug-in are checked with those of the worker: each names what it cannot have."""
-    for name, value in settings.items():
-        monkeypatch.setenv(f"CHARGEHAND_{name}", value)
-
-    code, told = main(["--check-settings"]), capsys.readouterr().err
-
-    assert (code, problem in told) == (2, True)
-    assert all(f"CHARGEHAND_{name}" in told for name in settings)
-
-
 def test_a_setting_of_an_absent_plugin_is_named(
     install: _Install, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

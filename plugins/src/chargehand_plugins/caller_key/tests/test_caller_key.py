@@ -20,6 +20,7 @@ from tests.scripted_model import Script, answer, topics
 from tests.unit.strategies import examples
 from tests.waiting import until_state
 from tests.workflows.conftest import OpenEnvironment
+from worker import program
 
 KEY = "a key of the operator's, 32 or more"
 OTHER = "the key that takes its place, 32 or more"
@@ -90,3 +91,10 @@ async def test_only_signed_updates_change_a_session(
     assert all(SETTING in refusal for refusal in refusals), refusals
     assert before == ["awaiting_approval"] * 2
     assert report.stop_reason == "completed"
+
+
+def test_a_short_key_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker does not start with a key that can be guessed."""
+    monkeypatch.setenv(SETTING, "short")
+
+    assert (program.main(["--check-settings"]), SETTING in capsys.readouterr().err) == (2, True)

@@ -26,6 +26,7 @@ from chargehand_plugins.tape.recorder import RecordingModel, TapeFile, recording
 from chargehand_plugins.tape.wire import wire_lines
 from tests.activities.models.calls import KEY, a_call
 from tests.scripted_model import ScriptedModel, answer, reply, usage
+from worker.program import main
 
 FACTS = WorkerFacts(models={}, tools={})
 HEAD = '{"chargehand_tape": 1}\n{"worker": {"models": {}, "tools": {}}}\n'
@@ -225,6 +226,26 @@ def test_what_is_no_tape_is_refused(tmp_path: Path) -> None:
         file.write_bytes(content)
         with pytest.raises(BadRequest, match=r"t\.jsonl"):
             list(wire_lines(file))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CHARGEHAND_TAPE_REPLAY": "/no/such/file"},
+        {"CHARGEHAND_TAPE_REPLAY": __file__, "CHARGEHAND_TAPE_RECORD": "/no/such/file"},
+    ],
+)
+def test_bad_values_are_refused_by_name(
+    settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tape that is not there is refused, and so are two."""
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+    code = main(["--check-settings"])
+
+    told = capsys.readouterr().err
+    assert (code, [name for name in settings if name not in told]) == (2, [])
 
 
 def test_an_absent_plugin_leaves_nothing_but_how_to_add_it(

@@ -26,7 +26,6 @@ from chargehand_plugins.webhooks.links import Links
 from tests.environment import open_environment
 from tests.loopback_http import LoopbackHandler, serve_http
 from tests.scripted_model import Held, Script, answer, say, subtask
-from tests.simulation.directed import VirtualSession
 from tests.waiting import until, until_state
 
 SECRET = b"a secret of twenty-four bytes"
@@ -216,19 +215,3 @@ async def test_a_worker_without_the_plugin_says_so(
 
     assert refused.value.error_type is ErrorType.INVALID_INPUT
     assert opened.model.calls == []
-
-
-def test_the_end_that_is_announced_is_the_end_that_comes() -> None:
-    """A report that is written is not lost to a cancellation that comes while its webhook is called."""
-    request = SessionRequest(goal="What do the documents say?", review="never", webhook="https://localhost/")
-    script = Script().plan(subtask("T1")).work("T1", Held(answer("Known."), seconds=10))
-    ends: list[str] = []
-    for moment in range(100, 140, 2):
-        session = VirtualSession(request, script, 400)  # milliseconds that every message takes
-        session.run_until(moment / 10)
-        status, announced = session.cancel()
-        assert announced == ["finished" if status == "completed" else status]
-        ends.append(status)
-
-    assert sorted(ends) == ends
-    assert set(ends) == {"cancelled", "completed"}
