@@ -175,6 +175,8 @@ class World:
             case ActivityType.CALL_WEBHOOK:
                 self.notices.append(_read(asked, WebhookNotice))
                 return Answer(after)
+            case ActivityType.RECORD_DECISION:
+                return Answer(after)
             case other:
                 raise AssertionError(f"the world knows no activity {other}")
 

@@ -44,7 +44,7 @@ _WRITTEN_DURATION: Final = (
     rf"P\d{{1,3}}D|P(\d{{1,3}}D)?T(\d{{1,4}}H(\d{{1,5}}M)?({_SECONDS}S)?|\d{{1,5}}M({_SECONDS}S)?|{_SECONDS}S)"
 )
 """ISO 8601 with fractions of seconds, which the format `duration` of JSON Schema does not have."""
-_TYPED_DURATION: Final = rf"{_SECONDS}|({_SECONDS} *(s|min|m|h|d) *){{1,4}}"
+_TYPED_DURATION: Final = rf"{_SECONDS}|({_SECONDS} {{0,9}}(s|min|m|h|d) {{0,9}}){{1,4}}"
 
 
 class Contract(BaseModel):

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from starlette.datastructures import FormData
 
 from chargehand_cli.rendering.escaping import json_text, one_safe_line, safe_text
-from chargehand_plugins.console.problems import invalid
+from chargehand_plugins.console.problems import Problem, invalid
 from chargehand_plugins.console.words import words
 
 _FIELD: Final = "arguments."
@@ -80,9 +80,10 @@ def read_arguments(form: FormData) -> dict[str, JsonValue]:
         elif typed.strip():
             read[each.name] = _json(each.name, typed)
     more = _text(form, f"{_FIELD}more")
-    added = _json(words("forms", "more_arguments"), more) if more.strip() else {}
+    label = words("forms", "more_arguments")
+    added = _json(label, more) if more.strip() else {}
     if not isinstance(added, dict):
-        raise invalid("form", [f"{words('forms', 'more_arguments')}: {words('forms', 'not_json')}"])
+        raise _not_json(label)
     return read | added
 
 
@@ -91,11 +92,16 @@ def _text(form: FormData, name: str) -> str:
     return str(form.get(name, "")).replace("\r\n", "\n")
 
 
+def _not_json(name: str) -> Problem:
+    why = words("forms", "not_json")
+    return invalid("form", [f"{name}: {why}"])
+
+
 def _json(name: str, text: str) -> JsonValue:
     try:
         return cast("JsonValue", from_json(text, allow_inf_nan=False))
     except ValueError as error:
-        raise invalid("form", [f"{name}: {words('forms', 'not_json')}"]) from error
+        raise _not_json(name) from error
 
 
 def is_json(text: str) -> bool:
