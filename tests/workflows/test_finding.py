@@ -61,12 +61,13 @@ async def test_the_list_has_the_figures_of_the_report(environment: OpenEnvironme
         "tenant": "acme",
         "waiting_for": "",
         "stop_reason": report.stop_reason,
+        "verification": report.verification,
         "failure": None,
         "cost_usd": float(report.usage.cost_usd),
         "turns": report.usage.turns,
         "follows": "",
         "thread": session.id,
-        "shown": "answered",
+        "shown": report.ending.words,
     }
     assert (memo["state"], memo["ending"]) == ("finished", "answered")
     assert events.count(_LISTED) == 4

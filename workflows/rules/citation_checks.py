@@ -177,11 +177,10 @@ def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:
     return tuple(claims)
 
 
-def weakest(claims: Iterable[Claim]) -> Verification:
-    """Return the weakest verification of some claims; `unsupported` if there are none."""
-    there = {claim.verification for claim in claims}
-    ranked: list[Verification] = [each for each in _WEAKEST_FIRST if each in there]
-    return ranked[0] if ranked else "unsupported"
+def weakest(claims: Iterable[Claim]) -> Verification | None:
+    """Return the weakest verification of some claims; None if there are none."""
+    there: list[Verification] = [claim.verification for claim in claims]
+    return min(there, key=_WEAKEST_FIRST.index, default=None)
 
 
 def most_confidence(claims: Sequence[Claim]) -> int:

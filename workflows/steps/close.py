@@ -23,7 +23,7 @@ async def close(session: Session, report: Report, place: Place) -> Report:
     """End a session with its report, once every message is answered."""
     await workflow.wait_condition(workflow.all_handlers_finished)
     report = with_late_messages(session, report)
-    enter(session, "finished", report.stop_reason)
+    enter(session, "finished", report)
     list_state(session, report)
     await place.leave(session.close_ledger())
     await _announce(session, stop_reason=report.stop_reason)

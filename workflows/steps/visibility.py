@@ -6,10 +6,9 @@ from typing import Any, Final
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
 
-from chargehand.contracts import Report, Route, SessionState, StopReason
+from chargehand.contracts import Report, Route, SessionState
 from chargehand.listing import WAITING_STATES
 from chargehand.search_attributes import CREW, DOLLARS, STATE, STOP_REASON, TENANT, THREAD, TURNS, change_of
-from chargehand.state_words import standing
 from workflows.state.session import Session
 
 _IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset(
@@ -18,11 +17,11 @@ _IN_THE_MEMO: Final[frozenset[SessionState]] = frozenset(
 """States that are written into the memo; the others can be told from what the session does."""
 
 
-def enter(session: Session, state: SessionState, stop_reason: StopReason | None = None) -> None:
-    """Change to another state, and show it; of one that ends it also how, in words."""
+def enter(session: Session, state: SessionState, report: Report | None = None) -> None:
+    """Change to another state, and show it; of one that ends with a report also how, in words."""
     session.progress.enter(state)
     # A task without commands could be merged with the update waited for.
-    publish(session, always=state in WAITING_STATES, ending=standing(state, stop_reason).words if stop_reason else "")
+    publish(session, always=state in WAITING_STATES, report=report)
     if state in WAITING_STATES:
         list_state(session)
 
@@ -32,7 +31,7 @@ def resume(session: Session) -> None:
     enter(session, session.progress.state_after_waiting)
 
 
-def publish(session: Session, *, always: bool = False, ending: str = "") -> None:
+def publish(session: Session, *, always: bool = False, report: Report | None = None) -> None:
     """Write what has changed of the session's state into the memo, from which `Session.follow()` reads it."""
     progress = session.progress
     if progress.state not in _IN_THE_MEMO:
@@ -40,8 +39,8 @@ def publish(session: Session, *, always: bool = False, ending: str = "") -> None
     changed = session.memo.changes(progress)
     if always:
         changed["state"] = progress.state
-    if ending:
-        changed["ending"] = ending
+    if report is not None:
+        changed |= {"ending": report.ending.words, "verification": report.verification or ""}
     if changed:
         workflow.upsert_memo(changed)
 

@@ -67,6 +67,8 @@ class SessionSummary(BaseModel):
     """What it waits for a person to do, if it does."""
     stop_reason: str = ""
     """Why it stopped, if it has a report."""
+    verification: str = ""
+    """How well the weakest claim of its report is verified; empty if it has no claims, or no report."""
     failure: FailureCause | None = None
     """Why it failed, if it has."""
     cost_usd: float | None = None
@@ -89,7 +91,7 @@ class SessionSummary(BaseModel):
         """The words and the tone of its state: its own while it runs, then how it ended."""
         if self.ended_at is None:
             return standing(self.step if self.step and self.state == "running" else self.state)
-        return standing(self.state, self.stop_reason)
+        return standing(self.state, self.stop_reason, self.verification or None)
 
 
 def listing_memo(request: SessionRequest) -> dict[str, str]:
@@ -171,6 +173,7 @@ class _Memo(BaseModel):
     goal: str = ""
     follows: str = ""
     state: str = ""
+    verification: str = ""
     failure: FailureCause | None = None
     questions: tuple[Question, ...] = ()
     calls: tuple[OpenCall, ...] = ()
@@ -207,6 +210,7 @@ async def summarise(execution: WorkflowExecutionInfo, converter: DataConverter) 
         tenant=listed.get(TENANT, ""),
         waiting_for=memo.waiting_for if opened and step in WAITING_STATES else "",
         stop_reason=listed.get(STOP_REASON, ""),
+        verification=memo.verification,
         failure=None if opened else memo.failure,
         cost_usd=listed.get(DOLLARS),
         turns=listed.get(TURNS),

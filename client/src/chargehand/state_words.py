@@ -1,12 +1,42 @@
-"""The words and the tone of states and stop reasons on every screen. A translation is another file like this one."""
+"""States and stop reasons, and their words and tone on every screen. A translation is another file like this one."""
 
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from chargehand.contracts import SessionState, StopReason, SubtaskState
-
+SessionState = Literal[
+    "queued",
+    "planning",
+    "awaiting_approval",
+    "executing",
+    "awaiting_answer",
+    "awaiting_call_approval",
+    "awaiting_message",
+    "paused",
+    "synthesising",
+    "finished",
+    "failed",
+    "cancelled",
+]
+SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
+StopReason = Literal[
+    "completed",
+    "partial",
+    "deadline",
+    "out_of_turns",
+    "out_of_budget",
+    "overcharged",
+    "finish_now",
+    "nothing_succeeded",
+    "unwritten",
+    "invalid_output",
+]
+"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written
+without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
+so that the outcomes are set out as they are; `invalid_output`, that the report was written, but no `output` satisfies
+the request's `output_schema`; `overcharged`, that a provider charged more than could be reserved, beyond the budget."""
 Tone = Literal["success", "partial", "failure", "escalation", "running", "waiting"]
-"""What a colour means; only `success` is green: a session that answered all that was asked, or a subtask that did."""
+"""What a colour means; only `success` is green: a session that answered all that was asked and of whose answer each
+claim is verified, or a subtask that did what it was asked."""
 
 
 class Standing(NamedTuple):
@@ -69,6 +99,9 @@ STOP_REASONS: Final[Mapping[StopReason, Standing]] = {
     "unwritten": Standing("not written by a model", "partial"),
     "invalid_output": Standing("without a valid output", "partial"),
 }
+_UNVERIFIED: Final = Standing("answered, not all verified", "partial")
+_VERIFIED: Final = (None, "computed", "supported")
+"""The verification of a report that no claim makes worse; None if it has no claims."""
 SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
     "waiting": "·",
     "running": "▶",
@@ -80,14 +113,21 @@ SUBTASK_MARKS: Final[Mapping[SubtaskState, str]] = {
 }
 
 
-def standing(state: str, stop_reason: str = "") -> Standing:
+def standing(state: str, stop_reason: str = "", verification: str | None = None) -> Standing:
     """Say how a session stands, or how it ended, in the words of every screen.
 
     Temporal spells one state its own way, and a newer worker may know others.
+
+    Args:
+        state: a session's own state, or Temporal's word.
+        stop_reason: why it stopped, if it has a report.
+        verification: how well the report's weakest claim is verified; None if it has none.
     """
     ended: Mapping[str, Standing] = {**STOP_REASONS}
     states: Mapping[str, Standing] = {**SESSION_STATES}
     if stop_reason and state in ("finished", "completed"):
+        if stop_reason == "completed" and verification not in _VERIFIED:
+            return _UNVERIFIED
         return ended.get(stop_reason, Standing(stop_reason.replace("_", " "), "partial"))
     state = "cancelled" if state == "canceled" else state
     return states.get(state, Standing(state.replace("_", " "), "waiting"))

@@ -2,7 +2,9 @@
 
 from typing import get_args
 
-from chargehand.contracts import SessionState, StopReason, SubtaskState
+import pytest
+
+from chargehand.contracts import SessionState, StopReason, SubtaskState, Verification
 from chargehand.listing import STATES, WAITING_STATES
 from chargehand.state_words import NEEDS, NO_REPORT, SESSION_STATES, STOP_REASONS, SUBTASK_MARKS, standing
 
@@ -18,6 +20,17 @@ def test_every_state_and_stop_reason_has_words() -> None:
     assert [each for each in STATES if "_" in standing(each).words] == []
     assert [each for each in STATES if standing(each).tone == "success"] == []
     assert [each for each in STOP_REASONS if standing("finished", each).tone == "success"] == ["completed"]
+
+
+@pytest.mark.parametrize("stop_reason", get_args(StopReason))
+@pytest.mark.parametrize("verification", [None, *get_args(Verification)])
+def test_only_a_whole_and_verified_answer_is_green(stop_reason: StopReason, verification: Verification | None) -> None:
+    """However well a session ended, a claim that is cited only, or worse, keeps the colour and the words from it."""
+    ending = standing("finished", stop_reason, verification)
+
+    is_green = stop_reason == "completed" and verification in {None, "computed", "supported"}
+    assert (ending.tone == "success") == is_green
+    assert (ending.words == "answered") == is_green
 
 
 def test_what_a_newer_worker_says_is_readable() -> None:

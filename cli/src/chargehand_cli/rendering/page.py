@@ -70,7 +70,7 @@ def report_body(report: Report, trace: Trace | None = None, attachments: Attachm
         "report.html",
         report=report,
         attachments=attachments,
-        ending=standing("finished", report.stop_reason),
+        ending=report.ending,
         header=_header(report),
         answer=safe_html(answer_below_notice(report), report.sources, files),
         edits=edit_words(report),

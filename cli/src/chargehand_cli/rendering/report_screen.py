@@ -9,7 +9,6 @@ from rich.markdown import Markdown
 from rich.text import Text
 
 from chargehand import Report, Source
-from chargehand.state_words import standing
 from chargehand_cli.rendering.escaping import is_web_address, one_safe_line, safe_text, without_links
 from chargehand_cli.rendering.progress import TONES
 from chargehand_cli.rendering.text import answer_below_notice, dollars, duration, further_gaps, output_lines
@@ -21,7 +20,7 @@ _LONGEST_TITLE: Final = 100
 
 def put_on_screen(report: Report, screen: Console) -> None:
     """Write a report to a terminal."""
-    ending = standing("finished", report.stop_reason)
+    ending = report.ending
     screen.print(Text(_headline(report), style=TONES[ending.tone]))
     if report.notice:
         screen.print(Text(one_safe_line(report.notice, 1_000), style="yellow"))
@@ -40,7 +39,7 @@ def short_text(report: Report) -> str:
 
 
 def _headline(report: Report) -> str:
-    words = standing("finished", report.stop_reason).words
+    words = report.ending.words
     facts = [words[0].upper() + words[1:], duration(report.timing.wall), dollars(float(report.usage.cost_usd))]
     return " · ".join([*facts, f"confidence {report.confidence} of 100"])
 

@@ -8,7 +8,6 @@ from typing import Final, get_args
 
 from chargehand import Artifact, Claim, Contradiction, EditRecord, Grade, Report, Source, Usage
 from chargehand.contracts import Verification
-from chargehand.state_words import standing
 from chargehand_cli.rendering.escaping import is_web_address, without_links
 
 _EDIT_WORDS: Final = {
@@ -94,7 +93,7 @@ def session_facts(report: Report) -> list[str]:
     """List how the session ended and what it used."""
     usage = report.usage
     facts = [
-        standing("finished", report.stop_reason).words,
+        report.ending.words,
         f"confidence {report.confidence} of 100",
         f"claims: {claim_counts(report)}",
         report.brain,

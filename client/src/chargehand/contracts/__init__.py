@@ -42,9 +42,6 @@ from chargehand.contracts.plan import *  # noqa: F403  # pyright: ignore[reportW
 from chargehand.contracts.plan import Strategy as Strategy
 from chargehand.contracts.report import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.report import CrewVersion as CrewVersion
-from chargehand.contracts.report import SessionState as SessionState
-from chargehand.contracts.report import StopReason as StopReason
-from chargehand.contracts.report import SubtaskState as SubtaskState
 from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.request import Delegation as Delegation
 from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
@@ -54,6 +51,9 @@ from chargehand.contracts.verification import *  # noqa: F403  # pyright: ignore
 from chargehand.contracts.waits import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.waits import Decider as Decider
 from chargehand.contracts.waits import WaitKind as WaitKind
+from chargehand.state_words import SessionState as SessionState
+from chargehand.state_words import StopReason as StopReason
+from chargehand.state_words import SubtaskState as SubtaskState
 
 __all__: list[str] = []
 __all__ += conversation.__all__

@@ -7,8 +7,9 @@ from pydantic import Field
 
 from chargehand.contracts.base import Contract, left_out
 from chargehand.contracts.outcome import Confidence, Usage
-from chargehand.contracts.report import Question, SessionState, StopReason, SubtaskState
+from chargehand.contracts.report import Question
 from chargehand.contracts.waits import PendingCall
+from chargehand.state_words import SessionState, StopReason, SubtaskState
 
 __all__ = [
     "CallEvent",

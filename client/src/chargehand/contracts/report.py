@@ -22,6 +22,7 @@ from chargehand.contracts.outcome import (
 )
 from chargehand.contracts.plan import Plan
 from chargehand.contracts.waits import DecisionRecord, PendingCall, Wait
+from chargehand.state_words import SessionState, Standing, StopReason, SubtaskState, standing
 
 __all__ = [
     "AgentsAtWork",
@@ -39,23 +40,6 @@ __all__ = [
     "SubtaskRecord",
     "Timing",
 ]
-
-StopReason = Literal[
-    "completed",
-    "partial",
-    "deadline",
-    "out_of_turns",
-    "out_of_budget",
-    "overcharged",
-    "finish_now",
-    "nothing_succeeded",
-    "unwritten",
-    "invalid_output",
-]
-"""Why the session stopped: `completed` means that the plan was carried out to its end and the report was written
-without gaps; `partial`, that the report was written and names gaps; `unwritten`, that no model could write the report,
-so that the outcomes are set out as they are; `invalid_output`, that the report was written, but no `output` satisfies
-the request's `output_schema`; `overcharged`, that a provider charged more than could be reserved, beyond the budget."""
 
 
 class Contradiction(Contract):
@@ -84,9 +68,6 @@ class Route(Contract):
     """False for a route that was dropped."""
     subtask: str = ""
     """The subtask that was given to it, for `load`; empty if it is the request."""
-
-
-SubtaskState = Literal["waiting", "running", "success", "partial", "failure", "escalation", "skipped"]
 
 
 class SubtaskRecord(Contract):
@@ -261,8 +242,9 @@ class Report(Contract):
     """A warning to be shown above the answer, such as that no model could write the report; empty if there is none."""
     disclaimer: str = ""
     """What the crew says of the limits of such work, to be shown below the answer; empty if it says nothing."""
-    verification: Verification = "unsupported"
-    """The weakest of `claims`: the whole is no better verified than that."""
+    verification: Verification | None = None
+    """The weakest of `claims`: the whole is no better verified than that. Null if the answer states nothing that could
+    be verified, such as a refusal, or if what wrote it has checked it itself, as for a code review."""
     claims: tuple[Claim, ...] = ()
     """The statements of the answer, each with what it rests on."""
     reads: tuple[Capability, ...] = ()
@@ -309,30 +291,17 @@ class Report(Contract):
     artifacts: tuple[Artifact, ...] = ()
     """Files that the agents' tools made, such as charts."""
 
+    @property
+    def ending(self) -> Standing:
+        """How the session ended, in the words and the tone of every screen."""
+        return standing("finished", self.stop_reason, self.verification)
+
     def _repr_html_(self) -> str:
         """Show a notebook how it ended, the answer as text, and the sources."""
-        ending = (
-            f"{self.stop_reason.replace('_', ' ')} · confidence {self.confidence} of 100 · ${self.usage.cost_usd:.4f}"
-        )
+        ending = f"{self.ending.words} · confidence {self.confidence} of 100 · ${self.usage.cost_usd:.4f}"
         sources = "".join(f"<li>{escape(each.about or each.ref)}</li>" for each in self.sources)
         answer = f'<div style="white-space: pre-wrap">{escape(self.answer)}</div>'
         return f"<p><strong>{escape(self.goal[:200])}</strong><br>{ending}</p>{answer}<ol>{sources}</ol>"
-
-
-SessionState = Literal[
-    "queued",
-    "planning",
-    "awaiting_approval",
-    "executing",
-    "awaiting_answer",
-    "awaiting_call_approval",
-    "awaiting_message",
-    "paused",
-    "synthesising",
-    "finished",
-    "failed",
-    "cancelled",
-]
 
 
 class FailureCause(Contract):

@@ -168,7 +168,7 @@ def _open_task(status: Status) -> a2a.Task:
 
 
 def _ended_task(report: Report) -> a2a.Task:
-    task = _as_task(report.session, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.stop_reason}.")
+    task = _as_task(report.session, a2a.TASK_STATE_COMPLETED, f"The session ended: {report.ending.words}.")
     text = a2a.Part(text=report_markdown(report), media_type="text/markdown")
     task.artifacts.append(a2a.Artifact(artifact_id="report", name="report.md", parts=[text]))
     return task

@@ -221,7 +221,7 @@ def view_of_status(status: Status, web_ui: str | None, work: Projection | None =
 
 
 def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionView:
-    ending = standing("finished", report.stop_reason)
+    ending = report.ending
     return SessionView(
         goal=report.goal,
         state="finished",

@@ -339,6 +339,7 @@ class StandInChargehand(Chargehand):
         first = session_id
         while first in self._runs and (follows := self._runs[first].request.follows):
             first = follows
+        report = run.script.result if isinstance(run.script.result, Report) else None
         return SessionSummary(
             id=session_id,
             state=_temporals_word(run),
@@ -348,7 +349,8 @@ class StandInChargehand(Chargehand):
             goal=one_line(run.request.goal, 100),
             crew=run.request.crew,
             tenant=run.request.tenant,
-            stop_reason=run.script.result.stop_reason if isinstance(run.script.result, Report) else "",
+            stop_reason=report.stop_reason if report else "",
+            verification=(report.verification if report else None) or "",
             follows=run.request.follows or "",
             thread=first,
         )
