@@ -48,7 +48,8 @@ help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo '  make run GOAL="What does the contract say about notice?" DOCS=path/to/folder'
-	@echo '  make run EXTRAS="charts s3"  with optional dependencies: a2a, charts, ddgs, gcs, mcp, otel, pdf, pictures, s3'
+	@echo '  make run EXTRAS="charts s3"  with optional dependencies:' \
+		$$(sed -n '/^\[project.opt/,/^$$/s/^\([a-z0-9-]*\) = .*/\1/p' pyproject.toml)
 	@echo '  make run MODEL=local         with a small language model on this machine'
 	@echo '  make test ALL=1              the slow tests too: processes, killed ones, wide parameters; what .ci/run runs'
 	@echo '  make test MODEL=local        the tests that need that model'

@@ -56,6 +56,21 @@ def environment_names_of_the_worker() -> set[str]:
     return {name.upper() for name in names}
 
 
+def test_every_extra_that_is_named_can_be_installed() -> None:
+    """The image, its settings and the pages name extras of the application; it has each of the client's that `worker`
+    does not bring."""
+    application, client = (
+        tomllib.loads((ROOT / path).read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+        for path in ("pyproject.toml", "client/pyproject.toml")
+    )
+    pages = [DOCKERFILE, COMPOSE, *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+    named = {extra for page in pages for extra in re.findall(r"--extra ([\w-]+)", page.read_text(encoding="utf-8"))}
+
+    brought = {"cli", "console", "docx", "encryption", "worker"}
+    assert {*application} == {*client} - brought - {"local-llm"}  # a group: its weights are downloaded with it
+    assert named <= {*application}
+
+
 def test_compose_files_fit_the_compose_specification() -> None:
     """No key is misspelt and no value has the wrong form."""
     of_projects = ROOT / "deploy" / "worker" / "src" / "chargehand_worker" / "template" / "docker-compose.override.yml"
