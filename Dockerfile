@@ -29,6 +29,7 @@ COPY cli cli
 COPY docker-compose.yml worker_main.py ./
 COPY crews crews
 COPY deploy deploy
+COPY docs docs
 COPY activities activities
 COPY workflows workflows
 COPY worker worker

@@ -71,6 +71,26 @@ def test_every_extra_that_is_named_can_be_installed() -> None:
     assert named <= {*application}
 
 
+def test_the_image_is_built_from_what_its_context_contains(tmp_path: Path) -> None:
+    """The wheels that the image installs can be built from the folders that `.dockerignore` lets in and the Dockerfile
+    copies, and from nothing else of the checkout."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    context = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    build_stage = DOCKERFILE.read_text(encoding="utf-8").partition("\nFROM $BASE\n")[0]
+    copied = {path for line in re.findall(r"^COPY (.*) \S+$", build_stage, re.MULTILINE) for path in line.split()}
+    wanted = sorted(path for path in copied if path.partition("/")[0] in context)
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *wanted]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for path in filter(None, listed.split("\0")):
+        (copy := tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((ROOT / path).read_bytes())
+
+    for package in ("deploy/worker", "plugins"):
+        build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+        built = subprocess.run(build, cwd=tmp_path / package, capture_output=True, text=True, check=False)
+        assert built.returncode == 0, built.stderr
+
+
 def test_compose_files_fit_the_compose_specification() -> None:
     """No key is misspelt and no value has the wrong form."""
     of_projects = ROOT / "deploy" / "worker" / "src" / "chargehand_worker" / "template" / "docker-compose.override.yml"
