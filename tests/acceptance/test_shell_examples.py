@@ -12,8 +12,6 @@ from tests.acceptance.commands import command_environment, run_command
 from tests.acceptance.test_embedded_cli import process, read_until
 from tests.unit.deployment.test_code_blocks import BLOCKS
 
-pytestmark = pytest.mark.nightly
-
 _PAGES: Final = (
     "docs/tutorial/first-answer.md",
     "docs/how-to/documents.md",
@@ -21,6 +19,7 @@ _PAGES: Final = (
     "docs/how-to/follow-up.md",
     "docs/how-to/reports.md",
     "docs/how-to/retention.md",
+    "plugins/src/chargehand_plugins/manual/README.md",
 )
 _OTHERS: Final = {
     "test_doctor.py": ("docs/how-to/troubleshooting.md",),
@@ -40,6 +39,8 @@ _OTHERS: Final = {
         "docs/how-to/installing.md",
         "docs/how-to/a2a.md",
         "docs/how-to/mcp-server.md",
+        "docs/how-to/skills.md",
+        "docs/how-to/user-credentials.md",
     ),
     "they need a key, a model or a server of your own": (
         "docs/how-to/deciding-by-link.md",
@@ -55,6 +56,7 @@ _OTHERS: Final = {
         "docs/how-to/starting-sessions-safely.md",
         "plugins/src/chargehand_plugins/tenants/README.md",
         "docs/how-to/watching-workers.md",
+        "plugins/src/chargehand_plugins/pydantic_ai/README.md",
         "plugins/src/chargehand_plugins/webhooks/README.md",
     ),
     "they run until they are interrupted, or call one that does": ("docs/how-to/console.md", "docs/how-to/http-api.md"),
@@ -63,6 +65,7 @@ _OTHERS: Final = {
         "docs/questions-and-review.md",
         "docs/how-to/approving-tool-calls.md",
         "docs/how-to/following-a-session.md",
+        "docs/how-to/restoring.md",
         "docs/how-to/steering.md",
         "docs/how-to/traces.md",
     ),
@@ -103,6 +106,7 @@ def _commands(block: str) -> Iterator[str]:
     yield "\n".join(other)
 
 
+@pytest.mark.nightly
 def test_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page in a folder of its own, in its order; `SESSION` is one that an earlier page began."""
     environment = command_environment(CHARGEHAND_STATE_DIR=str(tmp_path / "state"))

@@ -58,7 +58,9 @@ def test_the_terminal_says_the_answer_at_every_width(width: int) -> None:
     words = " ".join(re.sub(r"[*│ ]+", " ", shown).split())
 
     assert max(map(len, shown.splitlines())) <= width
-    assert words.startswith("Answered, not all verified · 1 min 35 s · $0.0123 · confidence 80 of 100 They are tested [1], “every six")
+    assert words.startswith(
+        "Answered, not all verified · 1 min 35 s · $0.0123 · confidence 80 of 100 They are tested [1], “every six"
+    )
     assert words.endswith("[1] outages.csv: sum of minutes [2] manual.pdf, page 2: 3.1 When")
     assert "Open: - The test of 2024 was not found." in words
     assert words.count("every six months") == 1

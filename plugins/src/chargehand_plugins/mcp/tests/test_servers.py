@@ -272,14 +272,14 @@ async def test_a_killed_worker_leaves_no_server(starts: Path) -> None:
 import asyncio, sys
 sys.path.insert(0, {str(Path.cwd())!r})
 from activities.contracts.mcp_declaration import McpDeclaration
-from chargehand_plugins.mcp.tools.registry import examine
 from chargehand_plugins.mcp.tools.server import McpServer
 async def main():
     arguments = ("-IS", {str(SCRIPT)!r}, "0", {str(starts)!r})
     server = McpServer(McpDeclaration(name="odd", command=sys.executable, args=arguments, tools=("spawn",)), {{}})
-    result = await server.call(await server.ready("spawn"), "spawn", {{}})
-    print(result.content[0].text, flush=True)
-    await asyncio.Event().wait()
+    async with server.connected({{}}, "spawn") as connection:
+        result, _ = await server.call(connection, "spawn", {{}}, {{}})
+        print(result.content[0].text, flush=True)
+        await asyncio.Event().wait()
 asyncio.run(main())
 """
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
