@@ -120,9 +120,9 @@ async def speed(jobs: int) -> tuple[Sequence[Row], Sequence[str]]:
                 await _killed(sides[:3], server.address, folder, counting)
     notes = [
         f"each: {jobs} jobs one by one, {_BURSTS} bursts, {_WIDE_JOBS} wide jobs, {_STARTS} starts, {_KILLS} kills",
-        "all by turns, the kills in a tool call; medians, and the least and the most",
-        "by hand: Temporal's and OpenAI's SDK, heartbeats with a timeout of 10 s; one workflow, or a child a subtask",
-        "tools: Chargehand uses them within the turn, by hand in an activity, unless the column says otherwise",
+        "medians (least–most); all take turns; the kill comes in a tool call",
+        "by hand: Temporal's and OpenAI's SDK, heartbeats with a timeout of 10 s; one workflow, or one per subtask",
+        "tools run within the turn in Chargehand and in an activity by hand, unless the column says otherwise",
     ]
     return [_row(asked, sides) for asked in _ROWS if asked.what in sides[0].figures], notes
 

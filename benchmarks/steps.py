@@ -52,8 +52,8 @@ async def subtask_steps() -> tuple[Sequence[Row], Sequence[str]]:
         f"the difference of jobs of {more}",
         f"a child alone, by hand: {alone}",
         f"Chargehand's processor time: {times}",
-        f"each job with the {_SETTLING_SECONDS} s after it, in which the server's timers of what has ended fire",
-        "by hand each tool call is an activity, and Chargehand makes it within the turn",
+        f"each job includes the {_SETTLING_SECONDS} s after it, when the server's timers fire",
+        "a tool call by hand is an activity; Chargehand makes it within the turn",
     ]
 
 

@@ -77,8 +77,8 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
         in_time = await _past_its_deadline(harness)
         result = harness.judge(
             "Wrong clocks",
-            f"two workers whose clocks are an hour ahead and behind and jump {jumps} times; one of them stopped for "
-            "three heartbeat timeouts while its clock goes back an hour",
+            f"two workers with clocks an hour ahead and behind, jumping {jumps} times; one stopped for three "
+            "heartbeat timeouts while its clock goes back an hour",
             [*outcomes, stopped],
             began,
             Demand(faults=jumps + 1, successes=count + 1),
@@ -95,11 +95,9 @@ async def wrong_clocks(scale: Scale, random: Random, folder: Path) -> Result:
     result.require(not backwards, f"times run backwards in {backwards[:3]}")
     harness.require_no_other_calls(result)
     result.figures = {
-        "by the workers' own logs wrong by up to, minutes": ", ".join(
-            f"{each.total_seconds() / 60:.0f}" for each in wrong
-        ),
-        "most charges for one step of the stopped one": str(most),
-        f"report of a session that has {_DEADLINE:.0f} s, after, s": f"{in_time.seconds:.1f}",
+        "logged times wrong by up to, min": ", ".join(f"{each.total_seconds() / 60:.0f}" for each in wrong),
+        "most charges for one step": str(most),
+        f"report with a deadline of {_DEADLINE:.0f} s, s": f"{in_time.seconds:.1f}",
     }
     return result
 

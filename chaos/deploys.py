@@ -87,7 +87,7 @@ async def deploys(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
         outcomes = await asyncio.gather(*running.values())
         result = harness.judge(
             "Deploy and rollback",
-            f"v1, then v2, then v1 again made current, with {count} sessions in flight that stay on their builds",
+            f"v1, v2, then v1 again made current; {count} open sessions stay on their builds",
             outcomes,
             began,
             Demand(faults=len(phases), successes=count),
@@ -131,7 +131,7 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
         recovered = time.monotonic() - back_at
         result = harness.judge(
             "Change that does not replay",
-            f"a worker that decides otherwise takes over {count} sessions, which stand still; then the old one is back",
+            f"a worker with other decisions blocks {count} sessions; then the old one returns",
             outcomes,
             began,
             Demand(faults=1, successes=count),
@@ -143,7 +143,7 @@ async def unguarded_change(scale: Scale, random: Random, folder: Path) -> Result
     is_named = "does not get on" in said or "is stuck: its workflow task" in said
     result.require(code != 0 and is_named, f"doctor says (exit {code}): {said[-300:]}")
     result.require(recovered <= _RECOVERED_WITHIN, f"all went on only after {recovered:.0f} s")
-    result.figures = {"all done after the old worker's start, s": f"{recovered:.1f}"}
+    result.figures = {"all done after, s": f"{recovered:.1f}"}
     harness.require_no_other_calls(result)
     return result
 

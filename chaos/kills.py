@@ -59,13 +59,13 @@ async def killed_in_a_call(scale: Scale, random: Random, folder: Path) -> Result
             outcomes.append(await running)
         result = harness.judge(
             "Killed in a call",
-            "SIGKILL of the only worker while the provider works on a call; the worker is started again at once",
+            "SIGKILL of the only worker during a model call; restarted at once",
             outcomes,
             began,
             Demand(faults=repetitions, successes=repetitions),
         )
     result.require(result.extra_calls <= repetitions, f"{result.extra_calls} extra calls for {repetitions} kills")
-    result.figures = {"resumed after restart, s": spread(resumed), "until the new process polls, s": spread(polled)}
+    result.figures = {"resumed, s": spread(resumed), "polling again, s": spread(polled)}
     return result
 
 
@@ -85,7 +85,7 @@ async def killed_after_an_answer(scale: Scale, random: Random, folder: Path) -> 
             outcomes.append(await running)
         result = harness.judge(
             "Killed after an answer",
-            "SIGKILL of the only worker when the last byte of an answer has been sent, whether it was recorded or not",
+            "SIGKILL of the only worker as an answer's last byte is sent",
             outcomes,
             began,
             Demand(faults=repetitions, successes=repetitions),
@@ -111,7 +111,7 @@ async def random_kills(scale: Scale, random: Random, folder: Path) -> Result:
         await asyncio.gather(killing, return_exceptions=True)
         result = harness.judge(
             "Random kills",
-            f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s, started again at once",
+            f"SIGKILL of one of {len(workers)} workers every {pause[0]}–{pause[1]} s; restarted at once",
             outcomes,
             began,
             Demand(faults=kills, successes=count),
@@ -122,7 +122,7 @@ async def random_kills(scale: Scale, random: Random, folder: Path) -> Result:
     result.figures = {
         "extra calls per kill": f"{result.extra_calls / result.faults:.2f}",
         "model calls": str(len(outcomes) * STEPS + result.extra_calls),
-        "searches beyond the calm run": str(searches - 2 * len(outcomes)),
+        "extra searches": str(searches - 2 * len(outcomes)),
         "median session, s": f"{statistics.median(walls):.1f}",
         "slowest session, s": f"{walls[-1]:.1f}",
     }
@@ -157,8 +157,7 @@ async def traced_kills(scale: Scale, random: Random, folder: Path) -> Result:
         await asyncio.gather(killing, return_exceptions=True)
         result = harness.judge(
             "Kills traced",
-            "SIGKILL of one of 2 workers again and again: in the middle of an answer, as it is recorded, or in a tool "
-            "call",
+            "repeated SIGKILL of one of 2 workers: mid-answer, as it is recorded, or in a tool call",
             outcomes,
             began,
             Demand(faults=1, successes=count),
@@ -166,12 +165,10 @@ async def traced_kills(scale: Scale, random: Random, folder: Path) -> Result:
         lost = books.repeated(harness.provider.exchanges)
         traced = Counter(_trace(call, killed_at) for call in lost)
     result.figures = {
-        "steps charged twice, by the state of the lost call at the kill": ", ".join(
-            f"{state}: {number}" for state, number in traced.items()
-        )
+        "charged twice, by state at the kill": ", ".join(f"{state}: {number}" for state, number in traced.items())
         or "none",
         "kills": str(len(killed_at)),
-        "longest from an answer to its kill, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
+        "longest from answer to kill, ms": f"{1_000 * max(_waited(lost, killed_at), default=0.0):.0f}",
     }
     result.require(set(traced) <= {_OPEN, _UNRECORDED}, f"steps charged twice without a kill: {traced}")
     return result

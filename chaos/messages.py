@@ -53,7 +53,7 @@ async def senseless_messages(scale: Scale, random: Random, folder: Path) -> Resu
             outcomes.append(await running)
         result = harness.judge(
             "Senseless messages",
-            "signals, updates and queries, known and unknown, with random contents, to sessions in a call",
+            "known and unknown signals, updates and queries with random contents during a call",
             outcomes,
             began,
             Demand(faults=count, successes=rounds),

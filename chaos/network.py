@@ -23,7 +23,7 @@ def _slow(proxy: Proxy) -> None:
 _AILMENTS: Final[tuple[tuple[str, Callable[[Proxy], None], float], ...]] = (
     ("cut for 1 s", Proxy.cut, 1),
     ("half open for 2 s", Proxy.hold, 2),
-    ("reset in the middle", Proxy.reset, 0),
+    ("reset mid-answer", Proxy.reset, 0),
     ("500 ms late for 5 s", _late, 5),
     ("20 kB/s for 5 s", _slow, 5),
     ("cut for 30 s", Proxy.cut, 30),
@@ -56,7 +56,7 @@ async def bad_network(scale: Scale, random: Random, folder: Path) -> Result:
         outcomes = await running
         result = harness.judge(
             "Bad network",
-            f"the worker's connection to the server {', '.join(name for name, _, _ in _AILMENTS[: len(ailments)])}",
+            f"connection to the server {', '.join(name for name, _, _ in _AILMENTS[: len(ailments)])}",
             outcomes,
             began,
             Demand(faults=len(ailments), successes=_LINES),

@@ -77,15 +77,15 @@ async def notices(scale: Scale, random: Random, folder: Path) -> Result:
             outcomes = await asyncio.gather(*running)
             result = harness.judge(
                 "Decisions that wait",
-                "SIGKILL of one of two workers when a session begins to wait for a person, and a receiver that is "
-                f"away for {_AWAY:.0f} s",
+                "SIGKILL of one of two workers as a session starts to wait for a person; "
+                f"receiver away for {_AWAY:.0f} s",
                 outcomes,
                 began,
                 Demand(faults=repetitions + 1, successes=repetitions + 1),
             )
     waited = [at - since for name, (since, at) in receiver.told.items() if name != _DURING]
     after = receiver.told[_DURING][1] - back_at
-    result.figures = {"told after, s": spread(waited), "after the receiver was back, s": f"{after:.1f}"}
+    result.figures = {"told after, s": spread(waited), "after its return, s": f"{after:.1f}"}
     result.require(max(*waited, after) < _BAR, f"people were told later than after {_BAR:.0f} s")
     return result
 

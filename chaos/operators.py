@@ -48,7 +48,7 @@ async def stopped_at_each_stage(scale: Scale, random: Random, folder: Path) -> R
     """Cancel and terminate sessions at every environment: while planning, working, reporting, and in between."""
     stages = {"short": [1, 2], "full": [1, 2, 3, 5, 6], "nightly": [1, 2, 3, 4, 5, 6] * 5}[scale]
     began = time.monotonic()
-    result = Result("Cancelled and terminated", "cancelled, and terminated, at the n-th model call")
+    result = Result("Cancelled and terminated", "cancelled or terminated at the n-th model call")
     closing: list[float] = []
     async with open_harness(folder) as harness:
         await harness.worker()
@@ -59,7 +59,7 @@ async def stopped_at_each_stage(scale: Scale, random: Random, folder: Path) -> R
         calm = await harness.session("calm-after-all")
     result.faults = harness.faults
     result.seconds = time.monotonic() - began
-    result.figures = {"slowest until nothing of a session ran, s": f"{max(closing):.1f}"}
+    result.figures = {"slowest end, s": f"{max(closing):.1f}"}
     result.require(calm.report and is_as_without_faults(calm.report), "a session after all that is not as usual")
     result.demand(Demand(faults=2 * len(stages), successes=2 * len(stages)))
     return result
@@ -135,7 +135,7 @@ async def by_hand(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
             outcomes.append(await running)
         result = harness.judge(
             "Paused and changed by hand",
-            f"by the CLI, in a call: {', '.join(_ACTIONS)}",
+            f"from the CLI during a call: {', '.join(_ACTIONS)}",
             outcomes,
             began,
             Demand(faults=len(actions), successes=len(actions)),
@@ -163,12 +163,12 @@ async def reset_by_hand(scale: Scale, random: Random, folder: Path) -> Result:  
         again = harness.provider.charges - paid
         result = harness.judge(
             "Reset",
-            "a completed session reset to workflow tasks all along its history",
+            "completed session reset to workflow tasks along its history",
             outcomes,
             began,
             Demand(faults=count, successes=count + 1),
         )
-    result.figures = {"model calls after the resets": str(again)}
+    result.figures = {"model calls after": str(again)}
     result.require(again == 0, f"{again} calls were paid after the resets")
     return result
 

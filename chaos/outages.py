@@ -44,12 +44,12 @@ async def no_worker(scale: Scale, random: Random, folder: Path) -> Result:  # no
         draining = (time.monotonic() - back_at) / count
         result = harness.judge(
             "No worker",
-            f"the only worker killed for {outage} s with {count} sessions open",
+            f"only worker killed for {outage} s, {count} sessions open",
             [*calm, *outcomes],
             began,
             Demand(faults=1, successes=count),
         )
-    result.figures = {"seconds a session, calm and draining": f"{normal:.2f}, {draining:.2f}"}
+    result.figures = {"s per session, calm and draining": f"{normal:.2f}, {draining:.2f}"}
     require_missed(result, missed, within=_MISSED_WITHIN)
     result.require(
         scale == "short" or draining <= _MOST_SLOWER * normal,
@@ -79,7 +79,7 @@ async def server_killed(scale: Scale, random: Random, folder: Path) -> Result:
         outcomes = await running
         result = harness.judge(
             "Server killed",
-            f"SIGKILL of the server {kills} times under load, started anew on its database",
+            f"SIGKILL of the server {kills} times under load",
             outcomes,
             began,
             Demand(faults=kills, successes=kills),
@@ -109,13 +109,13 @@ async def server_away(scale: Scale, random: Random, folder: Path) -> Result:  # 
         outcomes = await running
         result = harness.judge(
             "Server away",
-            f"the server killed for {outage} s with {count} sessions open",
+            f"server killed for {outage} s, {count} sessions open",
             outcomes,
             began,
             Demand(faults=1, successes=count),
         )
     result.figures = {
-        "all done after its return, s": f"{time.monotonic() - back_at:.0f}",
+        "all done after return, s": f"{time.monotonic() - back_at:.0f}",
         "median session, s": f"{statistics.median(each.seconds for each in outcomes):.0f}",
     }
     return result
@@ -147,8 +147,8 @@ async def faulty_provider(scale: Scale, random: Random, folder: Path) -> Result:
             faults.append(", ".join(f"{kind} {number}" for kind, number in sorted(faulty.injected.items())))
         result = harness.judge(
             "Faulty provider",
-            f"10 %, then 30 % of the model calls of {count} sessions each answered 429, 500 or 529, reset in the "
-            "middle of an answer (2 %), or never answered (2 %)",
+            f"10 %, then 30 % of model calls answered 429, 500 or 529, reset mid-answer (2 %) or never answered (2 %); "
+            f"{count} sessions each",
             outcomes,
             began,
             Demand(faults=count // 4, successes=2 * count),

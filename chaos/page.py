@@ -16,41 +16,27 @@ Entry = dict[str, Any]
 _HEAD: Final = """\
 # Durability, measured
 
-What a crash, an outage or a mistake in operation costs: which sessions are lost, what is paid twice, how long it takes
-until work goes on. `make chaos` (`python -m chaos --write docs/durability.md`) writes this page from the experiments
-in `chaos/`.
+See which sessions a crash, an outage or an operator's mistake loses, what is paid twice, and how long recovery takes.
 """
 
 _TAIL: Final = """\
-## What had to hold
+- *Under way*: model calls open at the moment of a fault.
+- *Paid again*: charges for a step that was charged before. A call lost with its worker is paid again; a recorded reply
+  never is.
 
-- **None lost**: every session ended, in the report that it has without faults. **None stuck**: none still ran when the
-  experiment's time was over.
-- **Books to the cent**: what a session knows to have spent is what the provider charged for its steps; a call of
-  unknown fate is charged like its repetition, and named in `possibly_billed_twice_usd`.
-- **The faults happened, and enough sessions succeeded**, so that no experiment can hold by doing nothing.
+## Method
 
-*Under way*: model calls that were open at the moment of the faults. *Paid again*: charges for a step that had been
-charged before. A call that is lost with its worker is paid again, which no client can avoid unless its provider keeps
-replies; a reply that was recorded never is.
+Every experiment demands that each session ends in the report it has without faults, in time; that its books match the
+provider's to the cent (a call of unknown fate is charged like its repetition); and that enough faults happened and
+enough sessions succeeded.
 
-## How
+Workers run as they ship, on the embedded server and its database. A scripted provider behind the vendor's SDK logs what
+it charges. A session is a plan, two subtasks with a web search each, and a report; where there are hundreds, a plan and
+an answer. Experiments that measure times run alone; *load* is that of the last minute.
 
-Workers as they ship (`worker_main.py`, processes of their own), the embedded server on its database, and a scripted
-provider behind the vendor's own SDK, whose log of requests says what was charged. A session is a plan, two subtasks
-with a web search each, and a report: six model calls; in hundreds, a plan and one answer. Experiments whose figures are
-times run alone, the others three at a time; *load* is that of their last minute. A worker's clock is made wrong by a
-library that is loaded before it.
+`make chaos` writes this page; `make chaos ARGS=NAME` runs one experiment, `--scale nightly` the longest ones.
 
-## Shown elsewhere, or not at all
-
-- A bug in an adapter: `tests/workflows/test_wasted_calls.py`. Keys of encrypted payloads, missing and replaced:
-  `tests/workflows/test_protected_sessions.py`. A provider that fails in every way: `tests/workflows/test_recovering.py`
-  and `tests/activities/`. Crashes at every step, on a simulated server: `tests/simulation/`. The buttons of the Web UI:
-  `tests/browser`.
-- `--scale nightly` takes hours: 1,000 sessions under random kills, 10,000 queued at once, the server killed 50 times.
-- What is killed is always a process. A whole host with its disk, a second server, and the clock of the server's host
-  are not tried.
+Not tried: the loss of a host with its disk, a second server, a wrong clock on the server's host.
 """
 
 
@@ -81,7 +67,7 @@ def page() -> str:
         f"{broken or 'none'} broken.**\n"
     )
     skipped = [f"`{name}` did not run: {entry['skipped']}.\n" for name, entry in entries.items() if entry["skipped"]]
-    return "\n".join([_HEAD, summary, _table(shown), *skipped, _TAIL])
+    return "\n".join([_HEAD, summary, _table(shown).rstrip("\n"), *skipped, _TAIL])
 
 
 def _entries() -> dict[str, Entry]:
@@ -90,18 +76,22 @@ def _entries() -> dict[str, Entry]:
 
 def _table(entries: Mapping[str, Entry]) -> str:
     lines = [
-        "| experiment (`make chaos ARGS=NAME`) | sessions | faults | under way | paid again | measured | run |",
-        "|---|--:|--:|--:|--:|---|---|",
+        "| experiment | sessions | faults | under way | paid again | measured | seed | load | s |",
+        "|---|--:|--:|--:|--:|---|--:|--:|--:|",
         *(_line(name, entry) for name, entry in entries.items()),
     ]
-    return "\n".join(lines) + "\n"
+    runs = sorted({_run(entry) for entry in entries.values()})
+    return "\n".join([*lines, "", f"- Run on {'; '.join(runs)}."]) + "\n"
 
 
 def _line(name: str, entry: Entry) -> str:
     measured = [f"{what}: {figure}" for what, figure in entry["figures"].items()]
     measured += [f"**broken**: {' '.join(problem.split())}" for problem in entry["problems"]]
-    run = f"{entry['date'].split()[0]}, {entry['scale']}, seed {entry['seed']}, {entry['cores']} cores"
     cells = [f"`{name}`: {entry['did'] or entry['name']}"]
     cells += [f"{entry[what]:,}" for what in ("sessions", "faults", "in_flight", "extra_calls")]
-    cells += ["; ".join(measured), f"{run}, load {entry['load']}, {entry['seconds']:.0f} s"]
+    cells += ["; ".join(measured), str(entry["seed"]), str(entry["load"]), f"{entry['seconds']:.0f}"]
     return f"| {' | '.join(cells)} |"
+
+
+def _run(entry: Entry) -> str:
+    return f"{entry['date'].split()[0]} at scale {entry['scale']} on {entry['cores']} cores"

@@ -41,7 +41,7 @@ async def disk_full(scale: Scale, random: Random, folder: Path) -> Result:  # no
             outcomes = await running
             result = harness.judge(
                 "Disk full",
-                "the disk of server and worker full for 8 s",
+                "server's and worker's disk full for 8 s",
                 outcomes,
                 began,
                 Demand(faults=1, successes=count),
@@ -78,7 +78,7 @@ async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
         outcomes = await running
         result = harness.judge(
             "Many at once on little memory",
-            f"{count:,} sessions started at once on one worker, which may have {_MEMORY_MB} MB of data",
+            f"{count:,} sessions at once on one worker of at most {_MEMORY_MB} MB",
             outcomes,
             began,
             Demand(faults=1, successes=count),
@@ -90,8 +90,8 @@ async def start_at_once(count: int, folder: Path) -> tuple[Result, float]:
     last = max(outcome.seconds for outcome in outcomes)
     result.figures = {
         "sessions a second": f"{count / last:.1f}",
-        "first and last done after, s": f"{min(outcome.seconds for outcome in outcomes):.0f}, {last:.0f}",
-        "the worker's resident memory, idle and at most, MB": f"{idle:.0f}, {peak:.0f}",
+        "first and last done, s": f"{min(outcome.seconds for outcome in outcomes):.0f}, {last:.0f}",
+        "worker MB, idle and most": f"{idle:.0f}, {peak:.0f}",
     }
     return result, peak
 
@@ -125,7 +125,7 @@ async def little_processor(scale: Scale, random: Random, folder: Path) -> Result
             Demand(faults=loops, successes=least),
         )
         blocked = worker.log.count("TMPRL1101")
-    result.figures = {"workflow tasks taken for deadlocked (TMPRL1101)": str(blocked)}
+    result.figures = {"deadlocks reported (TMPRL1101)": str(blocked)}
     return result
 
 
@@ -169,7 +169,7 @@ async def saturated(scale: Scale, random: Random, folder: Path) -> Result:  # no
         outcomes = await harness.sessions(count, at_once=count, seconds=1_200)
         result = harness.judge(
             "Saturated",
-            f"{count} sessions started at once on one worker",
+            f"{count} sessions at once on one worker",
             outcomes,
             began,
             Demand(faults=1, successes=count),

@@ -45,7 +45,7 @@ async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noq
     cases = every[1:3] if scale == "short" else every * {"full": 1, "nightly": 10}[scale]
     began = time.monotonic()
     result = Result(
-        "Restored", "a database put back to a copy made before, in or after calls that act, its worker alive or dead"
+        "Restored", "database restored from a copy made before, during or after acting calls, worker alive or dead"
     )
     unknown: list[int] = []
     (folder / "crews").mkdir()
@@ -56,8 +56,8 @@ async def restored(scale: Scale, random: Random, folder: Path) -> Result:  # noq
         unknown.append(await _restore_once(case, place, folder / "crews", result))
     result.seconds = time.monotonic() - began
     result.figures = {
-        "calls that act, and effects made twice": f"{3 * 2 * len(cases)}, {result.different}",
-        "of unknown outcome, left to a person": str(sum(unknown)),
+        "acting calls; effects made twice": f"{3 * 2 * len(cases)}, {result.different}",
+        "unknown outcome, left to a person": str(sum(unknown)),
         "vanished sessions, all named": str(len(cases)),
     }
     result.demand(Demand(faults=len(cases), successes=len(cases)))

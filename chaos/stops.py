@@ -32,7 +32,7 @@ async def stopped(scale: Scale, random: Random, folder: Path) -> Result:  # noqa
             outcomes.append(await running)
         result = harness.judge(
             "Stopped",
-            "SIGSTOP of the only worker in a call for three heartbeat timeouts "
+            "SIGSTOP of the only worker during a call for three heartbeat timeouts "
             f"({HEARTBEAT_TIMEOUT.total_seconds():g} s each)",
             outcomes,
             began,
@@ -67,12 +67,12 @@ async def rolling_restarts(scale: Scale, random: Random, folder: Path) -> Result
         outcomes = await running
         result = harness.judge(
             "Rolling restarts",
-            f"{restarts} workers replaced one after another by SIGTERM under load",
+            f"{restarts} workers replaced one by one by SIGTERM under load",
             outcomes,
             began,
             Demand(faults=restarts, successes=restarts),
         )
-    result.figures = {"from SIGTERM to the end of the process, s": spread(drains)}
+    result.figures = {"shutdown, s": spread(drains)}
     result.require(result.extra_calls == 0, f"{result.extra_calls} extra calls in {restarts} restarts")
     result.require(max(drains) <= 35, f"a worker took {max(drains):.0f} s to stop")
     return result

@@ -51,17 +51,17 @@ async def unknown_types(scale: Scale, random: Random, folder: Path) -> Result:  
                 break
         result = harness.judge(
             "Unknown types among ordinary sessions",
-            f"{poison} workflows of an unregistered type on the queue of {len(beside)} sessions, each with a twin "
-            "at the same time on another queue",
+            f"{poison} workflows of an unregistered type on the queue of {len(beside)} sessions; "
+            "as many on another queue",
             outcomes,
             began,
             Demand(faults=poison, successes=2 * pairs),
         )
         (folder / "doctor.txt").write_text(said)
     result.figures = {
-        "median session beside them and apart, s": f"{statistics.median(beside):.2f}, {statistics.median(apart):.2f}",
-        "99 of 100 within, beside and apart, s": f"{slowest(beside):.2f}, {slowest(apart):.2f}",
-        "named by `chargehand doctor` after, s": "not" if named is None else f"{named:.1f}",
+        "median beside and apart, s": f"{statistics.median(beside):.2f}, {statistics.median(apart):.2f}",
+        "p99 beside and apart, s": f"{slowest(beside):.2f}, {slowest(apart):.2f}",
+        "named by `doctor`, s": "not" if named is None else f"{named:.1f}",
     }
     result.require(named is not None and named <= _NAMED_WITHIN, "doctor did not name them in time")
     result.require(
@@ -103,7 +103,7 @@ async def no_worker_at_all(scale: Scale, random: Random, folder: Path) -> Result
         outcomes = await running
         result = harness.judge(
             "No worker at all",
-            "sessions started before there was any worker",
+            "sessions started before any worker",
             outcomes,
             began,
             Demand(faults=1, successes=count),
@@ -127,7 +127,7 @@ def require_missed(result: Result, missed: float | None, *, within: float) -> No
     """Note how soon `doctor` missed the worker, and whether that is soon enough."""
     result.figures = {
         **result.figures,
-        "`chargehand doctor` said so after, s": "not" if missed is None else f"{missed:.1f}",
+        "noticed by `doctor`, s": "not" if missed is None else f"{missed:.1f}",
     }
     result.require(missed is not None and missed <= within, "doctor did not miss the worker in time")
 

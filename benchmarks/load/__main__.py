@@ -95,7 +95,7 @@ def _measured(name: str, size: int, seed: int) -> Result:
     began, before = time.monotonic(), _cpu_seconds_of_others()
     result = asyncio.run(_run(name, size, seed))
     share = (_cpu_seconds_of_others() - before) / (time.monotonic() - began) / len(os.sched_getaffinity(0))
-    result.figures = {**result.figures, "processor time that other programs took": f"{share:.0%}"}
+    result.figures = {**result.figures, "processor time of other programs": f"{share:.0%}"}
     return result
 
 

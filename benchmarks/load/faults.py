@@ -56,8 +56,8 @@ async def faults_at_once(size: int, random: Random, folder: Path) -> Result:
         await asyncio.gather(breaking, return_exceptions=True)
         result = harness.judge(
             "Faults at once",
-            f"for {size} s, every {_PAUSE[0]:g}–{_PAUSE[1]:g} s a worker killed, stopped beyond its heartbeat timeout, "
-            f"or cut off; {_OVERLOADED:.0%} of all model calls answered 429 or 529",
+            f"for {size} s, every {_PAUSE[0]:g}–{_PAUSE[1]:g} s a worker killed, stopped beyond its heartbeat timeout "
+            f"or cut off; {_OVERLOADED:.0%} of model calls answered 429 or 529",
             outcomes,
             began,
             Demand(faults=size // 36, successes=size // 10),
@@ -118,7 +118,7 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
         outcomes = await arriving
         result = harness.judge(
             "Total outage",
-            f"server and worker killed for {size} s while half as many sessions arrive as are carried",
+            f"server and worker killed for {size} s at half of the capacity",
             [*first, *outcomes],
             began,
             Demand(faults=1, successes=len(first) + len(outcomes)),
@@ -130,7 +130,7 @@ async def outage(size: int, random: Random, folder: Path) -> Result:  # noqa: AR
     result.figures = {
         "sessions a second, carried and arriving": f"{capacity:.2f}, {_SHARE * capacity:.2f}",
         "calm median, s": f"{calm:.2f}",
-        f"from the return to {_NORMAL:g} times of it, s": when,
+        f"from the return to {_NORMAL:g} times the median, s": when,
     }
     result.require(recovered <= 2 * size, f"normal after, s: {when}; the outage took {size} s")
     return result

@@ -16,11 +16,17 @@ _PAGE: Final = _ROOT / "docs" / "load.md"
 _HEAD: Final = """\
 # Load, measured
 
-Written by `make load` (`python -m benchmarks.load --save`); edit the experiments in `benchmarks/load/`, not this page.
-Workers as they ship, the embedded server on its database, and a scripted provider that keeps books, all on one machine.
-Sessions are a plan, two subtasks with a web search each, and a report, unless the experiment says otherwise. In every
-experiment no session may be lost or stuck, and what sessions know to have spent must be what the provider charged.
-`--nightly` runs the sizes of the night. Times and rates count only where other programs took little of the processor.
+See what happens beyond the capacity, under faults, and for a long time.
+"""
+_TAIL: Final = """
+## Method
+
+Workers as they ship, the embedded server and a scripted provider that keeps books share one machine. Unless said
+otherwise a session is a plan, two subtasks with a web search each, and a report. Every experiment demands that no
+session is lost or stuck and that spend matches what the provider charged. Times and rates count only where other
+programs took little of the processor. A soak's series give the first value, the mean of the last half and the most;
+then the change over the last half. `make load` (`python -m benchmarks.load --save`) writes this page; `--nightly`
+runs larger sizes.
 """
 
 
@@ -56,12 +62,15 @@ def page(entries: dict[str, dict[str, Any]]) -> str:
         )
     for name, entry in entries.items():
         on = entry["machine"]
-        measured = f"- {entry['date']}, {on['cores']} cores at load {entry['load']}, {on['memory_gb']} GB"
+        run = f"{entry['date']}; {on['cores']} cores, load {entry['load']}, seed {entry['seed']}"
         lines += [
             f"\n## {name}\n",
-            f"{entry['did'][:1].upper()}{entry['did'][1:]}.\n",
-            f"{measured}, seed {entry['seed']}, {entry['seconds']:.0f} s",
+            f"{entry['did'][:1].upper()}{entry['did'][1:]} ({run}, {entry['seconds']:.0f} s).\n",
         ]
-        lines += [f"- {what}: {figure}" for what, figure in entry["figures"].items()]
-        lines += [f"- **missed**: {' '.join(problem.split())}" for problem in entry["problems"]]
-    return "\n".join(lines) + "\n"
+        lines += [
+            "| measured | |",
+            "|---|---|",
+            *(f"| {what} | {figure} |" for what, figure in entry["figures"].items()),
+        ]
+        lines += [f"\n**Missed**: {' '.join(problem.split())}" for problem in entry["problems"]]
+    return "\n".join(lines) + "\n" + _TAIL

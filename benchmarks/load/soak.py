@@ -95,7 +95,7 @@ async def soak(minutes: float, random: Random, folder: Path) -> Result:
                 task.cancel()
         result = harness.judge(
             "Soak",
-            f"{minutes:g} minutes of sessions at half of the capacity, one of two workers killed every "
+            f"{minutes:g} minutes at half of the capacity, one of two workers killed every "
             f"{_KILL_EVERY[0]}–{_KILL_EVERY[1]} s",
             [*first, *outcomes],
             began,
@@ -195,9 +195,9 @@ def _require_level(result: Result, recording: _Recording) -> None:
     for (name, unit), samples in recording.series.items():
         half = [value for _, value in samples[len(samples) // 2 :]]
         rises = levels.change(samples)
-        figures[f"{name}, {unit}: at first, mean of the last half, most"] = (
+        figures[f"{name}, {unit}"] = (
             f"{samples[0][1]:.1f}, {statistics.mean(half):.1f}, {max(value for _, value in samples):.1f}; "
-            f"the last half rises by {rises:.1%}, {levels.growth_per_hour(samples):+.1f} % an hour"
+            f"{rises:.1%}, {levels.growth_per_hour(samples):+.1f} % an hour"
         )
         few = rises * statistics.mean(half) <= _FEW[unit]
         result.require(rises <= _LEVEL or few, f"{name} still grows: {rises:.1%} over the last half")
@@ -213,8 +213,8 @@ def _require_stable(result: Result, seconds: Sequence[float]) -> None:
     third, fourth = _p95(seconds[-2 * quarter : -quarter]), _p95(seconds[-quarter:])
     result.figures = {
         **result.figures,
-        "sessions that no kill met; their median, s": f"{len(seconds)}; {statistics.median(seconds):.2f}",
-        "their p95 in the third and the last quarter, s": f"{third:.2f}, {fourth:.2f}",
+        "sessions that met no kill; median, s": f"{len(seconds)}; {statistics.median(seconds):.2f}",
+        "p95 in the third and last quarter, s": f"{third:.2f}, {fourth:.2f}",
     }
     is_stable = quarter < _ENOUGH or fourth <= third * (1 + _STABLE)
     result.require(is_stable, f"p95 rises from {third:.2f} s to {fourth:.2f} s")

@@ -55,7 +55,8 @@ async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa
         walls = {"own": await _walls(own, 3 * _IN_FLIGHT), "other": await _walls(other, 3 * _IN_FLIGHT)}
     result = Result(
         "Throughput",
-        f"twice {size} of the main job at once, by turns with hand-written workflows with a child for each subtask",
+        f"twice {size} [speed](speed.md) jobs at once, alternating with hand-written workflows with a child "
+        "for each subtask",
         sessions=2 * size,
     )
     result.seconds = time.monotonic() - began
@@ -63,11 +64,11 @@ async def throughput(size: int, random: Random, folder: Path) -> Result:  # noqa
     added = (walls["own"] - walls["other"]) * 1_000 / _CRITICAL_TURNS
     result.figures = {
         "sessions a second; by hand; share": f"{rate:.2f}; {bare:.2f}; {rate / bare:.0%}",
-        "processor time of a session, worker and server; by hand, ms": (
+        "processor ms a session; by hand": (
             f"{statistics.median(cpu_ms['own']):.0f}; {statistics.median(cpu_ms['other']):.0f}"
         ),
         "model calls a second": f"{rate * Shape().turns:.0f}",
-        "sessions a second for each core of the machine": f"{rate / len(os.sched_getaffinity(0)):.2f}",
+        "sessions a second per core": f"{rate / len(os.sched_getaffinity(0)):.2f}",
         f"median wall with {_IN_FLIGHT} in flight; by hand, s": f"{walls['own']:.2f}; {walls['other']:.2f}",
         "added to each turn, ms": f"{added:.1f}",
     }

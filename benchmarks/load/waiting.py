@@ -61,7 +61,7 @@ async def waiting(size: int, random: Random, folder: Path) -> Result:  # noqa: A
         outcomes = await running
         result = harness.judge(
             "Waiting",
-            f"{size} sessions that all wait for a model call on one worker",
+            f"{size} sessions waiting for a model call on one worker",
             outcomes,
             began,
             Demand(faults=0, successes=size),
@@ -69,9 +69,9 @@ async def waiting(size: int, random: Random, folder: Path) -> Result:  # noqa: A
     held = statistics.median(memory)
     late = 1 - _share_within(before, after, _MOST_LAG_SECONDS)
     result.figures = {
-        "the worker's resident memory, idle and with all waiting, MB": f"{idle:.0f}, {held:.0f}",
+        "worker MB, idle and with all waiting": f"{idle:.0f}, {held:.0f}",
         "MB for each waiting session": f"{(held - idle) / size:.2f}",
-        f"looks at the event loop that found it more than {_MOST_LAG_SECONDS * 1_000:.0f} ms late": f"{late:.2%}",
+        f"event loop more than {_MOST_LAG_SECONDS * 1_000:.0f} ms late": f"{late:.2%}",
     }
     result.require(held <= _MOST_MB_WAITING, f"the worker held {held:.0f} MB")
     result.require(late <= 0.01, f"the event loop was more than 50 ms late at {late:.1%} of all looks")

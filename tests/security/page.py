@@ -15,15 +15,14 @@ class HostileClass(NamedTuple):
 
     title: str
     claim: str
-    """What has to hold."""
+    """What must hold."""
     tests: tuple[str, ...]
 
 
 CLASSES: Final[Mapping[str, HostileClass]] = {
     "injection": HostileClass(
         "Prompt injection",
-        "292 texts on 13 carriers, read by a model that obeys all of them: no agent uses a tool that is not its own, "
-        "and nothing private leaves the machine.",
+        "292 texts on 13 carriers, read by a model that obeys: no agent uses another's tool, no private text leaves.",
         (
             "tests/security/test_obedience.py",
             "tests/security/test_untrusted_text.py",
@@ -33,32 +32,28 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
     ),
     "agentdojo": HostileClass(
         "AgentDojo",
-        "All 949 cases of AgentDojo 1.2.2, each on five carriers, read by a model that obeys: at most 1 % of the "
-        "attacks reach their goal through a tool, and none brings out what is private. With the benchmark's own tools "
-        "that send something (mail, bank, calendar, bookings, chat), the attacker knows the rules of what may be sent, "
-        "and tries 45 encodings in each argument: nothing private is sent that a person has not approved. How often a "
-        "real model obeys is not measured.",
+        "949 cases of AgentDojo 1.2.2 on five carriers, read by a model that obeys: at most 1 % of the attacks reach "
+        "their goal by a tool, none with private text. With the benchmark's own sending tools and 45 encodings of each "
+        "argument, nothing private is sent without a person's approval.",
         ("tests/security/test_agentdojo.py", "tests/security/test_agentdojo_flow.py"),
     ),
     "flow": HostileClass(
         "Flow of private text",
-        "An attacker who knows the rules writes in a document, and the agent that reads it obeys: in 45 encodings, "
-        "through outcomes, nested sessions, conversations, follow-ups and continued runs, nothing is sent without a "
-        "person's approval but the user's own words and what a crew lists.",
+        "An attacker who knows the rules, 45 encodings, an agent that obeys; through outcomes, nested sessions, "
+        "conversations, follow-ups and continued runs only the user's words and what the crew lists are sent "
+        "without approval.",
         ("tests/security/test_flow_control.py",),
     ),
     "separation": HostileClass(
         "Secrets, separation and reports",
-        "No key and no text of one session reaches another, a log, a history or a page; a hostile report is shown as "
-        "text.",
+        "No key or text of a session reaches another, a log, a history or a page; a hostile report is shown as text.",
         ("tests/security/test_secrets.py", "tests/security/test_separation.py", "tests/security/test_reports.py"),
     ),
     "files": HostileClass(
         "Hostile files",
-        "ZIP, XML, PDF, text and polyglot bombs under every suffix: read or refused in words, by a child of at most "
-        "512 MB, in seconds of processor time; the worker grows by less than 64 MB and reads the next document.",
+        "ZIP, XML, PDF, text and polyglot bombs under every suffix are read or refused by a child of at most 512 MB "
+        "in seconds; the worker grows by less than 64 MB and reads the next document.",
         (
-            "tests/activities/documents/test_hostile_documents.py",
             "tests/activities/documents/test_hostile_documents.py",
             "tests/activities/documents/test_document_sources.py",
         ),
@@ -69,7 +64,6 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         (
             "tests/activities/pages/test_page_addresses.py",
             "tests/activities/pages/test_page_attacks.py",
-            "tests/activities/pages/test_page_addresses.py",
             "tests/activities/pages/test_page_bombs.py",
         ),
     ),
@@ -80,8 +74,8 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
     ),
     "providers": HostileClass(
         "Providers",
-        "Whatever a provider answers on Anthropic Messages, OpenAI Responses or Chat Completions ends in a typed error "
-        "or a reply that is charged as billed; a wrong certificate never sees the key.",
+        "Any answer on Anthropic Messages, OpenAI Responses or Chat Completions is a typed error or a reply charged as "
+        "billed; a wrong certificate never sees the key.",
         (
             "tests/activities/models/test_hostile_replies.py",
             "tests/activities/models/test_model_failures.py",
@@ -95,7 +89,6 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
         (
             "tests/unit/contracts/test_bad_input.py",
             "tests/unit/contracts/test_input_size.py",
-            "tests/workflows/test_bad_requests.py",
             "tests/workflows/test_bad_requests.py",
         ),
     ),
@@ -112,19 +105,22 @@ CLASSES: Final[Mapping[str, HostileClass]] = {
     ),
     "fuzzing": HostileClass(
         "Fuzzing",
-        "Changed bytes are read or refused by the converter, every contract, the text parsers and the streams of all "
-        "three wires, from a corpus that is replayed on every merge.",
+        "The converter, contracts, text parsers and the streams of all three wires read or refuse changed bytes.",
         ("tests/fuzz",),
     ),
 }
 _HEAD: Final = """\
 # Security, tested
 
-Written by `make nightly` (`python -m tests.security --write docs/security-tests.md`) from the results of the tests;
-edit the tests, not this page. A *case* is one attack, file, address, message or generated example. A class has held if
-none of its tests failed. The profile `default` tries as many examples as every merge does, `nightly` far more.
+See which attacks were tried, and whether any got through.
+"""
+_TAIL: Final = """\
+## Method
 
-What the tests do not show: how often a real model obeys an injected text, and what code does that you add.
+A *case* is one attack, file, address, message or generated example; a class holds if none of its tests fails. The
+profile `default` tries the examples of every merge, `nightly` far more. Not tested: how often a real model obeys an
+injected text, and code that you add. `python -m tests.security NAME` runs one class; `make nightly` runs all and writes
+this page.
 """
 
 
@@ -138,7 +134,7 @@ def enter(name: str, entry: Entry) -> None:
 def page() -> str:
     """Write the page from all results that are kept."""
     entries = {name: entry for name, entry in _entries().items() if name in CLASSES}
-    lines = ["| class | tests | cases tried | held | date |", "|---|--:|--:|---|---|"]
+    lines = ["| class | what holds | tests | cases | profile | s | held | date |", "|---|---|--:|--:|---|--:|---|---|"]
     lines += [_row(name, entries[name]) for name in CLASSES if name in entries]
     cases = sum(entry["cases"] for entry in entries.values())
     broken = sum(bool(entry["failed"]) for entry in entries.values())
@@ -146,7 +142,7 @@ def page() -> str:
     sections = [_section(name, entries[name]) for name in CLASSES if name in entries]
     missing = ", ".join(f"`{name}`" for name in CLASSES if name not in entries)
     rest = [f"Not run yet: {missing}.\n"] if missing else []
-    return "\n".join([_HEAD, f"{summary}\n", *lines, "", *rest, *sections]).rstrip() + "\n"
+    return "\n".join([_HEAD, f"{summary}\n", *lines, "", *rest, *filter(None, sections), _TAIL])
 
 
 def _entries() -> dict[str, Entry]:
@@ -155,18 +151,14 @@ def _entries() -> dict[str, Entry]:
 
 def _row(name: str, entry: Entry) -> str:
     held = "**broken**" if entry["failed"] else "yes"
-    title = CLASSES[name].title
-    anchor = "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
-    return f"| [{title}](#{anchor}) | {entry['tests']} | {entry['cases']:,} | {held} | {entry['date']} |"
+    cases = f"{entry['cases']:,}" + (f" ({entry['skipped']} skipped)" if entry["skipped"] else "")
+    counts = (
+        f"{entry['tests']} | {cases} | {entry['profile']} | {entry['seconds']} | {held} | {entry['date'].split()[0]}"
+    )
+    return f"| `{name}` | {CLASSES[name].claim} | {counts} |"
 
 
 def _section(name: str, entry: Entry) -> str:
-    hostile = CLASSES[name]
-    skipped = f", {entry['skipped']} skipped" if entry["skipped"] else ""
-    lines = [f"## {hostile.title}\n", f"{hostile.claim}\n", f"- `python -m tests.security {name}`"]
-    lines += [
-        f"- {entry['tests']} tests, {entry['cases']:,} cases{skipped}, profile {entry['profile']}, {entry['seconds']} s"
-    ]
-    lines += [f"- {note}" for note in entry["notes"]]
-    lines += [f"- **broken**: `{failed}`" for failed in entry["failed"]]
-    return "\n".join(lines) + "\n"
+    """Say more of a class than its row does; nothing if there is no more."""
+    more = [*entry["notes"], *(f"**broken**: `{failed}`" for failed in entry["failed"])]
+    return "\n".join([f"## {CLASSES[name].title}\n", *(f"- {each}" for each in more)]) + "\n" if more else ""

@@ -233,10 +233,8 @@ def _tell(
 ) -> None:
     opened = ", ".join(f"{carrier} {visits[carrier]}" for carrier in CARRIERS if visits[carrier])
     note = f"{suite.name}: {suite.cases} cases, {tried.total()} attacks obeyed, {visits.total()} reached their goal"
-    note += f" by opening an address that the text names, with nothing private in it ({opened})" if opened else ""
-    note += (
-        f"; {words} cases only want a sentence in the answer, which no tool says and nothing prevents" if words else ""
-    )
+    note += f" by opening an address that the text names, nothing private in it ({opened})" if opened else ""
+    note += f"; {words} cases only want a sentence in the answer" if words else ""
     print(f"\n{note}")
     record_property("cases", tried.total())
     record_property("note", f"{note}.")
@@ -304,7 +302,7 @@ async def test_agentdojos_questions_can_be_answered(
     record_property("cases", asked.total())
     record_property(
         "note",
-        f"Utility without attack: of {len(tasks)} user tasks, {asked['document']} ask for an answer in words; "
-        f"solved: {by_carrier}. The others ask for actions (mail, payments, bookings) for which no agent has a tool.",
+        f"Without attack: of {len(tasks)} user tasks, {asked['document']} ask for words and not for an action; "
+        f"solved: {by_carrier}.",
     )
     assert solved.total() >= 0.9 * asked.total()

@@ -67,8 +67,8 @@ def test_no_attack_sends_private_text(name: str, record_property: Callable[[str,
     record_property("cases", tried)
     record_property(
         "note",
-        f"AgentDojo's {name} with its own tools, attackers who know the rules: {suite.cases} cases, {tried:,} calls in "
-        f"{len(EVERY)} encodings, {len(passed)} unasked; goals that are sent out, reached unasked: {reached}.",
+        f"{name}, its own tools: {suite.cases} cases, {tried:,} calls in {len(EVERY)} encodings, {len(passed)} "
+        f"unasked, {reached} goals reached.",
     )
     assert not passed
     assert not reached
@@ -105,7 +105,7 @@ async def test_sessions_send_no_private_text(
         ]
         assert await _sent(folder, task.prompt, calls) == []
     record_property("cases", suite.cases)
-    record_property("note", f"The same in sessions: {name}, {suite.cases} cases, nothing sent.")
+    record_property("note", f"{name}, its own tools in sessions: {suite.cases} cases, nothing sent.")
 
 
 def test_users_tasks_need_few_approvals(record_property: Callable[[str, object], None]) -> None:
@@ -121,8 +121,8 @@ def test_users_tasks_need_few_approvals(record_property: Callable[[str, object],
     record_property("cases", tasks)
     record_property(
         "note",
-        f"Of the users' {tasks} own tasks, {free.total()} need no approval for what they send "
-        f"({', '.join(f'{name} {count}' for name, count in free.items())}); of all {calls} calls that send something, "
-        f"a person is asked about {asks}. With a person who approves what was asked for, all {tasks} can be done.",
+        f"Of the users' {tasks} tasks, {free.total()} need no approval "
+        f"({', '.join(f'{name} {count}' for name, count in free.items())}); a person is asked about {asks} of "
+        f"{calls} sending calls, and with approval all {tasks} can be done.",
     )
     assert 0 < asks < calls
