@@ -80,7 +80,7 @@ print(setup(replace(cost, turns=40, tools=60), Demand(sessions_a_day=50_000)))
 Server cores are those of the embedded server on SQLite, a lower bound for a cluster on Postgres.
 `make bench ARGS="capacity --save"` writes this page.
 """
-_PAGES: Final[Mapping[str, tuple[str, str]]] = {
+WRITTEN: Final[Mapping[str, tuple[str, str]]] = {
     "speed": (_SPEED, _SPEED_TAIL),
     "steps": (_STEPS, _STEPS_TAIL),
     "capacity": (_CAPACITY, _CAPACITY_TAIL),
@@ -89,7 +89,7 @@ _PAGES: Final[Mapping[str, tuple[str, str]]] = {
 
 def write(name: str, kept: Mapping[str, Any]) -> Path | None:
     """Write the page of a benchmark from what was kept of it; None if it has no page."""
-    if name not in _PAGES:
+    if name not in WRITTEN:
         return None
     file = _DOCS / f"{name}.md"
     file.write_text(page(name, kept), encoding="utf-8")
@@ -98,7 +98,7 @@ def write(name: str, kept: Mapping[str, Any]) -> Path | None:
 
 def page(name: str, kept: Mapping[str, Any]) -> str:
     """Return the page: its table, the notes, and the machine and method at the end."""
-    head, tail = _PAGES[name]
+    head, tail = WRITTEN[name]
     on = ", ".join(f"{what} {value}" for what, value in kept["machine"].items())
     notes = [f"- {note[0].upper()}{note[1:]}." for note in kept["notes"]]
     return "\n".join([head, *_table(kept["rows"]), "", *notes, f"- {kept['measured_at']}: {on}."]) + "\n" + tail

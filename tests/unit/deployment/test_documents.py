@@ -1,5 +1,6 @@
 """The project's documents agree with its files, and with its tests."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -7,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import pages
+from benchmarks.load import page as load
+from chaos import page as durability
 from tests.security.page import CLASSES, page
 
 ROOT = Path(__file__).parents[3]
@@ -141,9 +145,14 @@ def test_every_test_of_a_class_exists() -> None:
         assert [path for path in CLASSES[name].tests if not (ROOT / path).exists()] == []
 
 
-def test_the_page_is_written_from_its_figures() -> None:
-    """Nobody edits it by hand."""
-    assert (ROOT / "docs" / "security-tests.md").read_text(encoding="utf-8") == page()
+def test_pages_are_written_from_their_figures() -> None:
+    """Nobody edits the pages of `make bench`, `make load`, `make chaos` and `make nightly` by hand."""
+    results = ROOT / "benchmarks" / "results"
+    kept = {name: json.loads((results / f"{name}.json").read_text("utf-8")) for name in (*pages.WRITTEN, "load")}
+    written = {name: pages.page(name, kept[name]) for name in pages.WRITTEN}
+    written |= {"load": load.page(kept["load"]), "durability": durability.page(), "security-tests": page()}
+
+    assert {name: (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in written} == written
 
 
 def test_no_page_names_a_place_on_the_machine_that_wrote_it() -> None:

@@ -1,0 +1,160 @@
+"""What pages state of settings, options, fields and numbers is what the code has."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import typer.main
+from pydantic import BaseModel
+from typer.core import TyperCommand, TyperGroup
+
+from chargehand import Limits, Report, Status
+from chargehand.contracts.conversation import ConversationLimits
+from chargehand.contracts.limits import PROFILES
+from chargehand.environment import SETTINGS
+from chargehand.plugins import installed
+from chargehand_cli.main import VerbGroups, app
+from tests.unit.deployment.test_code_blocks import PAGES
+from tests.unit.deployment.test_documents import ROOT
+from worker.settings import settings_type
+
+TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CHANGELOG.md"]}
+_CODE = re.compile(r"`([^`\n]+)`")
+_RECORDING = ("activities", "client", "plugins", "worker", "workflows")
+_COMMANDS = ("benchmarks", "chaos", "plugins", "tests/security", "tests/suites")
+_OF_IMAGES = {"CHARGEHAND_EXTRAS", "CHARGEHAND_SYSTEM_PACKAGES"}
+"""Build arguments of the Dockerfile."""
+_STATED = tomllib.loads(Path(__file__).with_name("stated.toml").read_text("utf-8"))
+STATED = [(page, *each) for page, sentences in _STATED["numbers"].items() for each in sentences.items()]
+
+
+def _in_code() -> Iterator[tuple[str, str]]:
+    for page, text in TEXTS.items():
+        for found in _CODE.finditer(text):
+            yield page, found[1]
+
+
+def test_settings_exist() -> None:
+    """Each `CHARGEHAND_*` variable of a page, or each that begins as it says, is read by a worker or a command."""
+    fields = settings_type().model_fields
+    known = {f"CHARGEHAND_{name}".upper() for name in [*fields, *installed().variables]} | SETTINGS | _OF_IMAGES
+    known |= {name for name in installed().variables if name.startswith("CHARGEHAND_")}
+    named = {(name, page) for page, text in TEXTS.items() for name in re.findall(r"\bCHARGEHAND_[A-Z0-9_]+", text)}
+
+    assert len(named) > 100
+    assert [
+        (name, page)
+        for name, page in sorted(named)
+        if name not in known and not (name.endswith("_") and any(each.startswith(name) for each in known))
+    ] == []
+
+
+def test_stated_defaults_of_settings() -> None:
+    """A variable with a number in brackets, or a number "by default" behind it, has that default."""
+    stated = re.compile(r"`CHARGEHAND_([A-Z_]+)`(?: \(([\d,]+)\)|[^.|`]{0,60}?, ([\d,]+) by default)")
+    fields = settings_type().model_fields
+    found = [each for text in TEXTS.values() for each in stated.findall(" ".join(text.split()))]
+
+    assert found
+    assert [
+        name for name, bracketed, later in found if f"{fields[name.lower()].default:,}" != (bracketed or later)
+    ] == []
+
+
+def _commands(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            yield from _commands(each, f"{path} {name}".strip())
+    else:
+        parameters = cast("TyperCommand", command).params
+        yield path, {option for each in parameters for option in (*each.opts, *each.secondary_opts)}
+
+
+def test_options_in_the_text_exist() -> None:
+    """Each `--option` in a sentence is one of its verb, or of any verb if it stands alone."""
+    root = cast("VerbGroups", typer.main.get_command(app))
+    root.add_plugin_verbs()
+    options = dict(_commands(root))
+    every = {each for of_one in options.values() for each in of_one}
+    every |= {*_STATED["options_of_others"], "--help"}
+    code = "".join(path.read_text(encoding="utf-8") for folder in _COMMANDS for path in (ROOT / folder).rglob("*.py"))
+    unknown: list[tuple[str, str]] = []
+    for page, text in _in_code():
+        words = re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text)
+        verb = next((each for each in options if text.startswith(f"chargehand {each} ")), None)
+        known = {*options[verb], "--help"} if verb else every
+        unknown += [(page, word) for word in words if word not in known and (verb or f'"{word}"' not in code)]
+
+    assert unknown == []
+
+
+def test_fields_of_contracts_exist() -> None:
+    """What is written as a field of a report, a status or limits is one."""
+    contracts: dict[str, type[BaseModel]] = {"report": Report, "status": Status, "limits": ConversationLimits}
+    named = [
+        (page, *found) for page, code in _in_code() for found in re.findall(r"^(report|status|limits)\.(\w+)$", code)
+    ]
+
+    named = [each for each in named if each[2] != "py"]
+    assert len(named) > 10
+    assert [each for each in named if each[2] not in contracts[each[1]].model_fields] == []
+
+
+def test_metrics_exist() -> None:
+    """Each `chargehand_*` metric of a page is one that workers record."""
+    code = "".join(path.read_text(encoding="utf-8") for folder in _RECORDING for path in (ROOT / folder).rglob("*.py"))
+    named = {(name, page) for page, text in _in_code() for name in re.findall(r"^chargehand_[a-z_]+$", text)}
+    others = {"chargehand_worker", "chargehand_plugins", "chargehand_cli", "chargehand_temporal"}
+
+    assert len(named) > 20
+    assert [(name, page) for name, page in sorted(named) if f'"{name}"' not in code and name not in others] == []
+
+
+def test_limits_and_profiles() -> None:
+    """The tables state the defaults of limits, the options of `chargehand run`, and each profile."""
+    root = cast("VerbGroups", typer.main.get_command(app))
+    page = TEXTS["docs/limits.md"]
+
+    rows = re.findall(r"^\| `(\w+)` \| `?([^|`]+)`? \| `(--[\w-]+)` \|", page, re.MULTILINE)
+    profiles = re.findall(r"^\| `(\w+)`(?: \(default\))? \| (\d+ \| \$.*) \|$", page, re.MULTILINE)
+
+    assert {name: default.strip() for name, default, _ in rows} == {name: _written(value) for name, value in Limits()}
+    assert {option for _, _, option in rows} <= dict(_commands(root))["run"]
+    columns = ("max_turns", "budget_usd", "max_parallel", "max_rounds", "max_reviews", "deadline", "subtask_deadline")
+    assert {name: cells.replace("$", "") for name, cells in profiles} == {
+        name: " | ".join(_written(getattr(limits, column)) for column in columns) for name, limits in PROFILES.items()
+    }
+
+
+def _written(value: object) -> str:
+    if isinstance(value, timedelta):
+        minutes = value // timedelta(minutes=1)
+        return f"{minutes} min" if minutes % 60 else f"{minutes // 60} h"
+    return str(value)
+
+
+@pytest.mark.parametrize(("page", "sentence", "places"), STATED, ids=[sentence for _, sentence, _ in STATED])
+def test_numbers_are_those_of_the_code(page: str, sentence: str, places: list[str]) -> None:
+    """A number in a sentence is the constant that holds it."""
+    assert sentence.replace(",", "").format(*map(_number, places)) in " ".join(TEXTS[page].replace(",", "").split())
+
+
+def _number(place: str) -> str:
+    """Return what stands at a place."""
+    name, _, divisor = place.partition(" / ")
+    path = name.split(".")
+    value: Any = None
+    for depth in range(1, len(path) + 1):
+        with suppress(ImportError):
+            value = import_module(".".join(path[:depth]))
+            continue
+        fields: Mapping[str, Any] = getattr(value, "model_fields", {}) if isinstance(value, type) else {}
+        value = fields[path[depth - 1]].default if path[depth - 1] in fields else getattr(value, path[depth - 1])
+    number = value.total_seconds() if isinstance(value, timedelta) else value
+    return f"{number / float(divisor or 1):.15g}" if isinstance(number, int | float) else str(number)
