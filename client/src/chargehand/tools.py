@@ -187,7 +187,7 @@ def tool(
         repeatable: whether the same call may get another result at any time, as that of a clock or a queue does. An
             agent may then make it as often as it likes; otherwise it may once something in the session has acted.
         approval: whether a person must approve each call.
-        time_limit: the most that a call may take, 10 minutes at most; by default 90 seconds.
+        time_limit: the most that a call may take, 10 minutes at most; without one, it may be silent for 90 seconds.
         settles_within: how long after its begin a call may still be applied, 5 minutes at most; its `lookup` is asked
             after that. By default a call that is not applied is looked up twice, and then a person decides.
         own_step: whether each call is an activity of its own. By default a call that changes nothing, needs no

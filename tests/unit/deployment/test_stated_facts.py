@@ -158,3 +158,26 @@ def _number(place: str) -> str:
         value = fields[path[depth - 1]].default if path[depth - 1] in fields else getattr(value, path[depth - 1])
     number = value.total_seconds() if isinstance(value, timedelta) else value
     return f"{number / float(divisor or 1):.15g}" if isinstance(number, int | float) else str(number)
+
+
+def test_defaults_of_the_table_of_deployment() -> None:
+    """A default that is written out is the setting's, and one without a default has none."""
+    fields = {
+        str(field.validation_alias or f"chargehand_{name}").upper(): field.default
+        for name, field in settings_type().model_fields.items()
+    }
+    rows = re.findall(r"^\| (`[A-Z].*?) \| (none|`?[\w.@]+`?) \|", TEXTS["deploy/README.md"], re.MULTILINE)
+    stated = {name: default.strip("`") for names, default in rows for name in re.findall(r"`(\w+)`", names)}
+
+    assert len({*stated} & {*fields}) > 40
+    assert {
+        name: (default, fields[name])
+        for name, default in stated.items()
+        if name in fields and default != "all" and not _is_stated(fields[name], default)
+    } == {}
+
+
+def _is_stated(value: object, default: str) -> bool:
+    if not value and value is not False:
+        return default == "none" or value is None  # what is computed is stated as what it comes to
+    return default.lower() == _written(value).lower().replace(" ", "")
