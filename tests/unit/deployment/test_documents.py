@@ -121,6 +121,15 @@ def test_every_path_that_a_document_names_exists(page: Path) -> None:
     assert (missing, broken) == ([], [])
 
 
+def test_every_page_begins_with_a_sentence() -> None:
+    """Before any table, block or heading, a page says what it lets its reader do."""
+    pages = [page for page in documents() if page.parent.name not in {"prompts", "decisions"}]
+    begins = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8").partition("\n\n")[2] for page in pages}
+    del begins["docs/how-to/deploying.md"]  # includes deploy/README.md
+
+    assert [name for name, text in begins.items() if not re.match(r"[A-Z*][a-z]+[,*]* [^\n]", text)] == []
+
+
 def test_every_risk_has_a_control_and_a_test() -> None:
     """The page has both OWASP lists whole, and each risk and each attack names tests, all of which exist."""
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
