@@ -120,7 +120,7 @@ class CrewVersions:
         if self._store is not None and len(self._known) > MOST_KEPT:
             del self._known[next(iter(self._known))]
         if name not in version.crews:
-            raise _unavailable(name, "is none of the crews that the session began with")
+            raise _unavailable(name, "is not a crew that the session began with")
         specs = self._described(version)
         return PinnedCrew(version.crews[name], specs, version.models, version.named, f"{name}@{digest}")
 

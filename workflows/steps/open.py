@@ -113,7 +113,7 @@ def _resume(
     try:
         state = SupervisorState.model_validate_json(written.state)
     except ValidationError as error:
-        raise invalid_input("SessionRequest", ["state: is none that a session hands on"]) from error
+        raise invalid_input("SessionRequest", ["state: is not the state of a continued session"]) from error
     place.take(state.facts.admission)
     session = Session(
         id=workflow.info().workflow_id,

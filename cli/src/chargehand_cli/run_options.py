@@ -63,7 +63,7 @@ class RequestOptions:
         str | None, typer.Option(metavar="FILE", help="Read the request as JSON from a file, or - for standard input.")
     ] = None
     crew: Annotated[str | None, typer.Option(help="Crew that does the work.", show_default="research")] = None
-    tenant: Annotated[str | None, typer.Option(help="Tenant that it runs for.", show_default="default")] = None
+    tenant: Annotated[str | None, typer.Option(help="Tenant that the session runs for.", show_default="default")] = None
     id: Annotated[
         str | None, typer.Option(help="Session ID. If a session with this ID exists, it is used instead of a new one.")
     ] = None

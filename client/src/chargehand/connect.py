@@ -129,6 +129,4 @@ def _refusal(address: str, words: str) -> ChargehandError:
         if re.search(pattern, words):
             found = re.search(r'message: "([^"]+)"', words)
             return kind(message.format(address=address, detail=f": {found[1].rstrip('.')}" if found else ""))
-    return NotReachable(
-        f"The server at {address} does not answer as a Temporal server: either it is none, or it expects TLS. {_TLS}"
-    )
+    return NotReachable(f"The server at {address} does not answer as a Temporal server. It may expect TLS. {_TLS}")

@@ -31,9 +31,9 @@ async def chat(
     connection: Connection,
     *,
     crew: Annotated[str | None, typer.Option(help="Crew that talks.", show_default="research")] = None,
-    agent: Annotated[str | None, typer.Option(help="Agent that has the floor first.", show_default="the first")] = None,
+    agent: Annotated[str | None, typer.Option(help="Agent that speaks first.", show_default="the first")] = None,
     docs: Documents = None,
-    goal: Annotated[str | None, typer.Option(help="What its agents have to know of you and the matter.")] = None,
+    goal: Annotated[str | None, typer.Option(help="Background that the agents need.")] = None,
     budget: Annotated[float | None, typer.Option(help="Budget in US dollars.", show_default="5.00")] = None,
     conversation_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Conversation to go on with, or to open.")

@@ -34,18 +34,18 @@ async def list_sessions(
         typer.Option(
             "--state",
             metavar="STATE",
-            help="In this state: running, executing, finished, failed, …",
+            help="Only sessions in this state: running, executing, finished, failed, …",
             show_default="any",
         ),
     ] = None,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Waiting for a person.")] = False,
-    crew: Annotated[str | None, typer.Option(help="Of this crew.", show_default="any")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Of this tenant.", show_default="any")] = None,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only sessions waiting for a person.")] = False,
+    crew: Annotated[str | None, typer.Option(help="Only sessions of this crew.", show_default="any")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only sessions of this tenant.", show_default="any")] = None,
     since: Annotated[
         str | None, typer.Option(help="Started since: 2h, 3d, 1w, or a date such as 2026-11-22.", show_default="ever")
     ] = None,
     thread: Annotated[
-        str | None, typer.Option(metavar="SESSION", help="Of the thread that begins with this session.")
+        str | None, typer.Option(metavar="SESSION", help="Only sessions of the thread that begins with this one.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

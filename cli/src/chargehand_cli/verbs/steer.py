@@ -27,7 +27,7 @@ _DONE: Final = {"approve": "is made as shown", "edit": "is made with your argume
 async def tell(
     connection: Connection,
     session: SessionId,
-    subtask: Annotated[str, typer.Argument(metavar="[SUBTASK]", help="Its id, or T2/T1 below a nested session.")],
+    subtask: Annotated[str, typer.Argument(metavar="[SUBTASK]", help="Subtask id, or T2/T1 below a nested session.")],
     text: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="What the agent reads at its next turn.", show_default=False)
     ] = None,
@@ -47,7 +47,7 @@ async def interrupt(
     connection: Connection,
     session: SessionId,
     subtask: Annotated[
-        str | None, typer.Argument(metavar="[SUBTASK]", help="Its id, or T2/T1.", show_default="all that run")
+        str | None, typer.Argument(metavar="[SUBTASK]", help="Subtask id, or T2/T1.", show_default="all that run")
     ] = None,
 ) -> None:
     """End the tools that agents are using; they go on with their next turn."""
@@ -202,12 +202,12 @@ async def calls(
         str | None, typer.Argument(metavar="[CALL]", help="Id of the call.", show_default="the only one that waits")
     ] = None,
     *,
-    approve: Annotated[bool, typer.Option("--approve", help="Let the call be made as it is shown.")] = False,
+    approve: Annotated[bool, typer.Option("--approve", help="Approve the call as shown.")] = False,
     edit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Have it made with the arguments of a JSON file instead.")
+        Path | None, typer.Option(metavar="FILE", help="Approve the call with the arguments of a JSON file.")
     ] = None,
     reject: Annotated[
-        str | None, typer.Option(metavar="REASON", help="Have it not made; the agent is told why.")
+        str | None, typer.Option(metavar="REASON", help="Reject the call; the agent is told why.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -175,7 +175,7 @@ def dollars(charges: Sequence[Charge]) -> Decimal:
 def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
     """Describe what was found, for a person who decides what to do about it."""
     vanished = sum(each.state == VANISHED for each in found)
-    yield f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {len(found)} session(s), of which {vanished} vanished."
+    yield f"Since {since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: {len(found)} session(s); {vanished} vanished."
     for each in found:
         in_no_books = f", ${dollars(each.lost):.4f} of it in no books" if each.lost else ""
         paid = f"${dollars(each.charges):.4f} for {len(each.charges)} model call(s)"
@@ -189,7 +189,7 @@ def lines_of(found: Sequence[Reconciled], since: datetime) -> Iterator[str]:
             )
     everything, lost = [each for one in found for each in one.charges], [each for one in found for each in one.lost]
     unknown = sum(not each.is_known for each in everything)
-    not_said = f", without {unknown} of which the provider did not say the cost" if unknown else ""
+    not_said = f", {unknown} of them at unknown cost" if unknown else ""
     paid = f"${dollars(everything):.4f} for {len(everything)} model call(s){not_said}"
     yield f"Paid: {paid}; in no books: ${dollars(lost):.4f}."
 

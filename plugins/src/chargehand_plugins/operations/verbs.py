@@ -80,9 +80,11 @@ async def reconcile(
     connection: Connection,
     *,
     since: Annotated[
-        str, typer.Option(help="When the backup was made that was restored: 2h, or a time such as 2026-11-22T17:30.")
+        str, typer.Option(help="When the restored backup was made: 2h, or a time such as 2026-11-22T17:30.")
     ],
-    repair: Annotated[bool, typer.Option("--repair", help="Have running sessions book what they have paid.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Add missing charges to the books of running sessions.")
+    ] = False,
     as_json: AsJson = False,
 ) -> Exit:
     """List what sessions did and paid since a backup that was restored. Exits with 1 if some of it is not known."""

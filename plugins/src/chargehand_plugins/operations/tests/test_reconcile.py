@@ -60,7 +60,7 @@ async def test_what_a_restored_database_has_forgotten_is_listed(client: Client, 
     assert sum(each.usage.cost_usd for each in mine[gone].lost) == cost[1] > 0
     assert [each.usage for each in mine[kept].lost] == [first.usage]
     text = "\n".join(lines_of([mine[gone], mine[kept]], before))
-    assert "2 session(s), of which 1 vanished" in text
+    assert "2 session(s); 1 vanished" in text
     assert 'applied, do not repeat: refund {"order": "done"} by clerk, approved by Ann, key done' in text
     assert 'unknown, look it up: refund {"order": "unsure"}' in text
     total, unbooked = sum(cost, Decimal(0)) + first.usage.cost_usd, cost[1] + first.usage.cost_usd
