@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,11 +15,15 @@ import typer.main
 from pydantic import BaseModel
 from typer.core import TyperCommand, TyperGroup
 
+from activities.contracts.crew import Agent, Crew
+from activities.contracts.mcp_declaration import McpDeclaration
 from chargehand import Limits, Report, Status
 from chargehand.contracts.conversation import ConversationLimits
 from chargehand.contracts.limits import PROFILES
 from chargehand.environment import SETTINGS
-from chargehand.plugins import installed
+from chargehand.plugins import Registry, installed
+from chargehand.tools import tool
+from chargehand.wire import ErrorType
 from chargehand_cli.main import VerbGroups, app
 from tests.unit.deployment.test_code_blocks import PAGES
 from tests.unit.deployment.test_documents import ROOT
@@ -130,6 +135,26 @@ def test_limits_and_profiles() -> None:
     assert {name: cells.replace("$", "") for name, cells in profiles} == {
         name: " | ".join(_written(getattr(limits, column)) for column in columns) for name, limits in PROFILES.items()
     }
+
+
+_TABLES: list[tuple[str, str, set[str]]] = [
+    ("how-to/troubleshooting", "Error types", set(ErrorType)),
+    ("how-to/own-crew", "The crew", {*Crew.model_fields}),
+    ("how-to/own-crew", "An agent", {*Agent.model_fields}),
+    ("how-to/own-tools", "What the decorator says", {*signature(tool).parameters}),
+    ("how-to/own-plugins", "Plug-ins of your own", {name for name in vars(Registry) if not name.startswith("_")}),
+    ("how-to/mcp", "A server over HTTP, with a credential", {*McpDeclaration.model_fields}),
+]
+
+
+@pytest.mark.parametrize(("page", "heading", "names"), _TABLES, ids=[heading for _, heading, _ in _TABLES])
+def test_tables_are_complete(page: str, heading: str, names: set[str]) -> None:
+    """A table of fields, options, methods or error types has each of them, and no other."""
+    after = re.split(rf"^#+ {heading}$", TEXTS[f"docs/{page}.md"], flags=re.MULTILINE)[1]
+    part = re.split(r"^#+ [A-Z]", after, maxsplit=1, flags=re.MULTILINE)[0]
+    rows = [line.split(" | ")[0] for line in part.splitlines() if line.startswith("| ")]
+
+    assert {name for row in rows for name in re.findall(r"`\[{0,2}(\w+)", row)} == names
 
 
 def _written(value: object) -> str:
