@@ -172,7 +172,7 @@ class SubtaskRequest(Message):
     converses: bool = left_out(False)
     """Whether it answers a message of a conversation: the state has the message, and its end is handed back."""
     said: tuple[str, ...] = left_out(())
-    """The user's own words, which may be sent out although private text contains them too."""
+    """For an agent that reaches out: the user's own words, which may be sent although private text has them too."""
     tenant: str = left_out("default")
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""

@@ -87,6 +87,11 @@ class Round(Contract):
     spare_turns: int = left_out(0)
     """How many more it may get if other agents leave them."""
 
+    def told_since(self, since: "Round") -> "Round":
+        """Add what the agent is told after its tools were used."""
+        told = {"told": since.told, "turns_left": since.turns_left, "spare_turns": since.spare_turns}
+        return self.model_copy(update=told)
+
 
 class Note(Contract):
     """A claim that an agent keeps."""

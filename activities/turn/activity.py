@@ -35,7 +35,7 @@ from activities.turn.answer_data import read_data
 from activities.turn.apply_once import ActingCalls
 from activities.turn.breaker import Breakers
 from activities.turn.charges import note_reuse, record_charge
-from activities.turn.contracts import Counted, TurnRequest, TurnResult, UsedTool
+from activities.turn.contracts import Counted, TurnRequest, TurnResult
 from activities.turn.conversations import Conversations
 from activities.turn.discarded_runs import DiscardedTurns, reuse
 from activities.turn.journal import Entry, Journal, open_journal
@@ -111,12 +111,7 @@ class TurnActivities:
             refuse_after_lost_attempt(record.entry)
             call = await self._prepare(request, record)
             describe_call(call, self.models.card(request.tier, request.model_name).provider)
-            storing = asyncio.create_task(self.conversations.keep(call.task))
-            try:
-                call, reply = await self._complete(call, record, request)
-            except BaseException:
-                storing.cancel()
-                raise
+            call, reply = await self._complete(call, record, request)
             charging = asyncio.create_task(record_charge(self.acting.record, request, reply))
             note_content(reply)
             is_brief = call.data_schema is None and is_small(
@@ -133,18 +128,19 @@ class TurnActivities:
             if earlier is not None and earlier.result is not None:
                 result = result.model_copy(update={"discarded": earlier.result.usage})
             chosen = choose_at_once(request, call.task, result)
-            used: tuple[UsedTool, ...] = ()
             record.keep(result)
-            _, unwritten = await asyncio.wait([storing, charging], timeout=0 if chosen else _BRIEF_SECONDS)
-            if chosen or unwritten:
+            if chosen:
                 # At once: until it is recorded, a worker that is lost loses what was paid. Otherwise the result itself
                 # is the record.
-                _, used = await asyncio.gather(
-                    record.record(record.entry),
-                    use_at_once(self._uses, request, result, chosen, record.patience_seconds),
-                )
+                using = use_at_once(self._uses, request, result, chosen, record.patience_seconds)
+                _, used = await asyncio.gather(record.record(record.entry), using)
+                result = result.model_copy(update={"used": used})
+            storing = asyncio.create_task(self.conversations.keep(call.task, result.round()))
+            _, unwritten = await asyncio.wait([storing, charging], timeout=_BRIEF_SECONDS)
+            if unwritten and not chosen:
+                await record.record(record.entry)
             lost = {"discarded": await charging or result.discarded}
-            return result.model_copy(update={"conversation": await _stored(storing), "used": used, **lost})
+            return result.model_copy(update={"conversation": await _stored(storing), **lost})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         try:

@@ -5,7 +5,7 @@ from typing import Literal, TypeVar
 
 from pydantic import JsonValue
 
-from activities.contracts.rounds import ToolCall, ToolResult
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
 from chargehand.contracts import Contract, Effort, Tier, Usage, left_out
@@ -95,12 +95,22 @@ class TurnResult(Contract):
     counted: Counted | None = left_out(None)
     """This prompt and its reply as the provider counted them, if another turn may continue them."""
     conversation: str = left_out("")
-    """Digest of what was said before this reply, if it is kept for the next turn."""
+    """Digest of what was said before this reply, and of the round that it makes, if that is kept for the next turn."""
     span: str = left_out("")
     """Id of the span of the attempt that took the turn, if it was traced; its tool calls are below it."""
     discarded: Usage | None = left_out(None)
     """What a turn at this step has cost in a run that a reset has ended, if it was asked something else, or before the
     database was restored."""
+
+    def round(self) -> Round | None:
+        """Return the round that this reply and its calls make; None if not all of them were made before it ended."""
+        if self.stop != "tools" or len(self.used) < len(self.tool_calls):
+            return None
+        return Round(
+            calls=self.tool_calls,
+            results=tuple(each.result for each in sorted(self.used, key=lambda each: each.position)),
+            provider_items=self.provider_items,
+        )
 
     def answer_as(self, kind: type[_Answer]) -> _Answer | None:
         return self.answer if isinstance(self.answer, kind) else None

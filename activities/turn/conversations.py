@@ -10,13 +10,16 @@ from typing import Final
 from pydantic_core import from_json
 from temporalio.exceptions import ApplicationError
 
+from activities.contracts.rounds import Round
 from activities.documents.artifacts import ArtifactError, Artifacts
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.wire import ErrorType
 
-LEAST_BYTES: Final = 4_000
-"""Size as JSON from which a conversation is stored; a smaller one is sent again."""
+_LEAST_BYTES: Final = 1_000
+"""Size as JSON from which a conversation is stored with the round that follows it; a smaller one is sent again."""
+LEAST_BYTES_BEFORE: Final = 4_000
+"""The same without that round, which is sent then."""
 _LEVEL: Final = 1
 """A tenth larger than by the usual level, in a third of its time, which every turn takes again."""
 
@@ -44,15 +47,24 @@ class Conversations:
                 non_retryable=True,
             ) from error
         before = from_json(zlib.decompress(kept))
-        own = {"kind": task.kind, "must_answer": task.must_answer, "earlier": ""}
-        return type(task).model_validate(before | own | {"rounds": [*before.get("rounds", ()), *task.rounds]})
+        rounds = [Round.model_validate(each) for each in before.get("rounds", ())[: task.earlier_rounds]]
+        if task.since is not None:
+            rounds[-1] = rounds[-1].told_since(task.since)
+        own = {"kind": task.kind, "must_answer": task.must_answer, "rounds": (*rounds, *task.rounds)}
+        return type(task).model_validate(before | own)
 
-    async def keep(self, task: Task) -> str:
-        """Store a conversation for the next turn and return its digest; "" if it is short or this is the last turn."""
+    async def keep(self, task: Task, past: Round | None) -> str:
+        """Store a conversation, and the round that follows it, for the next turn.
+
+        Returns:
+            its digest; "" if it is short, or if this is the last turn.
+        """
         if not isinstance(task, WorkTask) or task.must_answer:
             return ""
+        if past is not None:
+            task = task.model_copy(update={"rounds": (*task.rounds, past)})
         content = task.model_dump_json().encode()
-        if len(content) < LEAST_BYTES:
+        if len(content) < (LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
             return ""
         try:
             return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content, _LEVEL)))

@@ -132,6 +132,10 @@ class WorkTask(TurnTask):
     """The conversation so far, or what is new in it since `earlier`."""
     earlier: str = ""
     """Digest of the stored conversation that `rounds` continues; all fields but `must_answer` come from there."""
+    earlier_rounds: int = left_out(0)
+    """How many of its rounds are continued."""
+    since: Round | None = left_out(None)
+    """What the last of them has been told since it was stored; the rest of it is left out."""
     final_instruction: str = left_out("")
     """How the answer is to be written, if it is the text that the user reads."""
     length_words: int = left_out(0)

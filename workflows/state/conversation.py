@@ -37,6 +37,8 @@ class Conversation:
     def __init__(self, request: SubtaskRequest, before: ConversationState) -> None:
         self._request = request
         self._state = before
+        self._kept_round: Round | None = None
+        """The round that the latest reply makes, if the worker that keeps the conversation keeps it too."""
         self.notes = Notes(self._state.notes)
 
     def state(self) -> ConversationState:
@@ -153,10 +155,12 @@ class Conversation:
         self._change(doubts=tuple(each for each in self.doubts if each != _doubt(call)))
 
     def add(self, past: Round) -> None:
+        if past == self._kept_round:
+            self._change(kept_rounds=len(self.rounds) + 1)
         self._change(rounds=(*self.rounds, past))
 
     def hear(self, told: Sequence[str]) -> None:
-        """Add what a person has written, after the latest round; no worker keeps that one yet."""
+        """Add what a person has written, after the latest round."""
         if not self.rounds:
             self._change(opening_told=(*self._state.opening_told, *told))
         elif told:
@@ -165,7 +169,7 @@ class Conversation:
             self._change(rounds=(*self.rounds[:-1], heard))
 
     def tell_turns(self, own: int, spare: int) -> None:
-        """Note in the latest round, which no worker keeps yet, how many turns are left."""
+        """Note in the latest round how many turns are left."""
         if self.rounds and self.rounds[-1].results:
             last = self.rounds[-1].model_copy(update={"turns_left": own, "spare_turns": spare})
             self._change(rounds=(*self.rounds[:-1], last))
@@ -180,12 +184,21 @@ class Conversation:
         """Leave out the part of the conversation that a worker keeps."""
         if not self._state.kept:
             return task
-        new = task.rounds[self._state.kept_rounds :]
-        return type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, earlier=self._state.kept)
+        kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
+        return type(task)(
+            goal="",
+            instruction="",
+            rounds=new,
+            must_answer=task.must_answer,
+            earlier=self._state.kept,
+            earlier_rounds=len(kept),
+            since=Round().told_since(kept[-1]) if kept else None,
+        )
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Note what a worker keeps, and what the provider has counted, after a turn."""
         self._change(kept=result.conversation, kept_rounds=len(task.rounds))
+        self._kept_round = result.round()
         if result.counted is not None:
             self._change(counted=result.counted, counted_rounds=len(task.rounds))
 

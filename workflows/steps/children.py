@@ -132,7 +132,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         has_private_inputs="reads_private" in job.reads,
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
-        said=session.said,
+        said=session.said if agent.outward or "reaches_out" in agent.capabilities else (),
         tenant=session.request.tenant,
         credentials=session.request.credentials,
         state=job.state,

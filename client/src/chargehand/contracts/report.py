@@ -99,8 +99,8 @@ class SubtaskRecord(Contract):
     """The outcome's confidence: 0 (a guess) to 100 (certain)."""
     usage: Usage = Usage()
     """The cost of all attempts."""
-    wasted: Usage = Usage()
-    """Part of `usage` for attempts whose outcome was not used."""
+    wasted: Usage = left_out(Usage())
+    """Part of `usage` for attempts whose outcome was not used; absent if there is none."""
 
 
 class EditRecord(Contract):
