@@ -15,6 +15,7 @@ from benchmarks.console import console
 from benchmarks.documents import documents
 from benchmarks.extractive import extractive
 from benchmarks.growth import growth
+from benchmarks.history import history
 from benchmarks.idle import idle
 from benchmarks.limits import limits
 from benchmarks.overhead import overhead
@@ -37,6 +38,7 @@ Benchmark = Callable[[argparse.Namespace], Awaitable[Measured]]
 _BENCHMARKS: Final[Mapping[str, tuple[str, Benchmark]]] = {
     "speed": ("The main job beside workflows written by hand", lambda chosen: speed(chosen.jobs)),
     "steps": ("What one more subtask takes, beside workflows written by hand", lambda _: subtask_steps()),
+    "history": ("Where the bytes of the main job's histories are", lambda _: history()),
     "capacity": ("Capacity: what to set for so many sessions a day", lambda _: capacity()),
     "overhead": ("Around the work, in seconds", lambda _: overhead()),
     "growth": ("Growth with the number of subtasks and of turns", lambda _: growth()),

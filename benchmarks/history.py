@@ -1,11 +1,11 @@
-"""What the bytes of the main job's histories are: by event type, by field of what the events carry, and twice."""
+"""Where the bytes of the main job's histories are: by event, by field of what events carry, and in copies."""
 
 import json
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.message import Message
 from pydantic import JsonValue
@@ -21,16 +21,18 @@ from benchmarks.tables import Row
 from chargehand.client import Chargehand
 
 _QUEUE: Final = "history"
-_LEAST: Final = 200
+_LEAST: Final = 250
 """Bytes of a row that is listed."""
 _LEVELS: Final = 2
 """How deep fields are told apart."""
 _LONG: Final = 40
-"""Bytes of a text that counts as a copy where it stands again."""
+"""Characters of a text whose repetitions count as copies."""
+_COPIES: Final = 10
+"""Texts that are listed."""
 
 
 async def history() -> tuple[Sequence[Row], Sequence[str]]:
-    """Run the job twice, and take the histories of the second apart."""
+    """Run the job on a warm worker, and take its histories apart."""
     with tempfile.TemporaryDirectory(prefix="chargehand-bench-") as name, processes.server(Path(name)) as server:
         with (
             processes.provider(Path(name)) as provider,
@@ -41,119 +43,90 @@ async def history() -> tuple[Sequence[Row], Sequence[str]]:
             await run(Shape())
             parent, children = await run(Shape())
         client = await Client.connect(server.address)
-        events = {
-            "parent": await _events(client, [parent]),
-            "children": await _events(client, children),
-        }
-    rows = [*_rows("events", events, _sizes), *_rows("fields", events, _field_sizes)]
-    texts = Counter(text for side in events.values() for event in side for text in _texts(event))
-    copies = sum(len(text) * (count - 1) for text, count in texts.items())
-    worst = sorted(texts.items(), key=lambda item: -len(item[0]) * (item[1] - 1))[:20]
-    return rows, [
-        f"copies of texts of {_LONG} bytes and more: {copies / 1_000:.1f} kB",
-        *(f"{count} x {len(text)}: {text[:90]!r}" for text, count in worst if count > 1),
-    ]
+        sides = {"parent": await _events(client, [parent]), "children": await _events(client, children)}
+    sizes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    texts: Counter[str] = Counter()
+    for side, events in sides.items():
+        for event in events:
+            kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+            for what in ("all", kind):
+                sizes[what].update({side: event.ByteSize(), "all": event.ByteSize(), "count": 1})
+            for path, payload in _payloads(event, ""):
+                value = _value(payload)
+                texts.update(_texts(value))
+                for field, size in _fields(value, f"{kind}: {path}", _LEVELS):
+                    sizes[field].update({side: size, "all": size, "count": 1})
+    return _rows(sizes), _notes(texts)
 
 
 async def _events(client: Client, workflow_ids: Sequence[str]) -> Sequence[HistoryEvent]:
+    handles = map(client.get_workflow_handle, workflow_ids)
+    return [event for handle in handles async for event in handle.fetch_history_events()]
+
+
+def _rows(sizes: Mapping[str, Counter[str]]) -> Sequence[Row]:
+    listed = [(what, counted) for what, counted in sizes.items() if counted["all"] >= _LEAST]
+    columns = {"count": "count", "parent": "parent, bytes", "children": "children, bytes", "all": "all, bytes"}
     return [
-        event
-        for workflow_id in workflow_ids
-        async for event in client.get_workflow_handle(workflow_id).fetch_history_events()
+        {"": what, **{column: counted[name] for name, column in columns.items()}}
+        for what, counted in sorted(listed, key=lambda row: (":" in row[0], -row[1]["all"]))
     ]
 
 
-def _rows(what: str, events: Mapping[str, Sequence[HistoryEvent]], sizes: object) -> Sequence[Row]:
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for side, each in events.items():
-        for event in each:
-            for name, size in sizes(event):  # type: ignore[operator]
-                found[name].update({side: size, "count": 1, "all": size})
-    listed = sorted(found.items(), key=lambda item: -item[1]["all"])
-    total: Counter[str] = sum((counted for _, counted in listed), Counter())
+def _notes(texts: Counter[str]) -> Sequence[str]:
+    copies = {text: len(text) * (count - 1) for text, count in texts.items() if count > 1}
+    most = sorted(copies, key=lambda text: -copies[text])[:_COPIES]
     return [
-        {"": f"{what}: {name}", **{each: counted[each] for each in ("count", *events, "all")}}
-        for name, counted in [("all", total), *listed]
-        if counted["all"] >= _LEAST
+        "events with what frames them, then the JSON of their payloads by field",
+        f"copies of texts of {_LONG} characters and more: {sum(copies.values()):,} characters, of which",
+        *(f"{texts[text]} times {len(text)}: {text[:60]}…" for text in most),
     ]
 
 
-def _sizes(event: HistoryEvent) -> Iterator[tuple[str, int]]:
-    yield _name(event), event.ByteSize()
-
-
-def _name(event: HistoryEvent) -> str:
-    return EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
-
-
-def _field_sizes(event: HistoryEvent) -> Iterator[tuple[str, int]]:
-    yield from _fields(event, _name(event))
-
-
-def _fields(message: Message, path: str) -> Iterator[tuple[str, int]]:
-    """Walk a message to its payloads and plain fields; what frames them is theirs."""
+def _payloads(message: Message, path: str) -> Iterator[tuple[str, Payload]]:
+    """Find the payloads of an event, each with the names of the fields below which it stands."""
     for field, value in message.ListFields():
-        values = value if field.is_repeated else [value]
-        if field.message_type and field.message_type.GetOptions().map_entry:
-            values = [value[key] for key in value] if hasattr(value, "keys") else values
-            entries = [(f"{path}.{field.name}[{key}]", value[key], len(key) + 6) for key in value]
-        else:
-            entries = [(f"{path}.{field.name}", each, 2) for each in values]
-        for name, each, frame in entries:
+        if field.message_type is None:
+            continue
+        is_map = field.message_type.GetOptions().map_entry
+        each: Any  # what protobuf's reflection returns
+        for each in value.values() if is_map else value if field.is_repeated else [value]:
             if isinstance(each, Payload):
-                yield from _payload(each, name.removesuffix(".payloads"))
+                yield path or field.name, each
             elif isinstance(each, Message):
-                yield from _fields(each, name)
-            else:
-                yield name, frame + (len(str(each)) if isinstance(each, str | bytes) else 3)
+                name = "" if field.name.endswith("attributes") and not path else field.name
+                yield from _payloads(each, name if name != "payloads" else path)
 
 
-def _payload(payload: Payload, path: str) -> Iterator[tuple[str, int]]:
-    yield f"{path} (encoding)", payload.ByteSize() - len(payload.data)
+def _value(payload: Payload) -> JsonValue:
     try:
-        value = json.loads(payload.data)
+        return json.loads(payload.data)
     except ValueError:
-        yield path, len(payload.data)
-    else:
-        yield from _json_sizes(value, path, _LEVELS)
+        return payload.data.decode(errors="replace")
 
 
-def _json_sizes(value: JsonValue, path: str, levels: int) -> Iterator[tuple[str, int]]:
+def _fields(value: JsonValue, path: str, levels: int) -> Iterator[tuple[str, int]]:
+    """Measure the fields of a payload as JSON, with their names."""
     match value:
         case dict() if levels:
-            for key, each in value.items():
-                yield from ((name, size) for name, size in _json_sizes(each, f"{path}.{key}", levels - 1))
-                yield f"{path}.{key}", len(key) + 4
+            for key, inner in value.items():
+                yield from _fields(inner, f"{path}.{key}", levels - 1)
         case list() if levels:
-            for each in value:
-                yield from _json_sizes(each, f"{path}[]", levels)
+            for inner in value:
+                yield from _fields(inner, f"{path}[]", levels)
         case _:
-            yield path, len(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+            name = path.rpartition(".")[2].removesuffix("[]")
+            yield path, len(json.dumps({name: value}, ensure_ascii=False, separators=(",", ":")).encode()) - 1
 
 
-def _texts(message: Message) -> Iterator[str]:
-    for field, value in message.ListFields():
-        values = [*value.values()] if hasattr(value, "values") else value if field.is_repeated else [value]
-        for each in values:
-            if isinstance(each, Payload):
-                try:
-                    yield from _strings(json.loads(each.data))
-                except ValueError:
-                    pass
-            elif isinstance(each, Message):
-                yield from _texts(each)
-            elif isinstance(each, str) and len(each) >= _LONG:
-                yield each
-
-
-def _strings(value: JsonValue) -> Iterator[str]:
+def _texts(value: JsonValue) -> Iterator[str]:
     match value:
         case dict():
-            for each in value.values():
-                yield from _strings(each)
+            for inner in value.values():
+                yield from _texts(inner)
         case list():
-            for each in value:
-                yield from _strings(each)
+            for inner in value:
+                yield from _texts(inner)
         case str() if len(value) >= _LONG:
             yield value
         case _:

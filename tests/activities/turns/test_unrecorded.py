@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from activities.contracts.rounds import Round
 from activities.turn.conversations import Conversations
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.work import WorkAnswer
@@ -63,7 +64,7 @@ async def test_a_reply_is_recorded_before_its_conversation_is_stored(
     """However long the store takes, the server has the reply."""
     go_on = asyncio.Event()
 
-    async def keep(_self: Conversations, _task: Task) -> str:
+    async def keep(_self: Conversations, _task: Task, _past: Round | None) -> str:
         await go_on.wait()
         return "stored"
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 
 from activities.contracts.cards import AgentCard, CrewCard
 from activities.contracts.model import ModelCard, PriceStep
+from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.contracts.session import SessionFacts, SessionTerms
-from activities.turn.contracts import TurnResult
+from activities.documents.artifacts import ArtifactStore
+from activities.turn.contracts import TurnResult, UsedTool
+from activities.turn.conversations import Conversations
 from chargehand.contracts import (
     AgentsAtWork,
     Limits,
@@ -21,6 +25,7 @@ from chargehand.contracts import (
     PlanDecision,
     RaisedLimits,
     SessionRequest,
+    Source,
     Status,
     Subtask,
     SubtaskRecord,
@@ -152,6 +157,33 @@ def test_an_unusable_reply_is_corrected_once_and_a_refusal_never() -> None:
     assert [agent.correct(reply(stop="empty")) for _ in range(2)] == [True, False]
     assert [each.correction for each in agent.conversation.rounds] == ["it was empty"]
     assert not work().correct(reply(stop="refused"))
+
+
+async def test_a_worker_makes_a_task_whole_from_what_it_keeps(tmp_path: Path) -> None:
+    """What it was sent is the whole task: the round too, unless the workflow has made one of the calls otherwise."""
+    kept = Conversations(ArtifactStore(tmp_path))
+    read = Source(ref="a.md#L1-L9", title="A", quote="Ferries ran late. " * 200)
+    call = ToolCall(id="c1", tool="search_documents", arguments={"query": "ferries"})
+    used = UsedTool(
+        position=0,
+        result=ToolResult(call_id="c1", tool=call.tool, sources=(read,)),
+        began_at=START,
+        ended_at=START,
+    )
+    for made in (used.result, ToolResult(call_id="c1", tool=call.tool, ok=False, output={"error": "interrupted"})):
+        agent = work()
+        conversation, asked = agent.conversation, agent.conversation.task()
+        result = reply(stop="tools", tool_calls=(call,), used=(used,))
+        conversation.keep(asked, result.model_copy(update={"conversation": await kept.keep(asked, result.round())}))
+
+        conversation.add(Round(calls=(call,), results=(made,)))
+        conversation.hear(["Hurry."])
+        agent.tell_turns(1)
+
+        task = conversation.task()
+        sent = conversation.new_in(task)
+        assert bool(sent.rounds) == (made != used.result)
+        assert await kept.whole(sent) == task
 
 
 def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
