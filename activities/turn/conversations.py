@@ -18,7 +18,7 @@ from chargehand.wire import ErrorType
 
 _LEAST_BYTES: Final = 1_000
 """Size as JSON from which a conversation is stored with the round that follows it; a smaller one is sent again."""
-LEAST_BYTES_BEFORE: Final = 4_000
+_LEAST_BYTES_BEFORE: Final = 4_000
 """The same without that round, which is sent then."""
 _LEVEL: Final = 1
 """A tenth larger than by the usual level, in a third of its time, which every turn takes again."""
@@ -64,7 +64,7 @@ class Conversations:
         if past is not None:
             task = task.model_copy(update={"rounds": (*task.rounds, past)})
         content = task.model_dump_json().encode()
-        if len(content) < (LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
+        if len(content) < (_LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
             return ""
         try:
             return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content, _LEVEL)))
