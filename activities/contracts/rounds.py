@@ -7,11 +7,7 @@ from pydantic import JsonValue
 from chargehand.contracts import Artifact, Contract, Issue, Outcome, Source, left_out
 
 PASSAGE_GAP: Final = "\n[…]\n"
-
-
 """Stands between passages of one source that do not follow each other."""
-
-
 MOST_PICTURES: Final = 4
 """Pictures that one call of a tool shows."""
 PICTURE_TOKENS: Final = 4_000
@@ -62,8 +58,6 @@ class ToolResult(Contract):
 
 
 MOST_CALLS: Final = 8
-
-
 """Tool calls of one round that are made, notes aside; the model is told to ask for the others again."""
 
 

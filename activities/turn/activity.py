@@ -140,7 +140,7 @@ class TurnActivities:
             if unwritten and not chosen:
                 await record.record(record.entry)
             lost = {"discarded": await charging or result.discarded}
-            return result.model_copy(update={"conversation": await _stored(storing), **lost})
+            return result.model_copy(update={"conversation": await storing, **lost})
 
     async def _prepare(self, request: TurnRequest, record: Journal) -> ModelCall:
         try:
@@ -336,15 +336,6 @@ def _recordable(reply: ModelReply, call: ModelCall) -> TurnResult:
             call.answer_type,
         )
     return result
-
-
-async def _stored(storing: asyncio.Task[str]) -> str:
-    try:
-        return await storing
-    except Exception:
-        # The conversation is sent again instead; the reply must not be lost.
-        _logger.exception("a conversation could not be stored")
-        return ""
 
 
 def _counted(call: ModelCall, reply: ModelReply) -> Counted | None:

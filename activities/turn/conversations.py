@@ -4,6 +4,7 @@ Storing them saves space and is never relied upon: a worker that does not have o
 """
 
 import asyncio
+import logging
 import zlib
 from typing import Final
 
@@ -20,6 +21,7 @@ _LEAST_BYTES: Final = 1_000
 """Size as JSON from which a conversation is stored with the round that follows it; a smaller one is sent again."""
 _LEAST_BYTES_BEFORE: Final = 4_000
 """The same without that round, which is sent then."""
+_logger = logging.getLogger("chargehand.turns")
 _LEVEL: Final = 1
 """A tenth larger than by the usual level, in a third of its time, which every turn takes again."""
 
@@ -61,12 +63,13 @@ class Conversations:
         """
         if not isinstance(task, WorkTask) or task.must_answer:
             return ""
-        if past is not None:
-            task = task.model_copy(update={"rounds": (*task.rounds, past)})
-        content = task.model_dump_json().encode()
-        if len(content) < (_LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
-            return ""
+        rounds = task.rounds if past is None else (*task.rounds, past)
         try:
+            content = task.model_copy(update={"rounds": rounds}).model_dump_json().encode()
+            if len(content) < (_LEAST_BYTES_BEFORE if past is None else _LEAST_BYTES):
+                return ""
             return await asyncio.to_thread(lambda: self._store.put(zlib.compress(content, _LEVEL)))
-        except (ArtifactError, OSError):
+        except Exception:
+            # The conversation is sent again instead; the reply must not be lost.
+            _logger.exception("a conversation could not be stored")
             return ""

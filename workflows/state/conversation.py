@@ -164,15 +164,12 @@ class Conversation:
         if not self.rounds:
             self._change(opening_told=(*self._state.opening_told, *told))
         elif told:
-            last = self.rounds[-1]
-            heard = last.model_copy(update={"told": (*last.told, *told)})
-            self._change(rounds=(*self.rounds[:-1], heard))
+            self._change_latest(told=(*self.rounds[-1].told, *told))
 
     def tell_turns(self, own: int, spare: int) -> None:
         """Note in the latest round how many turns are left."""
         if self.rounds and self.rounds[-1].results:
-            last = self.rounds[-1].model_copy(update={"turns_left": own, "spare_turns": spare})
-            self._change(rounds=(*self.rounds[:-1], last))
+            self._change_latest(turns_left=own, spare_turns=spare)
 
     def bound(self, whole: int, task: WorkTask) -> int:
         """Bound the input of the next turn by what the provider has counted of the conversation, if it is the less."""
@@ -185,15 +182,9 @@ class Conversation:
         if not self._state.kept:
             return task
         kept, new = task.rounds[: self._state.kept_rounds], task.rounds[self._state.kept_rounds :]
-        return type(task)(
-            goal="",
-            instruction="",
-            rounds=new,
-            must_answer=task.must_answer,
-            earlier=self._state.kept,
-            earlier_rounds=len(kept),
-            since=Round().told_since(kept[-1]) if kept else None,
-        )
+        since = Round().told_since(kept[-1]) if kept else None
+        own = type(task)(goal="", instruction="", rounds=new, must_answer=task.must_answer, since=since)
+        return own.model_copy(update={"earlier": self._state.kept, "earlier_rounds": len(kept)})
 
     def keep(self, task: WorkTask, result: TurnResult) -> None:
         """Note what a worker keeps, and what the provider has counted, after a turn."""
@@ -222,6 +213,9 @@ class Conversation:
             is_private=self.is_private,
             outgoing=self._state.outgoing,
         )
+
+    def _change_latest(self, **changes: object) -> None:
+        self._change(rounds=(*self.rounds[:-1], self.rounds[-1].model_copy(update=changes)))
 
     def _change(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)
