@@ -263,7 +263,8 @@ class Sessions:
         self.queue.append(size)
 
     def look(self, _: None) -> None:
-        self.looks_at = math.inf
+        if self.now >= self.looks_at:  # else an earlier look has taken its place
+            self.looks_at = math.inf
 
     def arrive(self, place: int, size: float) -> None:
         call = self.breaker.call(place)
