@@ -53,7 +53,7 @@ def _changed(draw: st.DrawFn, seeds: list[bytes]) -> bytes:
 def _settings() -> settings:
     at_night = settings.get_current_profile_name() == "nightly"
     return settings(
-        max_examples=_AT_NIGHT if at_night else 10,
+        max_examples=_AT_NIGHT if at_night else 4,
         derandomize=not at_night,
         deadline=None,
         database=settings().database if at_night else None,

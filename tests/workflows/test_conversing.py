@@ -393,7 +393,6 @@ async def test_a_lost_reply_leaves_the_transcript(desk: Desk) -> None:
     ]
 
 
-@pytest.mark.real_server
 async def test_wrong_requests_and_forged_states_are_refused(desk: Desk) -> None:
     """What is wrong is named at the start, and nobody but a conversation hands on a state."""
     async with desk(Script()) as opened:

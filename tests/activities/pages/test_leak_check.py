@@ -6,7 +6,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Sequence
 from functools import reduce
-from itertools import product
+from itertools import cycle, product
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from activities.tools.pages import leak_check
 from activities.tools.pages.leak_check import LEAST_CHARACTERS, carries, hides, repeats
+from tests.parameters import first_fast
 
 SECRET = "Renewal of the Nordhafen lease: 48,250 EUR"
 
@@ -62,9 +63,10 @@ def test_slashes_of_base64_do_not_hide_where_a_path_is_cut() -> None:
         assert carries(f"https://e.example/{pieces}", [secret]) == secret, length
 
 
-def test_a_secret_is_found() -> None:
+@pytest.mark.parametrize("ways", first_fast([[*zip(PLAIN, cycle(PLACES), strict=False)], [*product(PLAIN, PLACES)]]))
+def test_a_secret_is_found(ways: list[tuple[str, str]]) -> None:
     """In every part of a URL, in every encoding, whole or in pieces; the name of a host is looked up by its owner."""
-    urls = {(dress, place): PLACES[place](PLAIN[dress](SECRET)) for dress, place in product(PLAIN, PLACES)}
+    urls = {(dress, place): PLACES[place](PLAIN[dress](SECRET)) for dress, place in ways}
     for dress in HOST_SAFE:
         sent = PLAIN[dress](SECRET)
         urls[dress, "host"] = f"https://{'.'.join(sent[at : at + 20] for at in range(0, len(sent), 20))}.e.example/"

@@ -89,7 +89,7 @@ def test_the_schema_of_a_request_judges_like_the_reader() -> None:
 
 
 @pytest.mark.parametrize("model", [Plan, Report, Limits])
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_what_we_write_fits_its_schema(model: type[Contract], data: st.DataObject) -> None:
     """Plans, reports and limits as they go over the wire are valid by their published schemas."""

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,7 @@ DEFINITIONS = {name: schema for each in SCHEMAS for name, schema in each["$defs"
 Manifest = dict[str, Any]
 
 
+@cache
 def read(file: Path) -> Manifest:
     return cast("Manifest", yaml.safe_load(file.read_text("utf-8")))
 
@@ -222,6 +224,7 @@ def test_sandboxes_have_no_key_of_a_model_provider(monkeypatch: pytest.MonkeyPat
     assert all(settings.queues.keys() == {"sandboxes"} for settings in read_as.values())
 
 
+@cache
 def render(overlay: str) -> list[Manifest]:
     """Have kubectl make the manifests of an overlay."""
     if shutil.which("kubectl") is None:
