@@ -231,7 +231,7 @@ def render(overlay: str) -> list[Manifest]:
         pytest.skip("kubectl is not installed")
     command = ["kubectl", "kustomize", str(FOLDER / "overlays" / overlay)]
     rendered = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    return [cast("Manifest", each) for each in yaml.safe_load_all(rendered)]
+    return [cast("Manifest", each) for each in yaml.load_all(rendered, yaml.CSafeLoader)]
 
 
 def problems(manifest: Manifest) -> list[str]:
