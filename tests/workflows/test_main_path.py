@@ -5,7 +5,6 @@ import re
 from decimal import Decimal
 
 from pydantic import BaseModel
-from temporalio.api.sdk.v1 import WorkflowMetadata
 
 from activities.contracts.drafts import SubtaskDraft
 from activities.models.protocol import ModelCall
@@ -104,18 +103,6 @@ async def test_a_nested_session_is_one_hop_deeper_and_its_report_becomes_an_outc
     child = result.subtasks[0].workflow_id
     assert child is not None
     assert re.fullmatch(rf"{session.id}/[0-9a-f]{{12}}/supervisor/[0-9a-f]{{16}}", child)
-
-
-async def test_the_web_ui_gets_the_details_of_a_session_when_it_asks(environment: OpenEnvironment) -> None:
-    """They say how the session stands then: its state, what it has spent, and how each subtask ended."""
-    async with environment(Script().plan(*topics(1)).on("work", answer("Known."))) as opened:
-        session = await opened.chargehand.start(SessionRequest(goal="What is known?", review="never"))
-        await session.result()
-        handle = opened.chargehand.client.get_workflow_handle(session.id)
-        shown = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-
-    assert shown.current_details.startswith("**finished**\n\n- turns: 2 of 20\n")
-    assert "✔ **T1** reader · success" in shown.current_details
 
 
 async def test_ten_agents_of_a_deep_session_all_work(run: RunSession) -> None:

@@ -40,7 +40,6 @@ def _without(record: Path) -> Generator[None]:
     aside.rename(record)
 
 
-@pytest.mark.real_server
 async def test_a_decision_is_recorded_or_has_no_effect(
     environment: OpenEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

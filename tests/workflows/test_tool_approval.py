@@ -294,7 +294,6 @@ async def test_who_takes_over_a_subtask_does_not_act_more(desk: Desk) -> None:
     assert opened.tools["refund"].calls == []
 
 
-@pytest.mark.real_server
 async def test_a_call_does_not_outlive_its_subtask(desk: Desk) -> None:
     """When an operator terminates the subtask, nothing waits for a person any more, and the session ends."""
     async with desk(refunding(request_tool("refund", amount=7)), 'approve = ["refund"]') as opened:

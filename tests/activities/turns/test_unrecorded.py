@@ -1,6 +1,8 @@
-"""A reply that arrives while the server is out of reach is not paid again when it is back."""
+"""A worker that stood still, or was out of reach, pays for no turn twice."""
 
 import asyncio
+import signal
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,12 +16,40 @@ from activities.turn_kinds.work import WorkAnswer
 from chaos.proxy import open_proxy
 from tests.acceptance.test_real_wires import settings
 from tests.acceptance.workers import worker_process
-from tests.activities.turns.one_turn import a_turn, has_failed, open_front, open_harness
+from tests.activities.turns.one_turn import Asked, a_turn, has_failed, open_front, open_harness
 from tests.scripted_provider import ScriptedProvider, ScriptedRequest, answer
 from tests.scripted_provider.exchange import ScriptedReply
 from tests.waiting import until
 
 pytestmark = pytest.mark.nightly
+
+
+def turns_by(worker: Mapping[str, str]) -> tuple[Asked, Asked]:
+    """Ask a worker for a turn, patiently, and by a heartbeat that is soon missed."""
+    patient = a_turn(crew="research", agent="writer").model_copy(
+        update={"queue": worker["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
+    )
+    return patient, patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
+
+
+async def test_a_stopped_worker_pays_once_when_it_goes_on(client: Client, tmp_path: Path) -> None:
+    """Stopped for three heartbeat timeouts, a worker finds several attempts at one turn waiting; it pays for none that
+    the server has given up, and the turn is paid once."""
+    async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
+        chosen = settings("openai_compatible", server.base_url, client, tmp_path)
+        patient, asked = turns_by(chosen)
+        async with worker_process(chosen, front.task_queue) as worker:
+            await front.take(patient)
+            paid_before = server.charges
+            worker.send_signal(signal.SIGSTOP)
+            turn = await front.start(asked)
+            await until(lambda: has_failed(turn, times=3))
+            worker.send_signal(signal.SIGCONT)
+            result = await turn.result()
+
+    assert isinstance(result.answer, WorkAnswer)
+    assert result.answer.content == "At eight."
+    assert server.charges - paid_before == 1
 
 
 async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_path: Path) -> None:
@@ -29,10 +59,7 @@ async def test_a_reply_that_came_during_a_cut_is_paid_once(client: Client, tmp_p
 
     async with ScriptedProvider(lambda _: answer("At eight.")) as server, open_front(client) as front:
         chosen = settings("openai_compatible", server.base_url, client, tmp_path)
-        patient = a_turn(crew="research", agent="writer").model_copy(
-            update={"queue": chosen["CHARGEHAND_TASK_QUEUE"], "repetitions": 10}
-        )
-        asked = patient.model_copy(update={"heartbeat": timedelta(seconds=1.5)})
+        patient, asked = turns_by(chosen)
         async with (
             open_proxy(chosen["TEMPORAL_ADDRESS"]) as proxy,
             worker_process(chosen | {"TEMPORAL_ADDRESS": proxy.address}, front.task_queue),

@@ -1,6 +1,5 @@
 """The record of effects, in a directory and in buckets: what is added stays, once."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -15,21 +14,9 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import KeyMissing, SealBroken
 from chargehand.record import Call, CallBegun, CallEnded, Charge, Record, SessionBegun, charge_id
 from chargehand.tools import ToolAnswer
-from tests.google_server import serve_google
-from tests.s3_server import BUCKET, serve_s3
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 DONE = CallEnded(answer=ToolAnswer(output={"done": True}), at=NOW)
-
-
-@pytest.fixture(params=["directory", "s3", "gs"], scope="module")
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A directory, and the addresses of a bucket of an S3 and of a Google Cloud Storage on loopback."""
-    if request.param == "directory":
-        yield str(tmp_path_factory.mktemp("artifacts"))
-        return
-    with serve_s3() if request.param == "s3" else serve_google():
-        yield f"{request.param}://{BUCKET}/team"
 
 
 def call(key: str, number: int = 0) -> CallBegun:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from chargehand.payloads.encryption import Encryption
 from chargehand.payloads.errors import ProtectionSettingsError, StoredPayloadDamaged, StoredPayloadMissing
 from chargehand.payloads.settings import protection_from
 from chargehand.payloads.storage import PayloadDirectory, Storage, storage_from_text
-from tests.google_server import serve_google
-from tests.s3_server import BUCKET, serve_s3
 
 LARGE = Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"many words " * 20_000 + b'"')
 STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
@@ -24,16 +21,6 @@ STORING, FETCHING = StorageDriverStoreContext(), StorageDriverRetrieveContext()
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-@pytest.fixture(params=["directory", "s3", "gs"], scope="module")
-def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A directory, and the addresses of a bucket of an S3 and of a Google Cloud Storage on loopback."""
-    if request.param == "directory":
-        yield str(tmp_path_factory.mktemp("payloads"))
-        return
-    with serve_s3() if request.param == "s3" else serve_google():
-        yield f"{request.param}://{BUCKET}/team"
 
 
 async def test_what_is_stored_comes_back(tmp_path: Path) -> None:

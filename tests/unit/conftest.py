@@ -1,0 +1,18 @@
+"""Places where payloads and records are kept."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.google_server import serve_google
+from tests.s3_server import BUCKET, serve_s3
+
+
+@pytest.fixture(params=["directory", "s3", "gs"], scope="module")
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A directory, and the addresses of a bucket of an S3 and of a Google Cloud Storage on loopback."""
+    if request.param == "directory":
+        yield str(tmp_path_factory.mktemp("place"))
+        return
+    with serve_s3() if request.param == "s3" else serve_google():
+        yield f"{request.param}://{BUCKET}/team"
