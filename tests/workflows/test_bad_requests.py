@@ -155,7 +155,6 @@ async def test_a_grant_asked_for_before_the_session_is_open_is_not_lent(
 
 
 _FAILED_TASKS: Final = {EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED, EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
-_CLOSE: Final = WorkflowHistoryEventFilterType.CLOSE_EVENT
 _TYPED: Final = {ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL, ErrorType.NOT_STANDALONE}
 
 

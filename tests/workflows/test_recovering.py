@@ -32,7 +32,6 @@ from worker.workers import build_worker
 from workflows.budget.estimates import worst_case
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", limits=Limits(max_turns=40), review="never")
-BETTER = "Look in the second chapter of the handbook, and nowhere else."
 
 
 async def test_an_agent_that_reads_documents_is_no_fallback_without_any(run: RunSession) -> None:

@@ -6,6 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.review_outcomes import ReviewTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
@@ -44,17 +45,27 @@ def _said(length: str) -> Script:
 HEIGHT = "The tower of Bremen is … metres high."
 
 
-async def test_figures_that_differ_are_judged_whether_or_not_the_writer_notices(run: RunSession) -> None:
-    """Code finds them, the supervisor is told, a judge decides what stays open, and the writer gets the decision."""
-    result, opened = await run(_said("4 metres").on("judge", judged("T2", "it is the survey", 90)), GOAL)
+@pytest.mark.parametrize(
+    ("verdict", "resolution", "confidence"),
+    [(judged("T2", "it is the survey", 90), "T2 is followed: it is the survey", 90), (judged(""), "", 0)],
+    ids=["decided", "open"],
+)
+async def test_figures_that_differ_are_judged_whether_or_not_the_writer_notices(
+    run: RunSession, verdict: BaseModel, resolution: str, confidence: int
+) -> None:
+    """Code finds them, the supervisor is told, a judge sees both outcomes and decides or leaves it open, and writer and
+    report get both sides with the decision."""
+    result, opened = await run(_said("4 metres").on("judge", verdict), GOAL)
 
     [look] = opened.model.tasks(ReviewTask)
+    [asked] = opened.model.tasks(JudgeTask)
     [written, *_] = opened.model.tasks(SynthesisTask)
     assert [each.about for each in look.disagreements] == [HEIGHT]
     assert written.contradictions == result.contradictions
-    assert [(each.about, each.resolution) for each in result.contradictions] == [
-        (HEIGHT, "T2 is followed: it is the survey")
-    ]
+    assert [given.id for given in asked.candidates] == ["T1", "T2"]
+    [stated] = result.contradictions
+    assert (stated.about, stated.resolution, stated.confidence) == (HEIGHT, resolution, confidence)
+    assert ["3 metres" in stated.positions[0], "4 metres" in stated.positions[1]] == [True, True]
 
 
 async def test_a_look_that_settles_a_difference_needs_no_judge(run: RunSession) -> None:

@@ -14,11 +14,10 @@ from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
 from activities.turn.retry_policy import pause_after
 from activities.turn_kinds.compress_outcomes import CompressTask
-from activities.turn_kinds.judge_outcomes import JudgeTask
 from activities.turn_kinds.refine_instruction import RefineTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from activities.turn_kinds.work import WorkTask
-from chargehand.contracts import Contradiction, Limits, SessionRequest
+from chargehand.contracts import Limits, SessionRequest
 from chargehand.tools import tool
 from chargehand.wire import ErrorType
 from chargehand_plugins import testing
@@ -36,7 +35,6 @@ from tests.scripted_model import (
     judged,
     refined,
     report,
-    reviewed,
     subtask,
     topics,
     use,
@@ -48,10 +46,6 @@ from worker.workers import build_workers
 from workflows.rules.inputs import rendered_tokens
 
 GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never")
-
-
-def limited(**limits: object) -> SessionRequest:
-    return GOAL.model_copy(update={"limits": Limits.model_validate(limits)})
 
 
 @pytest.mark.parametrize(("minutes", "is_kept"), [(50, True), (61, False)])
@@ -192,37 +186,6 @@ async def test_row_25_synthesis(tmp_path: Path) -> None:
     assert 0 < result.confidence < 90
 
 
-@pytest.mark.parametrize(
-    ("verdict", "resolution", "confidence"),
-    [
-        pytest.param(
-            judged("T2", "the charter itself says so", 90),
-            "T2 is followed: the charter itself says so",
-            90,
-            id="decided",
-        ),
-        pytest.param(judged(""), "", 0, id="open"),
-    ],
-)
-async def test_row_26_conflict_judge(run: RunSession, verdict: BaseModel, resolution: str, confidence: int) -> None:
-    """It sees the outcomes that disagree, and decides or leaves it open; the report states both sides, the decision and
-    why."""
-    looked = reviewed(contradictions=[disagreement("the year", "T1 says 1987", "T2 says 1990")])
-    script = Script().plan(*topics(2)).on("review", looked).on("judge", verdict)
-    result, opened = await run(script, ALWAYS)
-
-    [asked] = opened.model.tasks(JudgeTask)
-    [written] = opened.model.tasks(SynthesisTask)
-    expected = Contradiction(
-        about="the year",
-        positions=("T1 says 1987 (confidence T1: 80)", "T2 says 1990 (confidence T2: 80)"),
-        resolution=resolution,
-        confidence=confidence,
-    )
-    assert [given.id for given in asked.candidates] == ["T1", "T2"]
-    assert result.contradictions == written.contradictions == (expected,)
-
-
 @pytest.mark.parametrize(("required", "third"), [((), "success"), (("T1",), "skipped")])
 async def test_row_27_partial_failure(run: RunSession, required: tuple[str, ...], third: str) -> None:
     """T1, T3, T5 and T2, T4, T5: without T1 its siblings go on; T3 runs with the gap stated, or is skipped if it
@@ -330,6 +293,10 @@ ROWS: Final[dict[int, tuple[str, ...]]] = {
     ),
     22: ("time limits", "simulation/test_deadlines.py::test_the_deadline_may_strike_at_any_moment"),
     24: ("aggregation", "workflows/test_reviewing.py::test_select_takes_the_candidate_that_a_judge_chooses"),
+    26: (
+        "conflict judge",
+        "workflows/test_reviewing.py::test_figures_that_differ_are_judged_whether_or_not_the_writer_notices",
+    ),
     28: ("escalation", "unit/workflows/test_recovery.py::test_everything_is_tried_in_its_turn"),
     29: (
         "fallback agents",
