@@ -251,7 +251,8 @@ async def test_an_assistant_talks_with_a_crew(desk: Desk) -> None:
     assert (end.reason, end.messages) == ("closed", 2)
 
 
-async def _tools() -> dict[str, Any]:
+@pytest.fixture(scope="module")
+async def tools() -> dict[str, Any]:
     server = build_server(Connection(LocationOptions()), ())
     return {tool.name: tool for tool in await server.list_tools()}
 
@@ -265,9 +266,9 @@ def _fields(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", MESSAGES.values(), ids=MESSAGES)
-async def test_the_server_has_its_tool(row: Row) -> None:
+def test_the_server_has_its_tool(tools: dict[str, Any], row: Row) -> None:
     """The tool has the row's name and summary, and takes a session and the fields of the contract as they are."""
-    tool = (await _tools())[row.name]
+    tool = tools[row.name]
     taken = _fields(tool.input_schema)
     contract: dict[str, Any] = row.takes.model_json_schema() if row.takes else {"properties": {}}
 
@@ -279,11 +280,11 @@ async def test_the_server_has_its_tool(row: Row) -> None:
     assert set(tool.input_schema["required"]) == {"session", *contract.get("required", ())}
 
 
-async def test_assistants_are_pointed_to_tools_that_exist() -> None:
+def test_assistants_are_pointed_to_tools_that_exist(tools: dict[str, Any]) -> None:
     """What a session waits for is named as a tool."""
     named = {name for words in (*NEXT.values(), ENDED) for name in words.split(" or ")}
 
-    assert named <= set(await _tools())
+    assert named <= set(tools)
 
 
 @pytest.mark.parametrize(
