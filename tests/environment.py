@@ -1,6 +1,7 @@
 """A worker with scripted backends: what tests of workflows and the recorder of histories run sessions on."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -51,6 +52,12 @@ PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_mill
 @cache
 def _shipped_crews(known: tuple[tuple[str, frozenset[Capability]], ...]) -> dict[str, Crew]:
     return load_crews([_CREWS], dict(known))
+
+
+@cache
+def _settings(kind: type[Settings], _variables: frozenset[tuple[str, str]]) -> Settings:
+    """Read the settings once in each environment, which takes an eighth of a session's time."""
+    return kind()
 
 
 def scripted_cards() -> dict[Tier, ModelCard]:
@@ -178,7 +185,8 @@ async def open_environment(
     `acting` names further tools, which change something in the world; `at_once` those that turns use before they end.
     """
     task_queue = task_queue or f"test-{uuid4().hex[:8]}"
-    settings = settings_type()(state_dir=folder, task_queue=task_queue)
+    variables = frozenset(os.environ.items() - {("PYTEST_CURRENT_TEST", os.environ.get("PYTEST_CURRENT_TEST", ""))})
+    settings = _settings(settings_type(), variables).model_copy(update={"state_dir": folder, "task_queue": task_queue})
     fakes = {
         name: ScriptedTool(
             name, found(f"{name}.md#L1", f"what {name} read"), acts=name in acting, at_once=name in at_once
