@@ -358,5 +358,5 @@ def test_row_46_says_when_not_to_use_it() -> None:
     """The page names the sizes from which one model, or several agents, are the better choice."""
     page = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
 
-    assert "under 50,000 tokens and needs no tools | one call of your provider's own SDK" in page
+    assert "under 50,000 tokens and needs no tools | your provider's SDK" in page
     assert "three skills or more, or more than 10 to 15 tools" in page
