@@ -99,5 +99,5 @@ def _put_facts(facts: "Sequence[Fact]") -> None:
             f"superseded by {outdated[fact.id]}" if fact.id in outdated else "",
         ]
         told = f"{fact.recorded_at.astimezone():%Y-%m-%d %H:%M}  {fact.agent} in {fact.session}, from {fact.source}"
-        put(f"{fact.id}  {one_safe_line(fact.text, len(fact.text))}")
+        put(f"{fact.id}  {fact.text}")
         put(f"    {one_safe_line(told, 400)}  ({', '.join(filter(None, marks)) or 'not confirmed'})")
