@@ -31,7 +31,8 @@ MOST_BYTES: Final = 250_000
 """Of a tenant's facts together, as JSON."""
 _FORGOTTEN: Final = b""
 _READS_AT_ONCE: Final = 16
-_ID_DIGITS: Final = 16
+ID_DIGITS: Final = 16
+"""Of the idempotency key of the call that records a fact."""
 
 
 class MemoryRefusal(ChargehandError):  # noqa: N818  # its message is an answer
@@ -59,11 +60,6 @@ class Fact(Contract):
     def standing(self) -> int:
         """Rank what speaks for it: a person, an agent that read nothing of strangers, or any other."""
         return 2 if self.confirmed_at else int("reads_untrusted" not in self.reads)
-
-
-def fact_id(key: str) -> str:
-    """Return the id of the fact that a call records."""
-    return key[:_ID_DIGITS]
 
 
 def is_outranked(newer: Fact, older: Fact) -> bool:
@@ -109,9 +105,9 @@ class Memory:
         if (content := files.read(key)) is None:
             facts = self.facts(tenant)
             outdated = superseded(facts)
-            same = [each for each in facts if _is_same(each, fact) and each.id not in outdated]
-            if same:
-                return same[0]
+            current = {each.text.casefold(): each for each in facts if each.id not in outdated}
+            if same := current.get(fact.text.casefold()):
+                return same
             _require_room(facts, fact)
             files.add(key, fact.model_dump_json().encode())
             content = files.read(key)
@@ -159,10 +155,6 @@ class Memory:
     @cached_property
     def _bucket(self) -> Bucket:
         return open_folder(self.place, FOLDER)
-
-
-def _is_same(one: Fact, other: Fact) -> bool:
-    return one.text.casefold() == other.text.casefold()
 
 
 def _require_room(facts: Sequence[Fact], fact: Fact) -> None:

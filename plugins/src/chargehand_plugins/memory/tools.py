@@ -13,16 +13,8 @@ from activities.contracts.tool import OUTPUT_CAP_CHARACTERS, ToolAnswer, ToolCon
 from activities.documents.words import content_words, language_of, stem, words
 from chargehand.contracts import Capability, Source
 from chargehand.tools import failed
-from chargehand_plugins.memory.facts import (
-    LONGEST_SOURCE,
-    LONGEST_TEXT,
-    Fact,
-    Memory,
-    MemoryRefusal,
-    fact_id,
-    is_outranked,
-    superseded,
-)
+from chargehand_plugins.memory import facts as store
+from chargehand_plugins.memory.facts import Fact, Memory, MemoryRefusal, is_outranked, superseded
 from worker.composition import encryption
 from worker.parts import WorkerParts
 from worker.settings import settings_of
@@ -64,7 +56,7 @@ class Remember:
             "it take it as data. Look with recall_facts first, if you have it, and supersede what is no longer true."
         ),
         parameters=object_schema(
-            text={"type": "string", "description": f"A sentence that can be read alone; {LONGEST_TEXT:,} characters."},
+            text={"type": "string", "description": "A sentence that can be read alone."},
             source={
                 "type": "string",
                 "description": "The ref of what it rests on, or `user` for the user's own words.",
@@ -80,14 +72,12 @@ class Remember:
             " ".join(value.split()) if isinstance(value := arguments.get(name), str) else ""
             for name in ("text", "source", "supersedes_ref")
         )
-        if not 0 < len(text) <= LONGEST_TEXT:
-            return failed(f"`text` has 1 to {LONGEST_TEXT:,} characters, and has {len(text):,}. Nothing was recorded.")
-        if not 0 < len(source) <= LONGEST_SOURCE:
-            return failed(
-                f"`source` has 1 to {LONGEST_SOURCE} characters: name what it rests on. Nothing was recorded."
-            )
+        if not 0 < len(text) <= store.LONGEST_TEXT:
+            return failed(f"`text` has 1 to {store.LONGEST_TEXT:,} characters. Nothing was recorded.")
+        if not 0 < len(source) <= store.LONGEST_SOURCE:
+            return failed(f"`source` has 1 to {store.LONGEST_SOURCE} characters. Nothing was recorded.")
         fact = Fact(
-            id=fact_id(context.idempotency_key),
+            id=context.idempotency_key[: store.ID_DIGITS],
             text=text,
             source=source,
             recorded_at=datetime.now(UTC),
