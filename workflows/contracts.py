@@ -11,6 +11,7 @@ from activities.queues import ToolQueues
 from activities.turn.contracts import Counted
 from chargehand.contracts import (
     Artifact,
+    Capability,
     Contract,
     ConversationRequest,
     Dollars,
@@ -161,8 +162,8 @@ class SubtaskRequest(Message):
     urgency: Literal["now", "batch"] = left_out("now")
     turns_queue: str | None = left_out(None)
     tool_queues: ToolQueues = left_out(ToolQueues())
-    has_private_inputs: bool = left_out(False)
-    """Whether what it is given rests on private text."""
+    reads: tuple[Capability, ...] = left_out(())
+    """What kinds of text it is given, or rests on."""
     is_approved: bool = left_out(False)
     """Whether a person approved the instruction as it is, so that its words may be sent out."""
     state: SubtaskState | None = left_out(None)
@@ -176,6 +177,10 @@ class SubtaskRequest(Message):
     tenant: str = left_out("default")
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""
+
+    @property
+    def has_private_inputs(self) -> bool:
+        return "reads_private" in self.reads
 
 
 class SubtaskResult(Contract):

@@ -129,6 +129,7 @@ class SubtaskWorkflow:
             tier=request.agent.tier,
             model_name=request.agent.model.name if request.agent.model else "",
             documents=request.documents,
+            tenant=request.tenant,
             task=conversation.new_in(task),
             profile=request.agent.profile,
             today=agent.began_at.date(),

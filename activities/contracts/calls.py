@@ -5,7 +5,7 @@ from datetime import datetime
 from pydantic import JsonValue
 
 from activities.contracts.rounds import InputOutcome, ToolCall
-from chargehand.contracts import Contract, left_out
+from chargehand.contracts import Capability, Contract, left_out
 
 
 class ToolRequest(Contract):
@@ -34,6 +34,8 @@ class ToolRequest(Contract):
     answers: dict[str, dict[str, JsonValue]] = left_out({})
     """What a person has answered to its server, by the key of the question."""
     tenant: str = left_out("default")
+    reads: tuple[Capability, ...] = left_out(())
+    """For a tool that acts: what kinds of text its agent reads and is given."""
     credentials: dict[str, str] = left_out({})
     """The calling user's, sealed."""
 

@@ -35,6 +35,8 @@ class TurnRequest(Contract):
     model_name: str = left_out("")
     """The provider's name of the model, for an agent whose model is not its tier's."""
     documents: tuple[str, ...] = left_out(())
+    tenant: str = left_out("default")
+    """For the tools that it uses at once."""
     hides_documents: bool = left_out(False)
     """Whether what the supervisor writes may be sent out, so that it must not read the documents."""
     task: Task

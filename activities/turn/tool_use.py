@@ -117,6 +117,7 @@ class ToolActivities:
             idempotency_key=idempotency_key(request) if tool.spec.acts else step,
             documents=request.documents,
             tenant=request.tenant,
+            reads=request.reads,
             credentials=credentials,
             answers=request.answers,
             outcome=request.outcome,
@@ -233,6 +234,7 @@ async def _use_quickly(uses: ToolActivities, request: TurnRequest, position: int
             agent=request.agent,
             call=call,
             documents=request.documents,
+            tenant=request.tenant,
         )
     )
     return UsedTool(position=position, result=used, began_at=began_at, ended_at=datetime.now(UTC))

@@ -38,7 +38,7 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "clean": ("--older-than", "30d"),
 }
 """What a verb needs; the others take a session, or nothing."""
-_APART: Final = {"up", "codec-server", "docs", "init", "crew", "worker", "mcp", "tape"}
+_APART: Final = {"up", "codec-server", "docs", "init", "crew", "worker", "mcp", "tape", "memory"}
 """They use no server of others, or serve until they are interrupted."""
 _GROUP: Final = typer.main.get_command(app)
 assert isinstance(_GROUP, VerbGroups)

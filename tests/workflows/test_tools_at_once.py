@@ -205,3 +205,18 @@ async def test_an_interruption_ends_the_tools_of_a_turn_that_is_being_taken(
     assert [past.results[0].ok for past in last.rounds] == [False, True]
     assert last.rounds[0].results[0].output == {"error": "Interrupted by the user."}
     assert len(opened.tools[QUICK].calls) == 2
+
+
+async def test_a_quick_tool_is_told_its_tenant(environment: OpenEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool that reads what is its tenant's alone reads the same, wherever it is used."""
+    tenants: list[str] = []
+
+    async def note(_: ScriptedTool, _arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:
+        tenants.append(context.tenant)
+        return ToolAnswer()
+
+    monkeypatch.setattr(ScriptedTool, "use", note)
+    async with environment(SCRIPT.on("work", use(QUICK), answer("Known.")), at_once=[QUICK]) as opened:
+        await opened.run(REQUEST.model_copy(update={"tenant": "acme"}))
+
+    assert tenants == ["acme"]

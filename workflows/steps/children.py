@@ -129,7 +129,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         urgency=session.request.urgency,
         turns_queue=session.facts.turns_queue,
         tool_queues=session.facts.tool_queues,
-        has_private_inputs="reads_private" in job.reads,
+        reads=tuple(sorted(job.reads)),
         is_approved=session.request.approval == "plan" and session.provenance.is_as_planned(subtask, planned),
         others_act=session.may_act,
         said=session.said if agent.outward or "reaches_out" in agent.capabilities else (),

@@ -24,6 +24,7 @@ from workflows.mailbox.contracts import CallReply, CallReport, CallRequest, Ques
 from workflows.mailbox.signals import ask, notify, raise_if_cancelled
 from workflows.metrics import Refusal, count_refusal
 from workflows.on_exit import on_exit
+from workflows.rules.information_flow import reads_of
 from workflows.rules.outgoing import why_approved
 from workflows.rules.repetition import positions_to_make, refuse_repetition
 from workflows.rules.tool_policy import call_hash, success_key
@@ -175,12 +176,14 @@ def _tool_request(
     now, until = workflow.now(), request.recallable_until
     kept = [entry for entry in request.recallable if call.tool == RECALL and now < until.get(entry.id, now)]
     recallable = {entry.id: entry for entry in kept}
+    acts = call.tool in request.agent.acting
+    reads = reads_of([frozenset(request.reads)], frozenset(request.agent.capabilities)) if acts else ()
     return ToolRequest(
         session=request.session,
         step=step,
         crew=request.crew,
         agent=request.agent.name,
-        subtask=request.subtask.id if call.tool in request.agent.acting else "",
+        subtask=request.subtask.id if acts else "",
         call=call,
         decision=f"{reply.verdict} by {reply.by or 'a person'}" if reply and reply.verdict in _DECIDED else "",
         decided_at=decided_at,
@@ -191,6 +194,7 @@ def _tool_request(
         documents=request.documents,
         documents_may_leave=request.documents_may_leave,
         tenant=request.tenant,
+        reads=tuple(sorted(reads)),
         credentials=request.credentials,
     )
 

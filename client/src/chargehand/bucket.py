@@ -177,3 +177,10 @@ def open_bucket(location: BucketLocation, **options: str) -> Bucket:
         extra = _EXTRAS[location.scheme]
         raise BucketError(f"{location} needs the extra `{extra}`: pip install 'chargehand[{extra}]'.") from error
     return adapter(location, **options)
+
+
+def open_folder(place: Path | str, folder: str = "") -> Bucket:
+    """Open a directory or bucket, or a folder of it, without calling it."""
+    if (location := bucket_location(place)) is None:
+        return Directory(Path(place) / folder)
+    return open_bucket(location._replace(prefix=f"{location.prefix}{folder}/" if folder else location.prefix))

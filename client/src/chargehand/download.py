@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from chargehand.bucket import Bucket, Directory, artifact_key, bucket_location, open_bucket
+from chargehand.bucket import artifact_key, bucket_location, open_folder
 from chargehand.contracts import Artifact
 from chargehand.errors import ChargehandError, DownloadRefused
 from chargehand.payloads.at_rest import open_stored
@@ -69,13 +69,11 @@ def read_artifact(uri: str, artifact_root: Path | str, encryption: Encryption | 
     if not (match := _URI.fullmatch(uri)):
         raise DownloadRefused(f"{uri!r} is not the address of a file that a tool made.")
     digest = match[1]
-    location = bucket_location(artifact_root)
     stored = io.BytesIO()
-    files: Bucket = open_bucket(location) if location else Directory(Path(artifact_root))
-    if not files.fetch(artifact_key(digest), stored):
+    if not open_folder(artifact_root).fetch(artifact_key(digest), stored):
         raise DownloadRefused(
-            f"Nothing is stored under {digest} in {location or artifact_root}: name the place where the session's "
-            "workers keep files, or restore it from a backup."
+            f"Nothing is stored under {digest} in {bucket_location(artifact_root) or artifact_root}: name the place "
+            "where the session's workers keep files, or restore it from a backup."
         )
     content = open_stored(encryption, digest, stored.getvalue())
     if content is None:

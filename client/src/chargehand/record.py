@@ -5,7 +5,6 @@ sessions that began on each day. Workers write them, and who has restored a data
 """
 
 import hashlib
-import io
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
-from chargehand.bucket import Bucket, Directory, bucket_location, open_bucket
+from chargehand.bucket import open_folder
 from chargehand.contracts import Contract, Usage, left_out
-from chargehand.payloads.encryption import Encryption, looks_sealed
-from chargehand.payloads.errors import SealBroken
+from chargehand.payloads.at_rest import SealedFiles
+from chargehand.payloads.encryption import Encryption
 from chargehand.tools import ToolAnswer
 
 FOLDER: Final = "record"
@@ -122,10 +121,8 @@ class Record:
     """The entries, in a directory or bucket. Its methods block, and raise `OSError` or `ChargehandError`."""
 
     def __init__(self, place: Path | str, encryption: Encryption | None = None) -> None:
-        location = bucket_location(place)
-        inside = location and location._replace(prefix=f"{location.prefix}{FOLDER}/")
-        self._files: Bucket = open_bucket(inside) if inside else Directory(Path(place) / FOLDER)
-        self._encryption = encryption
+        self._files = open_folder(place, FOLDER)
+        self._sealed = SealedFiles(self._files, encryption, _PURPOSE)
 
     def begin_session(self, begun: SessionBegun) -> None:
         self._add(_day(begun.at.date()), _digest(begun.session, begun.run), begun)
@@ -211,20 +208,11 @@ class Record:
         return [entry for name in names if (entry := self._read(folder, name, kind))]
 
     def _add(self, folder: str, name: str, entry: Contract) -> bool:
-        content = entry.model_dump_json().encode()
-        sealed = self._encryption.seal(content, _PURPOSE) if self._encryption else content
-        return self._files.put_new(f"{folder}/{name}", sealed)
+        return self._sealed.add(f"{folder}/{name}", entry.model_dump_json().encode())
 
     def _read(self, folder: str, name: str, kind: type[_Entry]) -> _Entry | None:
-        stored = io.BytesIO()
-        if not self._files.fetch(f"{folder}/{name}", stored):
-            return None
-        content = stored.getvalue()
-        if self._encryption and (looks_sealed(content) or not self._encryption.accept_plain):
-            content = self._encryption.open(content, _PURPOSE)
-        elif looks_sealed(content):
-            raise SealBroken("it is encrypted, and no keys are set here")
-        return kind.model_validate_json(content)
+        content = self._sealed.read(f"{folder}/{name}")
+        return None if content is None else kind.model_validate_json(content)
 
 
 def charge_id(charge: Charge) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, cast, get_args, get_origin, get_type_h
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PydanticUserError, create_model
 from pydantic.fields import FieldInfo
 
-from chargehand.contracts import Contract
+from chargehand.contracts import Capability, Contract
 from chargehand.contracts.problems import join_problems
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -37,6 +37,8 @@ class ToolContext(Contract):
     """The session's documents, as in its request."""
     tenant: str = "default"
     """The tenant that the session runs for."""
+    reads: tuple[Capability, ...] = ()
+    """For a tool that acts: what kinds of text its agent reads and is given, so that arguments may rest on it."""
     credentials: Mapping[str, str] = Field(default={}, repr=False, exclude=True)
     """The calling user's credentials that the tool asks for, by name: `@tool(credentials=["crm"])`."""
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from chargehand.bucket import Bucket, Directory, bucket_location, open_bucket
+from chargehand.bucket import bucket_location, open_folder
 from chargehand.errors import BucketError, UploadRefused
 from chargehand.payloads.at_rest import store_content
 from chargehand.payloads.encryption import Encryption
@@ -65,10 +65,9 @@ class _Store:
     """Documents under their digests, in a directory or a bucket."""
 
     def __init__(self, root: Path | str, encryption: Encryption | None) -> None:
-        location = bucket_location(root)
-        self.directory = None if location else Path(root).resolve()
+        self.directory = None if bucket_location(root) else Path(root).resolve()
         """Where the documents lie, if that is on this machine."""
-        self._files: Bucket = open_bucket(location) if location else Directory(Path(root))
+        self._files = open_folder(root)
         self._encryption = encryption
 
     def put(self, content: bytes) -> str:

@@ -1,15 +1,16 @@
-"""Artifacts as they lie in directories and buckets: sealed if there is a key, named by the SHA-256 of their content.
+"""Files as they lie in directories and buckets, sealed if there is a key.
 
-The name is that of the content and not of what is stored, so that references do not change with the key. What
-cannot be opened here, or must not be read, raises an error of `payloads/errors.py`.
+Artifacts are named by the SHA-256 of their content and not of what is stored, so that references do not change with the
+key. What cannot be opened here, or must not be read, raises an error of `payloads/errors.py`.
 """
 
 import hashlib
 import io
+from dataclasses import dataclass
 
 from chargehand.bucket import Bucket, artifact_key
 from chargehand.payloads.encryption import Encryption, looks_sealed
-from chargehand.payloads.errors import ProtectionError
+from chargehand.payloads.errors import ProtectionError, SealBroken
 
 
 def open_stored(encryption: Encryption | None, digest: str, stored: bytes) -> bytes | None:
@@ -64,3 +65,35 @@ def require_plain(digest: str, start: bytes) -> None:
             f"The artifact {digest} is encrypted: set CHARGEHAND_ENCRYPTION_KEYS and "
             "CHARGEHAND_ENCRYPTION_KEY_ID here too."
         )
+
+
+@dataclass(frozen=True)
+class SealedFiles:
+    """Small files by key, sealed for one purpose. Its methods block, and raise `OSError` or `ChargehandError`."""
+
+    files: Bucket
+    encryption: Encryption | None
+    purpose: str
+
+    def add(self, key: str, content: bytes) -> bool:
+        """Store a file unless there is one of this key; whether it was stored."""
+        return self.files.put_new(key, self._seal(content))
+
+    def put(self, key: str, content: bytes) -> None:
+        """Store a file, in place of what is there."""
+        self.files.put(key, self._seal(content))
+
+    def read(self, key: str) -> bytes | None:
+        """Return the content of a file; None if there is none."""
+        stored = io.BytesIO()
+        if not self.files.fetch(key, stored):
+            return None
+        content = stored.getvalue()
+        if self.encryption and (looks_sealed(content) or not self.encryption.accept_plain):
+            return self.encryption.open(content, self.purpose)
+        if looks_sealed(content):
+            raise SealBroken("it is encrypted, and no keys are set here")
+        return content
+
+    def _seal(self, content: bytes) -> bytes:
+        return self.encryption.seal(content, self.purpose) if self.encryption else content

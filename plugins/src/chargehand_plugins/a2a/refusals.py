@@ -12,25 +12,16 @@ from a2a.utils.errors import PushNotificationNotSupportedError, UnsupportedOpera
 class Refusals(RequestHandler):
     """Refuses what the card does not offer: streams, an extended card, and push notifications beside our webhooks."""
 
-    async def on_message_send_stream(self, params: object, context: object) -> AsyncGenerator[Event]:
+    async def _stream(self, params: object, context: object) -> AsyncGenerator[Event]:
         raise UnsupportedOperationError
         yield
 
-    async def on_subscribe_to_task(self, params: object, context: object) -> AsyncGenerator[Event]:
-        raise UnsupportedOperationError
-        yield
+    async def _push(self, params: object, context: object) -> NoReturn:
+        raise PushNotificationNotSupportedError
 
     async def on_get_extended_agent_card(self, params: object, context: object) -> NoReturn:
         raise UnsupportedOperationError
 
-    async def on_create_task_push_notification_config(self, params: object, context: object) -> NoReturn:
-        raise PushNotificationNotSupportedError
-
-    async def on_get_task_push_notification_config(self, params: object, context: object) -> NoReturn:
-        raise PushNotificationNotSupportedError
-
-    async def on_list_task_push_notification_configs(self, params: object, context: object) -> NoReturn:
-        raise PushNotificationNotSupportedError
-
-    async def on_delete_task_push_notification_config(self, params: object, context: object) -> NoReturn:
-        raise PushNotificationNotSupportedError
+    on_message_send_stream = on_subscribe_to_task = _stream
+    on_create_task_push_notification_config = on_get_task_push_notification_config = _push
+    on_list_task_push_notification_configs = on_delete_task_push_notification_config = _push

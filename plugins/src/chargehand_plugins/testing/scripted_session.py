@@ -47,6 +47,8 @@ async def run_session(
     dependencies: Mapping[Provider, object] | None = None,
     answers: Mapping[str, ToolAnswer] | None = None,
     approve: Callable[[PendingCall], bool] | None = None,
+    state: str | PathLike[str] | None = None,
+    session: str = CONTEXT.session,
 ) -> ScriptedRun:
     """Run a session with a scripted model: the real workflows, prompts, checks and tools, without a server.
 
@@ -60,6 +62,8 @@ async def run_session(
         dependencies: what their providers are replaced by.
         answers: what other tools answer, by their names, instead of being used.
         approve: decides about tool calls that wait for a person; without it they are denied when their time is up.
+        state: a folder for the worker's files, so that another session finds them; by default they are thrown away.
+        session: its id; give another one to each session that shares a folder.
 
     Raises:
         MissingExtra: the worker is not installed.
@@ -79,6 +83,8 @@ async def run_session(
         dependencies=dependencies or {},
         answers=answers or {},
         approve=approve,
+        state=state,
+        session=session,
     )
 
 

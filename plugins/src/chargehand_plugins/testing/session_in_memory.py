@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from os import PathLike
@@ -35,7 +35,6 @@ from worker.composition import compose
 from worker.parts import Traffic
 from worker.settings import Settings
 
-_SESSION: Final = "session-1"
 _PRICES: Final = (PriceStep(input_usd_per_million=Decimal(1), output_usd_per_million=Decimal(5)),)
 _THREADS: Final = 8
 
@@ -66,12 +65,13 @@ class _WatchedTool:
 class _Person:
     """Decides about the tool calls that wait for a person."""
 
+    session: str
     approve: Callable[[PendingCall], bool] | None
     _decided: set[str] = field(default_factory=set[str])
 
     def decide(self, server: Server) -> bool:
         """Decide about one call; False if none waits."""
-        payload = server.query(_SESSION, Messages.status.name) if self.approve else None
+        payload = server.query(self.session, Messages.status.name) if self.approve else None
         if self.approve is None or payload is None:
             return False
         [status] = PAYLOADS.from_payloads([payload], [Status])
@@ -80,7 +80,7 @@ class _Person:
                 self._decided.add(call.id)
                 decision = "approve" if self.approve(call) else "reject"
                 decided = CallDecision(call=call.id, hash=call.hash, decision=decision)
-                server.send_update(_SESSION, call.id, Messages.decide_call.name, PAYLOADS.to_payloads([decided]))
+                server.send_update(self.session, call.id, Messages.decide_call.name, PAYLOADS.to_payloads([decided]))
                 return True
         return False
 
@@ -94,11 +94,13 @@ async def run_session(
     dependencies: Mapping[Provider, object],
     answers: Mapping[str, ToolAnswer],
     approve: Callable[[PendingCall], bool] | None,
+    state: str | PathLike[str] | None,
+    session: str,
 ) -> ScriptedRun:
     """Run a session to its report; see `chargehand_plugins.testing.run_session`."""
     model, calls = ScriptedModel(script), list[ToolUse]()
     cards = {tier: ModelCard(provider=PROVIDER, name=f"{PROVIDER}-{tier}", prices=_PRICES) for tier in Tier}
-    with TemporaryDirectory(prefix="chargehand-") as folder:
+    with nullcontext(state) if state else TemporaryDirectory(prefix="chargehand-") as folder:
         async with AsyncExitStack() as closing:
             try:
                 check_own_tools(tools, TOOL_NAMES)
@@ -116,11 +118,13 @@ async def run_session(
                 activities = await compose(settings, os.environ, closing, wrap, models=models)
             except (SettingsError, CrewError) as error:
                 raise UnusableSettings(str(error)) from error
-            ended = await run_workflow(_SESSION, WorkflowType.SUPERVISOR, request, activities, _Person(approve).decide)
+            ended = await run_workflow(
+                session, WorkflowType.SUPERVISOR, request, activities, _Person(session, approve).decide
+            )
     if model.problem:
         raise ValueError(model.problem)
     if ended.failure is not None:
-        raise ending(_SESSION, error_of(ended.failure))
+        raise ending(session, error_of(ended.failure))
     [report] = PAYLOADS.from_payloads([ended.result] if ended.result else [], [Report])
     return ScriptedRun(report, tuple(model.asked), tuple(calls), model.unused)
 

@@ -1,0 +1,204 @@
+"""The store of facts: what stays with its tenant, what is recorded once, and what is gone once it is forgotten."""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from chargehand.contracts import Capability
+from chargehand.payloads.encryption import Encryption
+from chargehand.payloads.errors import SealBroken
+from chargehand_plugins.memory import facts as store
+from chargehand_plugins.memory.facts import FOLDER, Fact, Memory, MemoryRefusal, superseded
+from chargehand_plugins.memory.tools import search
+from chargehand_plugins.operations.clean import _clean  # pyright: ignore[reportPrivateUsage]  # without a server
+from tests.s3_server import BUCKET, serve_s3
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+KEYS = Encryption({"k": bytes(range(32))}, "k")
+UNTRUSTED: tuple[Capability, ...] = ("reads_untrusted",)
+
+
+def fact(id_: str, text: str = "", *, reads: tuple[Capability, ...] = (), day: int = 0, supersedes: str = "") -> Fact:
+    """Make a fact; its text is a sentence of its own unless one is given."""
+    return Fact(
+        id=id_,
+        text=text or f"The quay number {id_} is free.",
+        source="user",
+        recorded_at=NOW + timedelta(days=day),
+        session="s",
+        agent="clerk",
+        reads=reads,
+        supersedes=supersedes,
+    )
+
+
+def stored(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in (folder / FOLDER).rglob("*") if path.is_file())
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
+    if request.param == "directory":
+        yield Memory(tmp_path)
+        return
+    with serve_s3():
+        yield Memory(f"s3://{BUCKET}/shared")
+
+
+def test_a_tenant_has_its_own_facts(memory: Memory) -> None:
+    """No other tenant sees, changes or forgets them."""
+    kept = memory.record("acme", fact("a"))
+
+    for change in (lambda: memory.confirm("other", "a", NOW), lambda: memory.forget("other", "a")):
+        with pytest.raises(MemoryRefusal, match="'other' has no fact 'a'"):
+            change()
+    assert (memory.facts("acme"), memory.facts("other")) == ([kept], [])
+
+
+def test_a_sealed_fact_of_one_tenant_is_none_of_another(tmp_path: Path) -> None:
+    """Who can write to the store cannot plant it there: it does not open."""
+    memory = Memory(tmp_path, KEYS)
+    memory.record("acme", fact("a"))
+    memory.record("other", fact("b"))
+    [acme], [other] = ([*(tmp_path / FOLDER).glob(f"*/{id_}")] for id_ in ("a", "b"))
+    shutil.copy(acme, other)
+
+    with pytest.raises(SealBroken):
+        memory.facts("other")
+
+
+def test_attempts_at_a_call_record_once(memory: Memory) -> None:
+    """Whatever number of workers makes it at the same time, and whatever each of them would have written."""
+    attempts = [fact("a", day=number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        kept = [*pool.map(partial(memory.record, "acme"), attempts)]
+
+    [only] = memory.facts("acme")
+    assert kept == [only] * 8
+
+
+def test_what_is_known_is_not_recorded_again(memory: Memory) -> None:
+    """Another session that says the same gets the fact that there is; one that was superseded is news again."""
+    first = memory.record("acme", fact("a", "Berth 4 is free."))
+    again = memory.record("acme", fact("b", "berth 4 is FREE.", day=1))
+    memory.record("acme", fact("c", "Berth 4 is taken.", day=2, supersedes="a"))
+    back = memory.record("acme", fact("d", "Berth 4 is free.", day=3, supersedes="c"))
+
+    assert (again, back.id, [each.id for each in memory.facts("acme")]) == (first, "d", ["d", "c", "a"])
+
+
+def test_a_forgotten_fact_is_gone(tmp_path: Path) -> None:
+    """The store has no byte of it, and a late attempt of the call that recorded it does not bring it back."""
+    memory = Memory(tmp_path)
+    memory.record("acme", fact("a", "The code is 4711."))
+    memory.forget("acme", "a")
+
+    with pytest.raises(MemoryRefusal, match="forgotten"):
+        memory.record("acme", fact("a", "The code is 4711."))
+    assert (memory.facts("acme"), b"4711" in stored(tmp_path)) == ([], False)
+
+
+def test_an_edited_fact_is_a_persons(memory: Memory) -> None:
+    """Its old text is gone; what it rests on stays, since that is where it came from."""
+    memory.record("acme", fact("a", "Berth 4 is free.", reads=UNTRUSTED))
+    edited = memory.confirm("acme", "a", NOW, "Berth 5  is free.")
+
+    assert [edited] == memory.facts("acme")
+    assert (edited.text, edited.confirmed_at, edited.reads) == ("Berth 5 is free.", NOW, UNTRUSTED)
+    with pytest.raises(MemoryRefusal, match="1 to 1,000 characters"):
+        memory.confirm("acme", "a", NOW, "x" * 1_001)
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_FACTS", 2), ("MOST_BYTES", 400)])
+def test_a_tenants_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int) -> None:
+    """The next fact is refused in words for the agent, until a person forgets one; other tenants have their room."""
+    monkeypatch.setattr(store, limit, most)
+    memory = Memory(tmp_path)
+    memory.record("acme", fact("a"))
+    memory.record("acme", fact("b"))
+
+    with pytest.raises(MemoryRefusal, match="memory is full"):
+        memory.record("acme", fact("c"))
+    assert memory.record("other", fact("c")).id == "c"
+    memory.forget("acme", "a")
+    assert memory.record("acme", fact("d")).id == "d"
+
+
+@pytest.mark.parametrize(
+    ("older", "is_confirmed", "newer", "is_superseded"),
+    [
+        pytest.param((), False, (), True, id="equals"),
+        pytest.param(UNTRUSTED, False, UNTRUSTED, True, id="untrusted equals"),
+        pytest.param((), False, UNTRUSTED, False, id="untrusted text against an agent that read none"),
+        pytest.param(UNTRUSTED, True, UNTRUSTED, False, id="an agent against a person"),
+    ],
+)
+def test_no_fact_yields_to_one_of_lower_standing(
+    tmp_path: Path,
+    older: tuple[Capability, ...],
+    newer: tuple[Capability, ...],
+    *,
+    is_confirmed: bool,
+    is_superseded: bool,
+) -> None:
+    """A page that a stranger wrote cannot have an agent replace what the user or a person has said."""
+    memory = Memory(tmp_path)
+    memory.record("acme", fact("a", reads=older))
+    if is_confirmed:
+        memory.confirm("acme", "a", NOW)
+    memory.record("acme", fact("b", reads=newer, day=1, supersedes="a"))
+
+    assert superseded(memory.facts("acme")) == ({"a": "b"} if is_superseded else {})
+
+
+def test_only_what_there_is_can_be_superseded(tmp_path: Path) -> None:
+    """The agent is told, and nothing is recorded."""
+    with pytest.raises(MemoryRefusal, match="no fact of that ref"):
+        Memory(tmp_path).record("acme", fact("a", supersedes="p3"))
+    assert Memory(tmp_path).facts("acme") == []
+
+
+def test_facts_are_sealed_where_payloads_are(tmp_path: Path) -> None:
+    """The store has none of their words, and without the keys nothing is read as if it were empty."""
+    Memory(tmp_path, KEYS).record("acme", fact("a", "The code is 4711."))
+
+    assert [each.text for each in Memory(tmp_path, KEYS).facts("acme")] == ["The code is 4711."]
+    assert not any(word in stored(tmp_path) for word in (b"4711", b"acme", b"clerk"))
+    with pytest.raises(SealBroken):
+        Memory(tmp_path).facts("acme")
+
+
+def test_cleaning_up_leaves_facts(tmp_path: Path) -> None:
+    """No session has to need them: only people forget."""
+    memory = Memory(tmp_path)
+    memory.record("acme", fact("a"))
+
+    done = _clean([tmp_path], NOW + timedelta(days=36_500), delete=True)
+
+    assert (done.files, [each.id for each in memory.facts("acme")]) == (0, ["a"])
+
+
+_FOUND: list[tuple[str, list[str]]] = [
+    ("", ["c", "b", "a"]),
+    ("free berths", ["c", "a"]),
+    ("ferry Monday", ["b"]),
+    ("berth Monday", ["c", "b", "a"]),
+    ("weather", []),
+]
+
+
+@pytest.mark.parametrize(("query", "found"), _FOUND)
+def test_facts_are_found_by_their_words(tmp_path: Path, query: str, found: list[str]) -> None:
+    """Those with all words, or else with any of them, the newest first."""
+    memory = Memory(tmp_path)
+    for day, (id_, text) in enumerate(
+        {"a": "Berth 4 is free.", "b": "The ferry stops on Mondays.", "c": "Berth 5 is free."}.items()
+    ):
+        memory.record("acme", fact(id_, text, day=day))
+
+    assert [each.id for each in search(memory.facts("acme"), query)] == found
