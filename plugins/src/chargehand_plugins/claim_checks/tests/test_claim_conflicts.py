@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 1,220 hand-written cases in eleven languages, and by laws."""
+"""What speaks against a claim: by 1,340 hand-written cases in eleven languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +70,7 @@ def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
     kept = {case["id"]: all(each.at_best in _SHOWN for each in _checked(case)) for case in cases}
     true, altered = ([case["id"] for case in cases if case["holds"] is holds] for holds in (True, False))
 
-    assert len(true) == len(altered) in {40, 50, 100}
+    assert len(true) == len(altered) in {40, 50, 60, 100}
     assert sum(kept[each] for each in true) >= 0.95 * len(true)
     assert sum(not kept[each] for each in altered) >= 0.60 * len(altered)
 
