@@ -49,7 +49,7 @@ _SHARED_MODULES: Final = (
     *{each.__module__.partition(".")[0] for each in (Contract, OpenSessionRequest, SupervisorWorkflow)},
 )
 _HOOKS: Final = (
-    *(Hook.ROUTE, Hook.BACKUP, Hook.REPORT, Hook.CLAIM_CONFLICTS, Hook.DISAGREEMENTS),
+    *(Hook.ROUTE, Hook.BACKUP, Hook.REPORT, Hook.CLAIM_OBJECTIONS, Hook.DISAGREEMENTS),
     *(Hook.WAIT, Hook.SESSION_ENDED, Hook.WORKFLOW_ACTIVATION),
 )
 """Those that are called in workflows."""

@@ -116,6 +116,15 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class Objection:
+    """What code finds against a claim, as a sentence for a writer."""
+
+    reason: str
+    is_certain: bool = False
+    """Whether no judge may overrule it; any other is put to the judge as a statement of its own."""
+
+
+@dataclass(frozen=True)
 class CheckedClaim:
     """A claim, and all that it rests on."""
 
@@ -134,31 +143,42 @@ class CheckedClaim:
         return PASSAGE_GAP.join(filter(None, [self.claim.quote, *results]))
 
     @cached_property
-    def conflicts(self) -> tuple[str, ...]:
+    def objections(self) -> tuple[Objection, ...]:
         """What speaks against it, as far as plug-ins find it, and what it quotes and is not there."""
         said = [quote for source, quote in self.quotes if not is_computed(source)]
         results = [source.quote for source in self.sources if is_computed(source)]
         titles = [source.title for source in self.sources]
-        checks = installed().functions(Hook.CLAIM_CONFLICTS) if said or results else ()
-        conflicts = (each for check in checks for each in check(self.claim.text, said, results, titles))
-        return (*conflicts, *(f"“{words}” does not stand there." for words in self.missing))
+        checks = installed().functions(Hook.CLAIM_OBJECTIONS) if said or results else ()
+        found = (each for check in checks for each in check(self.claim.text, said, results, titles))
+        missing = (Objection(f"“{words}” does not stand there.", is_certain=True) for words in self.missing)
+        return (*found, *missing)
+
+    @property
+    def doubts(self) -> str:
+        """What a judge has to decide before it is shown to be right; empty if nothing is open."""
+        is_open = not any(each.is_certain for each in self.objections)
+        return " ".join(each.reason for each in self.objections) if is_open else ""
 
     @property
     def at_best(self) -> Verification:
-        """What it is if its sources are judged to say it."""
-        if not self.sources or not self.rests_on or self.conflicts:
+        """What it is if its sources are judged to say it, and no objection to it to be right."""
+        if not self.sources or not self.rests_on or any(each.is_certain for each in self.objections):
             return self.claim.verification
         has_words = any(not is_computed(source) for source, _ in self.quotes)
         return "computed" if has_number(self.claim.text) and not has_words else "supported"
 
-    def as_judged(self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str) -> Claim:
-        """Return the claim with what a judge decided; what code finds against it still counts."""
+    def as_judged(
+        self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str, *, is_doubted: bool
+    ) -> Claim:
+        """Return the claim with what a judge decided; what code finds against it counts unless it was judged wrong."""
         if verdict == "contradicts":
             return self.claim.model_copy(update={"verification": "contradicted", "problem": reason})
         if verdict == "does_not_say":
             return self.claim.model_copy(update={"problem": reason})
-        problem = " ".join(self.conflicts)[:_CLAIM_CHARACTERS]
-        return self.claim.model_copy(update={"verification": self.at_best, "problem": problem})
+        if is_doubted or self.at_best == self.claim.verification:
+            problem = " ".join(each.reason for each in self.objections)
+            return self.claim.model_copy(update={"problem": problem[:_CLAIM_CHARACTERS]})
+        return self.claim.model_copy(update={"verification": self.at_best})
 
 
 def claims_of(text: str, evidence: Evidence) -> tuple[CheckedClaim, ...]:

@@ -21,6 +21,7 @@ _LONGEST_PROBLEM: Final = 300
 _EVIDENCE_TOKENS: Final = 1_000
 """Of the words and results that one claim rests on."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
+_DOUBT: Final = "Claim {0} is not what its evidence says. {1}"
 _Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
@@ -85,29 +86,37 @@ async def _leave(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Clai
 
 async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Claim, ...]:
     """Have the claims judged that rest on words or results, as many as one small turn can read."""
-    resting = [each for each in claims if each.rests_on]
-    verdicts = await _verdicts(session, resting) if resting else {}
-    by_claim = {id(each): verdicts[number] for number, each in enumerate(resting, start=1) if number in verdicts}
-    return tuple(
-        each.as_judged(verdict.verdict, verdict.reason[:_LONGEST_PROBLEM])
-        if (verdict := by_claim.get(id(each)))
-        else each.claim
-        for each in claims
-    )
+    resting = [number for number, each in enumerate(claims) if each.rests_on]
+    verdicts = await _verdicts(session, [claims[number] for number in resting]) if resting else []
+    judged = [each.claim for each in claims]
+    for number, (verdict, is_doubted) in zip(resting, verdicts, strict=False):
+        if verdict:
+            reason = verdict.reason[:_LONGEST_PROBLEM]
+            judged[number] = claims[number].as_judged(verdict.verdict, reason, is_doubted=is_doubted)
+    return tuple(judged)
 
 
-async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> dict[int, ClaimVerdict]:
+async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tuple[ClaimVerdict | None, bool]]:
+    """Have each claim judged, and what speaks against it: a judge who agrees with everything agrees with that too."""
     shown: list[ClaimToJudge] = []
+    places: list[tuple[int, int]] = []
     left = DECISION_TOKENS
     for each in claims:
         claim = ClaimToJudge(text=each.claim.text, evidence=beginning(each.rests_on, _EVIDENCE_TOKENS))
-        left -= tokens_of(claim.text) + tokens_of(claim.evidence)
+        doubt = _DOUBT.format(len(shown) + 1, each.doubts)
+        left -= tokens_of(claim.text) + tokens_of(claim.evidence) + (tokens_of(doubt) if each.doubts else 0)
         if left < 0:
             break
         shown.append(claim)
+        shown += [claim.model_copy(update={"text": doubt})] if each.doubts else []
+        places.append((len(shown) - bool(each.doubts), len(shown) if each.doubts else 0))
     task = JudgeClaimsTask(claims=tuple(shown))
     answer = await try_turn(session, task, JudgeClaimsAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
-    return {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
+    by_number = {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
+    return [
+        (by_number.get(claim), bool(doubt) and (doubt not in by_number or by_number[doubt].verdict == "says"))
+        for claim, doubt in places
+    ]
 
 
 async def grade(session: Session, draft: Draft, material: Material) -> tuple[Draft, tuple[Grade, ...]]:

@@ -47,9 +47,9 @@ class Hook(StrEnum):
     REPORT = "report"
     """An asynchronous function in the workflow of a session: of the session and its subtasks' outcomes. Returns the
     `PluginReport` that it wrote, or None."""
-    CLAIM_CONFLICTS = "claim_conflicts"
+    CLAIM_OBJECTIONS = "claim_objections"
     """A pure function of a claim of a report, the quotations and results that it rests on, and the titles of its
-    sources: returns sentences that say what speaks against it."""
+    sources: returns an `Objection` for each thing that speaks against it."""
     DISAGREEMENTS = "disagreements"
     """A pure function of the outcomes of subtasks: returns a `ContradictionDraft` for each difference."""
     SESSION_ENDED = "session_ended"

@@ -129,7 +129,7 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
     """Give a figure the scale and unit of the one that follows: `from 6.1 to 7.4 million euros`."""
     for one, following in zip_longest(figures, figures[1:]):
         between = text[one.start + len(one.written) : following.start] if following else ""
-        if following and not one.unit and one.scale == 1 and _BETWEEN.fullmatch(between):
+        if following and not (one.unit or one.is_year) and one.scale == 1 and _BETWEEN.fullmatch(between):
             yield replace(one, scale=following.scale, unit=following.unit, size=following.size, noun="")
         else:
             yield one

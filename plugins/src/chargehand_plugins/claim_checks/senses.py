@@ -6,19 +6,15 @@ from functools import cache
 from typing import Final
 
 from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_of, without_negations
-from workflows.rules.claim_words import content, covered, language_of, spoken_in, units
+from workflows.rules.citation_checks import Objection
+from workflows.rules.claim_words import content, covered, spoken_in, units
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
-_NEAR: Final = 0.5
-"""The same, of two that differ in a word, or in whether they deny."""
 _SAME: Final = 0.65
 """The same, of two that are alike but for a figure, or a negation of the claim's."""
-_STEM: Final = 5
-_CAUSE_WORDS: Final = 3
-"""Words after `because of` that name the cause."""
 _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
@@ -26,32 +22,42 @@ _MAY: Final = 1
 _OPPOSITES: Final = ("direction", "amount", "time", "decision", "balance", "season", "weekday")
 
 
-def sense_conflicts(claim: str, sentences: Sequence[str]) -> Iterator[str]:
+def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]) -> Iterator[Objection]:
     """Say what of a claim the sentence that is nearest to it says otherwise."""
     own = content(claim)
     nearest = max(sentences, key=lambda sentence: covered(own, content(sentence)))
     near = covered(own, content(nearest))
     is_denied = is_negated(nearest) != is_negated(claim)
-    alike = covered(content(without_negations(claim)), content(nearest))
-    if is_denied and alike >= _SAME and not _is_worded(claim, nearest, sentences):
-        yield "It denies what its source says." if is_negated(claim) else "Its source denies it."
+    if is_denied and covered(content(without_negations(claim)), content(nearest)) >= _SAME:
+        yield Objection("It denies what its source says." if is_negated(claim) else "Its source denies it.")
     if near >= _RELATED and not is_denied:
         clause = _clause_of(own, nearest)
         about = clause if covered(own, content(clause)) >= _SAME else nearest
         for subject in _OPPOSITES:
             mine, theirs = sides_of(subject, claim), sides_of(subject, about)
             if mine and theirs and not mine & theirs:
-                yield f"It says the opposite of its source ({subject})."
+                yield Objection(f"It says the opposite of its source ({subject}).", is_certain=subject == "direction")
     if near >= _RELATED:
         yield from _strengths(claim, nearest)
-    yield from _causes(claim, sentences)
+    about = " ".join(titles)
+    yield from _other_words(claim, f"{about} {nearest}", " ".join([about, *sentences]))
 
 
-def _is_worded(claim: str, nearest: str, sentences: Sequence[str]) -> bool:
-    """Whether the difference may be one of words, or another sentence speaks as the claim does."""
-    own, is_denied = content(claim), is_negated(claim)
-    is_elsewhere = any(is_negated(each) == is_denied and covered(own, content(each)) >= _RELATED for each in sentences)
-    return is_elsewhere or bool(phrase_in("denials", claim) or phrase_in("denials", nearest))
+def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
+    """Find a claim in nearly the words of its source: with one other word, or with words of another sentence."""
+    own = content(claim)
+    new = own - content(known)
+    if len(new) > 1:  # it is in words of its own
+        return
+    if elsewhere := own - new - content(nearest):
+        yield Objection(f"What it says is not said of {_written(elsewhere, claim)}.")
+    elif new:
+        yield Objection(f"Its source has no {_written(new, claim)}.")
+
+
+def _written(stems: frozenset[str], claim: str) -> str:
+    words = [match[0] for match in _TOKEN.finditer(claim) if match[0].casefold().startswith(tuple(stems))]
+    return ", ".join(f"“{word}”" for word in dict.fromkeys(words or sorted(stems)))
 
 
 @cache
@@ -66,31 +72,16 @@ def _clause_of(own: frozenset[str], sentence: str) -> str:
     return max(_CLAUSE_END.split(sentence), key=lambda clause: covered(own, content(clause)))
 
 
-def _strengths(claim: str, nearest: str) -> Iterator[str]:
+def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     own, duties, theirs = content(claim), sides_of("modality", claim), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
-        yield "It says more than its source (duty)."
+        yield Objection("It says more than its source (duty).", is_certain=True)
     extent, other = (sides_of("extent", _each_time().sub(" ", text), spoken_in(text)) for text in (claim, nearest))
     is_wider = _ALL in extent and not other - {_PART}
     is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
     if (is_wider or (extent and other and not extent & other and extent != frozenset({_PART}))) and not is_denied:
-        yield "It says more than its source (extent)."
+        yield Objection("It says more than its source (extent).", is_certain=True)
     clause = _clause_of(own, nearest)
     is_open = phrase_in("planned", clause) or sides_of("modality", clause) == frozenset({_MAY})
-    if (
-        covered(own, content(clause)) >= _NEAR
-        and is_open
-        and not (duties or phrase_in("planned", claim) or is_negated(claim))
-    ):
-        yield "Its source says that it may be, or is planned."
-
-
-def _causes(claim: str, sentences: Sequence[str]) -> Iterator[str]:
-    known, named = "\n".join(sentences), phrase_in("because_of", claim)
-    after = claim[named.end() :] if named else ""
-    stems = [match[0].casefold()[:_STEM] for match in _TOKEN.finditer(after)]
-    words = [stem for stem in stems if stem in content(after) and not stem[0].isdigit()][:_CAUSE_WORDS]
-    is_other = language_of(claim) == language_of(known) and words and content(known).isdisjoint(words)
-    names_one = any(phrase_in("causes", each) and not is_negated(each) for each in sentences)
-    if is_other or (phrase_in("claimed_causes", claim) and not names_one and not is_negated(claim)):
-        yield "Its source does not name this cause."
+    if is_open and not (duties or phrase_in("planned", claim) or is_negated(claim)):
+        yield Objection("Its source says that it may be, or is planned.")

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, unit_of, values_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_of
+from workflows.rules.citation_checks import Objection
 
 _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u202f]\d+)*)\s?[%€]?")
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
@@ -152,22 +153,23 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
-def misplaced(figure: Quantity, claim: str, table: ResultTable) -> str | None:
-    """Say of which row or column a figure is, if a claim speaks of others; else empty, or None if it is absent."""
+def misplaced(figure: Quantity, claim: str, table: ResultTable) -> Objection | None | Literal[False]:
+    """Say of which row or column a figure is, if a claim speaks of others; else False, or None if it is absent."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
     if not at:
         return None
     if figure.unit and any(cell.quantity.unit == figure.unit for cell in table.cells):
         at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
         if at[0].quantity.unit != figure.unit:
-            return f"{figure.written} is of another column: {table.header[at[0].column]}."
+            return Objection(f"{figure.written} is of another column: {table.header[at[0].column]}.")
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
     if not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
-        return f"{figure.written} is of another row: {' | '.join(table.rows[at[0].row])}."
+        other = " | ".join(table.rows[at[0].row])
+        return Objection(f"{figure.written} is of another row: {other}.", is_certain=True)
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
-        return f"{figure.written} is of another column: {table.header[in_rows[0].column]}."
-    return ""
+        return Objection(f"{figure.written} is of another column: {table.header[in_rows[0].column]}.")
+    return False
 
 
 def extreme_of(claim: str, table: ResultTable) -> bool | None:

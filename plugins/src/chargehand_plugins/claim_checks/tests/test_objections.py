@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chargehand.contracts import Claim, Source
-from chargehand_plugins.claim_checks.conflicts import conflicts_of
+from chargehand_plugins.claim_checks.objections import objections_of
 from workflows.rules.citation_checks import CheckedClaim, Evidence, claims_of
 
 CASES: Final = Path(__file__).with_name("claims")
@@ -88,7 +88,7 @@ def test_a_figure_is_of_the_row_and_column_that_are_named(cells: list[int], row:
     titles, figure = ("passengers", "minutes"), rows[row][1 + column]
 
     def conflicts(port: str, title: str) -> tuple[str, ...]:
-        return conflicts_of(f"{port} had {figure:,} {title}.", [], [table])
+        return objections_of(f"{port} had {figure:,} {title}.", [], [table])
 
     assert not conflicts(PORTS[row], titles[column])
     assert bool(conflicts(PORTS[other], titles[column])) is (row != other)
@@ -100,11 +100,11 @@ def test_an_arithmetic_of_a_column_is_repeated(values: list[int], error: int) ->
     """Sums, and differences of two rows, of any column are found; a sum that is wrong is not."""
     table = "port | passengers\n" + "\n".join(f"{port} | {value}" for port, value in zip(PORTS, values, strict=False))
 
-    assert not conflicts_of(f"All of them had {sum(values)} passengers.", [], [table])
+    assert not objections_of(f"All of them had {sum(values)} passengers.", [], [table])
     apart = abs(values[0] - values[1])
-    assert not conflicts_of(f"{PORTS[0]} and {PORTS[1]} are {apart} passengers apart.", [], [table])
+    assert not objections_of(f"{PORTS[0]} and {PORTS[1]} are {apart} passengers apart.", [], [table])
     wrong = sum(values) * 2 + error
-    assert conflicts_of(f"All of them had {wrong} passengers.", [], [table])
+    assert objections_of(f"All of them had {wrong} passengers.", [], [table])
 
 
 @given(pair=st.sampled_from(STATEMENTS_AND_NEGATIONS), number=_FIGURES, other=_FIGURES)
@@ -148,7 +148,7 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
     """Figures, dates, scales and denials may be written in other ways, and in other languages."""
-    assert not conflicts_of(claim, [said])
+    assert not objections_of(claim, [said])
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> No
 )
 def test_the_most_is_of_all_rows_but_a_total(claim: str, row: str) -> None:
     """A row that happens to be the sum of the others is none, and a rate of two columns is left to the judge."""
-    assert not conflicts_of(claim, [], [f"town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\n{row}"])
+    assert not objections_of(claim, [], [f"town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\n{row}"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,104 @@
+"""What speaks against a claim: words and figures of it that are not in what it is said to rest on. Pure.
+
+It never shows that a claim is right. What it is nearly sure of, no judge may overrule: a figure of another row, or with
+another scale or unit, the other direction, a duty or an extent that is wider. All else is a question to the judge.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Final
+
+from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, quantities
+from chargehand_plugins.claim_checks.senses import sense_objections
+from chargehand_plugins.claim_checks.table_figures import (
+    ResultTable,
+    extreme_of,
+    is_computed_from,
+    misplaced,
+    read_table,
+    runs_against,
+)
+from chargehand_plugins.claim_checks.words import months_of, without_months
+from workflows.rules.citation_checks import Objection
+from workflows.rules.claim_words import language_of, spoken_in
+
+_WORD: Final = re.compile(r"[^\W\d_]+(?:[’'-][^\W\d_]+)*", re.UNICODE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?…;])\s+|\n")
+_POSSESSIVE: Final = re.compile(r"['’]s$")
+_LEAST_NAME: Final = 4
+"""Letters of a name; fewer are an abbreviation."""
+_STEM: Final = 4
+
+
+def objections_of(
+    claim: str, said: Sequence[str], results: Sequence[str] = (), titles: Sequence[str] = ()
+) -> tuple[Objection, ...]:
+    """List what speaks against a claim in all that it rests on together; empty if nothing does.
+
+    Args:
+        claim: the statement, without its citations.
+        said: the quotations that it rests on.
+        results: what queries and programs returned, with titles of their columns in the first line.
+        titles: what else is known of the sources: their titles, and the questions that the results answer.
+    """
+    sentences = [part for quote in said for part in _SENTENCE.split(quote) if part.strip()]
+    cells = (re.sub(r"[_|\n]", " 1 ", result) for result in results)  # a number, beside which "mai" is a month
+    known = "\n".join((*said, *cells, *titles))
+    tables = [table for result in results if (table := read_table(result))]
+    named = "\n".join((*said, *titles, *(table.names for table in tables)))
+    found = [*_figures(claim, named, tables), *_names(claim, known)]
+    if months_of(claim) - months_of(known, spoken_in(claim)):
+        found.append(Objection("It names a month that its source does not name."))
+    if sentences and not tables:
+        found += sense_objections(claim, sentences, titles)
+    elif tables and not sentences:
+        found += _of_tables(claim, tables)
+    return tuple(dict.fromkeys(found))
+
+
+def _of_tables(claim: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
+    if all(extreme_of(claim, table) is False for table in tables):
+        yield Objection("Another row has the most or the least.")
+    if all(runs_against(claim, table) for table in tables):
+        yield Objection("The figures run the other way.")
+
+
+def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[Objection]:
+    there = quantities(without_months(text))
+    cells = [cell.quantity for table in tables for cell in table.cells]
+    for figure in quantities(without_months(claim)):
+        if figure.is_in(there) or Decimal(1) in figure.values:
+            continue
+        places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
+        if places:
+            yield from places[:1] if all(places) else ()
+        elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
+            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=True)
+        elif not (
+            (figure.is_word and not any(map(figure.counts_as, there)))  # it may count what no figure counts
+            or is_derived(figure, there)
+            or any(is_computed_from(figure, claim, table) for table in tables)
+        ):
+            yield Objection(f"{figure.written} is not there.")
+
+
+def _names(claim: str, known: str) -> Iterator[Objection]:
+    """List the names of a claim that its source does not have; in German every noun would be one."""
+    language = language_of(claim) or language_of(known)
+    if language in {None, "de"} or language != language_of(known):
+        return
+    initials = {word for word in _WORD.findall(known) if len(word) == 1}
+    stems = {_POSSESSIVE.sub("", word).casefold()[:_STEM] for word in _WORD.findall(known)}
+    for name in _names_in(claim):
+        if name[0] not in initials and name.casefold()[:_STEM] not in stems:
+            yield Objection(f"Its source does not name “{name}”.")
+
+
+def _names_in(text: str) -> Iterator[str]:
+    for sentence in _SENTENCE.split(text):
+        words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the first of 's Nachts is none
+        for word in words[1:]:
+            name = _POSSESSIVE.sub("", word)
+            if name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1"):
+                yield name
