@@ -15,8 +15,8 @@ may know of the matter yourself does not count.
   - verdict: says, if a careful reader finds all of the claim in its evidence, in whatever words or language, or as an
     arithmetic of its figures; contradicts, if the evidence says otherwise; does_not_say, if any part of the claim is
     missing: a subject, a cause, a date, a duty, an extent. When in doubt, does_not_say.
-    A claim that speaks of the one before it is an objection, found by code and often wrong: says, only if it is right
-    for the reason that it gives; does_not_say, if the evidence says that one in other words, or as an arithmetic.
+    A claim that speaks of the one before it is an objection to it, found by code and often wrong: says, only if that
+    one is wrong or goes too far for this reason; does_not_say, if its evidence says it in other words or figures.
   - reason: for a verdict other than says, what is missing or different, in one short sentence; else empty."""
 
 Verdict = Literal["says", "does_not_say", "contradicts"]

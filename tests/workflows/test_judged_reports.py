@@ -136,6 +136,7 @@ def _claims(result: Report) -> dict[str, Verification]:
     ("judge", "true", "false"),
     [
         (verdicts(), "supported", "cited"),
+        (verdicts(verdict="does_not_say", of="Claim 2 is not"), "supported", "supported"),
         (verdicts(verdict="does_not_say"), "cited", "cited"),
         (verdicts(verdict="contradicts"), "contradicted", "contradicted"),
         (refuse, "cited", "cited"),
@@ -144,14 +145,15 @@ def _claims(result: Report) -> dict[str, Verification]:
 async def test_only_what_code_and_judge_agree_on_is_supported(
     run: RunSession, judge: Turn, true: Verification, false: Verification
 ) -> None:
-    """No judge makes a claim supported whose words code finds denied; none at all leaves every claim cited."""
+    """Whoever agrees with everything agrees with what code finds against a claim; no judge leaves every claim cited."""
     text = f"{TRUE}\n\n{FALSE}\n\nI hope this helps."
     result, opened = await run(_written(text, text).on("judge_claims", judge), CLAIMS_GOAL)
 
     assert list(_claims(result).values()) == [true, false]
     assert {call.model for call in opened.model.of_kind("judge_claims")} == {"scripted-small"}
     assert result.verification == false
-    assert result.confidence <= (80 if true == "supported" else 60)
+    worth = {"supported": 100, "cited": 60, "contradicted": 0}
+    assert result.confidence <= (worth[true] + worth[false]) / 2
 
 
 async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None:

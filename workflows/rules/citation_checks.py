@@ -165,7 +165,8 @@ class CheckedClaim:
         if not self.sources or not self.rests_on or any(each.is_certain for each in self.objections):
             return self.claim.verification
         has_words = any(not is_computed(source) for source, _ in self.quotes)
-        return "computed" if has_number(self.claim.text) and not has_words else "supported"
+        is_repeated = has_number(self.claim.text) and not has_words and not self.objections
+        return "computed" if is_repeated else "supported"
 
     def as_judged(
         self, verdict: Literal["says", "does_not_say", "contradicts"], reason: str, *, is_doubted: bool

@@ -1,4 +1,4 @@
-"""Words by which two texts are compared, in seven languages: months, units, opposites, modal verbs. Data, read once.
+"""Words by which two texts are compared, in seven languages: months, units, directions, modal verbs. Data, read once.
 
 `claim_words.json` lists them by language as parts of regular expressions; a further language is a further entry.
 """
@@ -35,9 +35,9 @@ class Language:
     numbers: Mapping[str, str]
     """Value to the words for it; `50 percent` and `2 times` have a unit of their own."""
     sides: Mapping[str, tuple[re.Pattern[str], ...]]
-    """For each subject, its sides: up and down, must and may, all and some, most and least."""
+    """For each subject, its sides: up and down, more and less, must and may, all and some, most and least."""
     phrases: Mapping[str, re.Pattern[str]]
-    """Words that deny without a negation, that plan, and that name a cause, surely or perhaps."""
+    """Words that deny without a negation, and that plan."""
     about: str
     """Words before a figure that is rounded."""
     courtesy: re.Pattern[str]

@@ -22,6 +22,7 @@ _EVIDENCE_TOKENS: Final = 1_000
 """Of the words and results that one claim rests on."""
 _CONTRADICTED: Final = "Its source says otherwise; correct it, or leave it out: “{0}” {1}"
 _DOUBT: Final = "Claim {0} is not what its evidence says. {1}"
+"""A judge who agrees with everything agrees with this too, and then the claim is not shown to be right."""
 _Judge = Callable[[Session, Sequence[CheckedClaim]], Awaitable[tuple[Claim, ...]]]
 _NOT_GRADED: Final = "The report was not graded by its criteria: no model could do so in time and within the limits."
 _MOST_REVISIONS: Final = 2
@@ -97,25 +98,25 @@ async def _judge(session: Session, claims: Sequence[CheckedClaim]) -> tuple[Clai
 
 
 async def _verdicts(session: Session, claims: Sequence[CheckedClaim]) -> list[tuple[ClaimVerdict | None, bool]]:
-    """Have each claim judged, and what speaks against it: a judge who agrees with everything agrees with that too."""
+    """Have each claim judged, and after it what speaks against it."""
     shown: list[ClaimToJudge] = []
-    places: list[tuple[int, int]] = []
+    places: list[tuple[int, int | None]] = []
     left = DECISION_TOKENS
     for each in claims:
         claim = ClaimToJudge(text=each.claim.text, evidence=beginning(each.rests_on, _EVIDENCE_TOKENS))
-        doubt = _DOUBT.format(len(shown) + 1, each.doubts)
-        left -= tokens_of(claim.text) + tokens_of(claim.evidence) + (tokens_of(doubt) if each.doubts else 0)
+        number = len(shown) + 1
+        objection = [claim.model_copy(update={"text": _DOUBT.format(number, each.doubts)})] if each.doubts else []
+        left -= tokens_of(claim.evidence) + sum(tokens_of(item.text) for item in (claim, *objection))
         if left < 0:
             break
-        shown.append(claim)
-        shown += [claim.model_copy(update={"text": doubt})] if each.doubts else []
-        places.append((len(shown) - bool(each.doubts), len(shown) if each.doubts else 0))
+        shown += [claim, *objection]
+        places.append((number, number + 1 if objection else None))
     task = JudgeClaimsTask(claims=tuple(shown))
     answer = await try_turn(session, task, JudgeClaimsAnswer, tier=Tier.SMALL, until=session.clock.deadline_at)
-    by_number = {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
+    given = {verdict.claim: verdict for verdict in answer.verdicts} if answer else {}
     return [
-        (by_number.get(claim), bool(doubt) and (doubt not in by_number or by_number[doubt].verdict == "says"))
-        for claim, doubt in places
+        (given.get(number), doubt is not None and (doubt not in given or given[doubt].verdict == "says"))
+        for number, doubt in places
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from activities.contracts.drafts import ContradictionDraft
 from activities.contracts.rounds import InputOutcome
-from chargehand_plugins.claim_checks.quantities import Quantity, quantities
+from chargehand_plugins.claim_checks.quantities import Quantity, in_figures, quantities
 from chargehand_plugins.claim_checks.words import is_negated, sides_of
 from workflows.rules.claim_words import content, language_of, languages, shared, spoken_in
 from workflows.rules.graph import USABLE
@@ -136,7 +136,7 @@ def _statement(text: str) -> _Statement:
     said = " ".join(token for token in tokens if token.casefold() not in common)
     words = frozenset(word for word in content(said) if not word[0].isdigit())
     names = {_stem(token) for token in tokens if _is_name(token)} & words
-    years, labels, amounts = _figures(undated, tokens, common)
+    years, labels, amounts = _figures(in_figures(undated), tokens, common)
     return _Statement(
         text=text,
         is_negated=is_negated(text),

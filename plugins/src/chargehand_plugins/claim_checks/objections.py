@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, quantities
+from chargehand_plugins.claim_checks.quantities import is_derived, quantities
 from chargehand_plugins.claim_checks.senses import sense_objections
 from chargehand_plugins.claim_checks.table_figures import (
     ResultTable,
@@ -68,11 +68,11 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
     there = quantities(without_months(text))
     cells = [cell.quantity for table in tables for cell in table.cells]
     for figure in quantities(without_months(claim)):
-        if figure.is_in(there) or Decimal(1) in figure.values:
+        if figure.is_in(there) or figure.values == {Decimal(1)}:
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
         if places:
-            yield from places[:1] if all(places) else ()
+            yield from places[0] if all(places) else ()
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
             yield Objection(f"{figure.written} is not there, only {other}.", is_certain=True)
         elif not (

@@ -23,13 +23,8 @@ _ROUGHLY: Final = Decimal("0.08")
 """By which part of a figure another one may differ that is said to be about as much."""
 _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
-_LEAST_MULTIPLE: Final = 10
-"""Below which any number is half or double another one."""
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
-_FACTORS: Final = tuple(
-    Decimal(factor) for factor in ("2", "3", "4", "12", "0.5", "0.25", "100", "1000", "0.01", "0.001")
-)
-"""By which people convert, halve and double."""
+_TENS: Final = frozenset(map(str, range(20, 100, 10)))
 _CENT: Final = Decimal("0.01")
 """Of any currency."""
 _MOST_COMPARED: Final = 8
@@ -104,7 +99,7 @@ class Quantity:
 @lru_cache(maxsize=4096)
 def quantities(text: str) -> tuple[Quantity, ...]:
     """List the quantities of a text: its figures, then its number words."""
-    codes = spoken_in(text)
+    text, codes = in_figures(text), spoken_in(text)
     figures = (_figure(match, text, codes) for match in _figure_pattern().finditer(text))
     words = [
         (match, value)
@@ -125,6 +120,31 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     )
 
 
+def in_figures(text: str) -> str:
+    """Write number words of two parts in figures: `forty-two`, `zweiundvierzig`, `cuarenta y dos`, `quarantadue`."""
+    for code in spoken_in(text):
+        text = _compound(code).sub(lambda match, code=code: str(_compound_value(match, code)), text)
+    return text
+
+
+@cache
+def _compound(code: str) -> re.Pattern[str]:
+    numbers = sorted(languages()[code].numbers.items(), key=lambda each: -len(each[1]))
+    tens = "|".join(words for value, words in numbers if value in _TENS)
+    ones = "|".join(words for value, words in numbers if value.isdigit() and len(value) <= 2 and value not in _TENS)
+    return re.compile(
+        rf"(?<![\w-])(?:(?P<tens>{tens})(?:-(?:et-)?| y | e | et )?(?P<ones>{ones})"
+        rf"|(?P<first>{ones})(?:und|en|ën)(?P<last>{tens}))(?!\w)",
+        re.IGNORECASE,
+    )
+
+
+def _compound_value(match: re.Match[str], code: str) -> int:
+    parts = [part for part in match.groups() if part]
+    numbers = languages()[code].numbers.items()
+    return sum(int(value) for part in parts for value, words in numbers if re.fullmatch(words, part, re.IGNORECASE))
+
+
 def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
     """Give a figure the scale and unit of the one that follows: `from 6.1 to 7.4 million euros`."""
     for one, following in zip_longest(figures, figures[1:]):
@@ -137,17 +157,7 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
 
 def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
     """Whether a figure is a sum, difference, share, ratio or product of two others, as far as their units allow it."""
-    return figure.is_in(_derived(tuple(dict.fromkeys(there))))
-
-
-def is_converted(figure: Quantity, there: Iterable[Quantity]) -> bool:
-    """Whether a figure is another one by the month or quarter, or a half or double of it."""
-    if not _is_number(figure):
-        return False
-    numbers = [(_value(each), each.unit) for each in there if _is_number(each)]
-    parts = [(value * factor, unit) for value, unit in numbers for factor in _FACTORS if value >= _LEAST_MULTIPLE]
-    whole = replace(figure, digits=frozenset({_value(figure)}), size=Decimal(1), scale=Decimal(1))
-    return whole.is_in(Quantity("", frozenset({value}), unit) for value, unit in parts if value >= _LEAST_MULTIPLE)
+    return replace(figure, is_about=False).is_in(_derived(tuple(dict.fromkeys(there))))
 
 
 @lru_cache(maxsize=256)
@@ -287,12 +297,9 @@ def _figure_pattern() -> re.Pattern[str]:
 
 @cache
 def _number_words(code: str) -> dict[str, re.Pattern[str]]:
-    # "twenty-five" and "treinta y cinco" are no "twenty" and no "five".
-    numbers = languages()[code].numbers
-    joined = rf"(?:[ -](?:and|und|et|y|e|en)[ -]|-)(?:{'|'.join(numbers.values())})(?!\w)"
     return {
-        value: re.compile(rf"(?<![\w-])(?<! y )(?<! e )(?<! et )(?:{words})(?!\w|{joined})", re.IGNORECASE)
-        for value, words in numbers.items()
+        value: re.compile(rf"(?<![\w-])(?:{words})(?!\w)", re.IGNORECASE)
+        for value, words in languages()[code].numbers.items()
     }
 
 

@@ -11,6 +11,8 @@ from workflows.rules.claim_words import content, covered, spoken_in, units
 
 _TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
+_STEM: Final = 5
+_MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
 _SAME: Final = 0.65
@@ -19,7 +21,7 @@ _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
 """Place in the list of modal verbs."""
-_OPPOSITES: Final = ("direction", "amount", "time", "decision", "balance", "season", "weekday")
+_OPPOSITES: Final = ("direction", "amount")
 
 
 def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]) -> Iterator[Objection]:
@@ -56,8 +58,12 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
 
 
 def _written(stems: frozenset[str], claim: str) -> str:
-    words = [match[0] for match in _TOKEN.finditer(claim) if match[0].casefold().startswith(tuple(stems))]
-    return ", ".join(f"“{word}”" for word in dict.fromkeys(words or sorted(stems)))
+    words = (word.strip(_MARKS) for word in claim.split() if not stems.isdisjoint(_stems(word)))
+    return ", ".join(f"“{word}”" for word in dict.fromkeys(words)) or ", ".join(sorted(stems))
+
+
+def _stems(word: str) -> frozenset[str]:
+    return frozenset(match[0].casefold()[:_STEM] for match in _TOKEN.finditer(word))
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property, lru_cache
-from typing import Final, Literal
+from typing import Final
 
 from chargehand_plugins.claim_checks.quantities import Quantity, is_derived, unit_of, values_of
 from chargehand_plugins.claim_checks.words import is_negated, months_of, sides_of
@@ -117,6 +117,18 @@ class ResultTable:
         dated = [label for label in labels if _DATE.fullmatch(label) or _YEAR.fullmatch(label)]
         return next(iter(dated), "") or "".join(_months(labels))
 
+    def years_of(self, column: int) -> frozenset[int]:
+        """List the columns that have the title of one, whatever the year."""
+        titles = [{stem for stem in self.stems(each) if not stem.isdigit()} for each in range(len(self.header))]
+        return frozenset(other for other, title in enumerate(titles) if other == column or title == titles[column])
+
+    def place_of(self, cell: Cell, text: str, *, is_by_row: bool) -> str:
+        """Return what orders figures as a text names their rows or columns; empty if it does not name one."""
+        labels = [self.rows[cell.row][column] for column in self.labels] if is_by_row else [self.header[cell.column]]
+        stems = [word[:_STEM] for label in labels for word in _words(label)]
+        at = max((_plain(text).find(stem) for stem in stems), default=-1)
+        return f"{at:06}" if at >= 0 else ""
+
     @staticmethod
     def _is_named(cell: str, title: str, words: frozenset[str], text: str) -> bool:
         if date := _DATE.fullmatch(cell):
@@ -153,40 +165,35 @@ def _cells(line: str) -> tuple[str, ...]:
     return tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
 
 
-def misplaced(figure: Quantity, claim: str, table: ResultTable) -> Objection | None | Literal[False]:
-    """Say of which row or column a figure is, if a claim speaks of others; else False, or None if it is absent."""
+def misplaced(figure: Quantity, claim: str, table: ResultTable) -> tuple[Objection, ...] | None:
+    """Say of which row or column a figure is, if a claim speaks of others; None if it is absent."""
     at = [cell for cell in table.cells if figure.is_in((cell.quantity,))]
     if not at:
         return None
     if figure.unit and any(cell.quantity.unit == figure.unit for cell in table.cells):
         at = [cell for cell in at if cell.quantity.unit == figure.unit] or at
         if at[0].quantity.unit != figure.unit:
-            return Objection(f"{figure.written} is of another column: {table.header[at[0].column]}.")
+            return (Objection(f"{figure.written} is of another column: {table.header[at[0].column]}."),)
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     in_rows = [cell for cell in at if not rows or cell.row in rows]
-    if not in_rows and not (len(rows) > 1 and is_computed_from(figure, claim, table)):
+    of_rows = ([cell for cell in table.cells if (cell.row in rows, cell.column) == (True, each)] for each in columns)
+    if not in_rows and not any(figure.is_in(_totals(part)) for part in of_rows if len(rows) > 1):
         other = " | ".join(table.rows[at[0].row])
-        return Objection(f"{figure.written} is of another row: {other}.", is_certain=True)
+        return (Objection(f"{figure.written} is of another row: {other}.", is_certain=len(rows) == 1),)
     if in_rows and columns and not any(cell.column in columns for cell in in_rows):
-        return Objection(f"{figure.written} is of another column: {table.header[in_rows[0].column]}.")
-    return False
+        return (Objection(f"{figure.written} is of another column: {table.header[in_rows[0].column]}."),)
+    return ()
 
 
 def extreme_of(claim: str, table: ResultTable) -> bool | None:
     """Whether the one row that a claim names has the most or the least; None if it does not name one row."""
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     sides = sides_of("extremes", claim)
-    if (
-        len(rows) != 1
-        or len(table.rows) == 1
-        or not sides
-        or _is_of_two_columns(claim, columns, table)
-        or (not columns and len({cell.column for cell in table.cells}) > 1)
-    ):
+    if len(rows) != 1 or len(table.rows) == 1 or not sides or _is_of_two_columns(claim, columns, table):
         return None
     by_column = (
         [cell for cell in table.cells if cell.column == column and not table.is_total(cell.row)]
-        for column in columns or {table.cells[0].column}
+        for column in columns or {cell.column for cell in table.cells}
     )
     return any(
         not cells or end(cells, key=lambda cell: cell.value).row in rows
@@ -203,15 +210,26 @@ def _is_of_two_columns(claim: str, columns: Iterable[int], table: ResultTable) -
 
 
 def runs_against(claim: str, table: ResultTable) -> bool:
-    """Whether a claim says that the two figures it compares rise where they fall, or the other way round."""
+    """Whether two figures that a claim compares, in time or as it names them, differ the other way round."""
     rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
-    chosen = [cell for cell in table.cells if cell.row in rows and cell.column in columns]
     sides = sides_of("direction", claim)
-    if len(chosen) != 2 or len(sides) != 1 or is_negated(claim):  # a start and an end
-        return False
-    is_by_row = chosen[0].column == chosen[1].column
-    order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
-    if "" in order or order[0] == order[1]:
+    if sides:
+        columns = {each for each in range(len(table.header)) if not columns.isdisjoint(table.years_of(each))}
+    chosen = [cell for cell in table.cells if cell.row in rows and cell.column in columns]
+    is_by_row = len({cell.column for cell in chosen}) == 1
+    if sides:
+        order = [table.time_of(cell, is_by_row=is_by_row) for cell in chosen]
+    else:
+        sides = frozenset(1 - side for side in sides_of("amount", claim))  # of "more than", the second falls short
+        order = [table.place_of(cell, claim, is_by_row=is_by_row) for cell in chosen]
+    if (
+        len(chosen) != 2
+        or len(sides) != 1
+        or is_negated(claim)
+        or sides_of("extremes", claim)
+        or "" in order
+        or order[0] == order[1]
+    ):
         return False
     first, last = chosen if order[0] < order[1] else reversed(chosen)
     return first.value > last.value if 0 in sides else 1 in sides and first.value < last.value
@@ -228,10 +246,8 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     totals = [(part[0].column, _totals(part)) for part in parts if part]
     sums = [total for column, (total, *_) in totals if column in columns]
     each_row = [[cell.quantity for cell in named if cell.row == row] for row in rows]
-    asked = {stem for column in columns for stem in table.stems(column)}
-    rivals = {column for column in numbers - columns if table.stems(column) & asked}  # the same of another year
     return (
-        any(figure.is_in(each) for column, each in totals if column not in rivals)
+        any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals)
         or is_derived(figure, [*sums, *chosen])
         or any(is_derived(figure, row) for row in each_row)
     )
@@ -274,6 +290,9 @@ def _measure(title: str) -> Quantity:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(_plain(text)))
+
+
+def _plain(text: str) -> str:
     bare = "".join(mark for mark in unicodedata.normalize("NFD", text) if not unicodedata.combining(mark))
-    bare = re.sub(r"(?<=[aou])e", "", bare.casefold())  # ä is a or ae
-    return frozenset(word.casefold() for word in _WORD.findall(bare.replace("_", " ")))
+    return re.sub(r"(?<=[aou])e", "", bare.casefold()).replace("_", " ")  # ä is a or ae

@@ -1,4 +1,4 @@
-"""What speaks against a claim: by 1,340 hand-written cases in eleven languages, and by laws."""
+"""What speaks against a claim: by 1,420 hand-written cases in eleven languages, and by laws."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chargehand.contracts import Claim, Source
 from chargehand_plugins.claim_checks.objections import objections_of
-from workflows.rules.citation_checks import CheckedClaim, Evidence, claims_of
+from workflows.rules.citation_checks import CheckedClaim, Evidence, Objection, claims_of
 
 CASES: Final = Path(__file__).with_name("claims")
 PORTS: Final = ("Bremen", "Hamburg", "Kiel", "Lübeck", "Rostock")
@@ -59,20 +59,33 @@ def _checked(case: dict[str, Any]) -> list[CheckedClaim]:
     return list(claims_of(f"{claim} {cited}.", Evidence(sources, quotations)))
 
 
+def _agreed(claim: CheckedClaim) -> str:
+    """Return what a claim is shown as by a judge who agrees with it, and with what speaks against it."""
+    return claim.as_judged("says", "", is_doubted=bool(claim.doubts)).verification
+
+
+def _is_shown(case: dict[str, Any], *, agrees_with_objections: bool) -> bool:
+    """Whether a judge has a claim shown as verified who finds it in its evidence, and objections right or wrong."""
+    judged = (
+        each.as_judged("says", "", is_doubted=agrees_with_objections and bool(each.doubts)) for each in _checked(case)
+    )
+    return all(claim.verification in _SHOWN for claim in judged)
+
+
 @pytest.mark.parametrize("file", sorted(CASES.glob("*.yaml")), ids=lambda file: file.stem)
 def test_altered_claims_are_stopped_and_true_ones_kept(file: Path) -> None:
-    """Before any judge, in each file: at least 60 of 100 altered claims are stopped, and 95 of 100 true ones kept.
+    """In each file, a judge who is right shows 95 of 100 true claims; one who agrees with all, 40 of 100 altered.
 
-    With a judge who is right, no altered one is shown, and the same true ones are kept. The head of each file says what
-    held before the rules were tuned to it.
+    A judge who is right shows no altered one, as none is in its evidence; few true ones cost a question. The head of
+    each file says what held before the rules were tuned to it.
     """
     cases = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
-    kept = {case["id"]: all(each.at_best in _SHOWN for each in _checked(case)) for case in cases}
-    true, altered = ([case["id"] for case in cases if case["holds"] is holds] for holds in (True, False))
+    true, altered = ([case for case in cases if case["holds"] is holds] for holds in (True, False))
 
     assert len(true) == len(altered) in {40, 50, 60, 100}
-    assert sum(kept[each] for each in true) >= 0.95 * len(true)
-    assert sum(not kept[each] for each in altered) >= 0.60 * len(altered)
+    assert sum(_is_shown(case, agrees_with_objections=False) for case in true) >= 0.95 * len(true)
+    assert sum(_is_shown(case, agrees_with_objections=True) for case in true) >= 0.60 * len(true)
+    assert sum(_is_shown(case, agrees_with_objections=True) for case in altered) <= 0.40 * len(altered)
 
 
 @given(
@@ -87,12 +100,13 @@ def test_a_figure_is_of_the_row_and_column_that_are_named(cells: list[int], row:
     table = "port | passengers | minutes\n" + "\n".join(f"{port} | {one} | {two}" for port, one, two in rows)
     titles, figure = ("passengers", "minutes"), rows[row][1 + column]
 
-    def conflicts(port: str, title: str) -> tuple[str, ...]:
+    def objections(port: str, title: str) -> tuple[Objection, ...]:
         return objections_of(f"{port} had {figure:,} {title}.", [], [table])
 
-    assert not conflicts(PORTS[row], titles[column])
-    assert bool(conflicts(PORTS[other], titles[column])) is (row != other)
-    assert conflicts(PORTS[row], titles[1 - column])
+    assert not objections(PORTS[row], titles[column])
+    assert all(each.is_certain for each in objections(PORTS[other], titles[column]))
+    assert bool(objections(PORTS[other], titles[column])) is (row != other)
+    assert objections(PORTS[row], titles[1 - column])
 
 
 @given(values=st.lists(st.integers(100, 99_999), min_size=2, max_size=5, unique=True), error=st.integers(1, 50))
@@ -114,9 +128,8 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
     """In any language, a statement is never `supported` by its own negation, nor from other figures."""
 
     def checked(claim: str, quote: str) -> str:
-        return CheckedClaim(
-            Claim(text=f"{claim}: {number} [a].", verification="cited", quote=quote), [PAGE], [(PAGE, quote)]
-        ).at_best
+        said = Claim(text=f"{claim}: {number}.", verification="cited", quote=quote)
+        return _agreed(CheckedClaim(said, [PAGE], [(PAGE, quote)]))
 
     for said, denied in (pair, pair[::-1]):
         for rest in ("", " It rains. It is not cold."):
@@ -147,8 +160,8 @@ def test_what_is_quoted_is_neither_denied_nor_recounted_by_its_quotation(
     ],
 )
 def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> None:
-    """Figures, dates, scales and denials may be written in other ways, and in other languages."""
-    assert not objections_of(claim, [said])
+    """Figures, dates, scales and denials may be written in other ways and languages: a judge decides at most."""
+    assert not any(each.is_certain for each in objections_of(claim, [said]))
 
 
 @pytest.mark.parametrize(
@@ -171,9 +184,16 @@ def test_the_most_is_of_all_rows_but_a_total(claim: str, row: str) -> None:
     ],
 )
 def test_what_speaks_against_a_claim_keeps_it_cited(said: str, quote: str, *, is_result: bool) -> None:
-    """No judge can have it shown as verified."""
+    """No judge who agrees with everything can have it shown as verified."""
     source = Source(ref="sql:1" if is_result else "lease.md#L1", quote=quote)
     [claim] = claims_of(f"{said} [S1.1].", Evidence([source], {source.ref: [quote]}))
 
-    assert claim.conflicts
-    assert claim.at_best == "cited"
+    assert _agreed(claim) == "cited"
+
+
+def test_no_judge_overrules_what_is_certain() -> None:
+    """A claim that quotes words which stand nowhere is never verified."""
+    said = Claim(text="It is open.", verification="cited", quote="It is open.")
+    claim = CheckedClaim(said, [PAGE], [(PAGE, said.quote)], missing=["It is closed."])
+
+    assert claim.as_judged("says", "", is_doubted=False).verification == "cited"
