@@ -1,5 +1,6 @@
 """Grounding: an agent's claims, and the notes that it keeps, have only sources that a tool really returned."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -39,6 +40,8 @@ FINDINGS: Final = 40
 GAPS: Final = 20
 ISSUES: Final = 200
 _OUTCOME: Final = TypeAdapter[Outcome](Outcome)
+_NUMBER: Final = re.compile(r"\d+")
+"""Of a page, line or row in what follows the name of a document."""
 MOST_NOTES: Final = 100
 _MOST_BYTES: Final = 60_000
 """Of all notes as JSON: each new conversation begins with them."""
@@ -139,8 +142,18 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
 def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
     """Whether the words of a quotation begin in a passage and end in the next ones of its document."""
     document = ref.partition("#")[0]
-    following = [source.quote for other, source in read.items() if "#" in other and other.partition("#")[0] == document]
-    return len(following) > 1 and stands_in(quote, "\n".join(following))
+    places = sorted(([*map(int, _NUMBER.findall(part))], other) for other in read if (part := _part(other, document)))
+    text, last = "", 0
+    for numbers, other in places:
+        follows = not numbers or numbers[0] <= last + 1
+        text += ("\n" if follows else PASSAGE_GAP) + read[other].quote
+        last = max([last, *numbers])
+    return len(places) > 1 and stands_in(quote, text)
+
+
+def _part(ref: str, document: str) -> str:
+    name, _, part = ref.partition("#")
+    return part if name == document else ""
 
 
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:

@@ -2,14 +2,23 @@
 
 import re
 from collections.abc import Mapping
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from chargehand.contracts import Finding, Source
-from workflows.rules.citation_checks import Evidence, claims_of, list_uncited, mark_uncited, stands_in, weakest
+from chargehand.contracts import Claim, Finding, Source, Verification
+from workflows.rules.citation_checks import (
+    Evidence,
+    claims_of,
+    list_uncited,
+    mark_uncited,
+    most_confidence,
+    stands_in,
+    weakest,
+)
 from workflows.rules.citations import cited_numbers, inert_links, number_refs
 from workflows.rules.report_content import check_citations, keep_cited
 
@@ -206,6 +215,20 @@ def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
     assert all(each.claim.sources in {(), (LEASE.ref,)} for each in claims)
     assert all(each.claim.sources for each in claims if each.at_best != "unsupported")
     assert mark_uncited(text, EVIDENCE).replace(" *(no source)*", "").split() == text.split()
+
+
+@given(st.lists(st.sampled_from(get_args(Verification)), min_size=1, max_size=12), st.sampled_from(range(12)))
+def test_a_report_is_never_better_than_its_claims(verified: list[Verification], worse: int) -> None:
+    """Its status is that of one of them, and neither status nor confidence rises where a claim becomes worse."""
+    order = get_args(Verification)
+    claims = [Claim(text="It is so.", verification=each) for each in verified]
+    weaker = claims[worse % len(claims)].model_copy(update={"verification": weakest(claims)})
+    changed = [*claims[: worse % len(claims)], weaker, *claims[worse % len(claims) + 1 :]]
+
+    assert all(order.index(weakest(claims)) <= order.index(each) for each in verified)
+    assert weakest(claims) in verified
+    assert most_confidence(changed) <= most_confidence(claims) <= 100
+    assert most_confidence(claims) == 100 or not {"supported", "computed"}.issuperset(verified)
 
 
 @pytest.mark.parametrize(

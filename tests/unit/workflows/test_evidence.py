@@ -38,6 +38,7 @@ from workflows.budget.estimates import (
     purpose_of,
     worst_case,
 )
+from workflows.rules.citation_checks import claims_of, stands_in
 from workflows.rules.evidence import (
     MOST_NOTES,
     Notes,
@@ -49,6 +50,7 @@ from workflows.rules.evidence import (
     without_quotes,
 )
 from workflows.rules.inputs import beginning, fit, rendered_tokens, tokens_of
+from workflows.rules.report_content import evidence_of
 
 HANDBOOK = Source(ref="handbook.md#L1-L3", title="Notice", quote="Notice is given\n  three months before the end.")
 COSTS = Source(ref="sql:1", title="SELECT 1", quote="1")
@@ -129,6 +131,36 @@ def test_a_quotation_is_verbatim_or_not_the_agents() -> None:
     for quote, kept in cases:
         outcome = ground(_answer(_finding("handbook.md#L1-L3", quote=quote)), READ, ())
         assert outcome.sources == (HANDBOOK.model_copy(update={"quote": kept}),)
+
+
+@given(cut=st.integers(1, 60), turned=st.booleans())
+def test_a_quotation_over_a_page_break_is_found(cut: int, *, turned: bool) -> None:
+    """Wherever the page ends, within a word too, in whatever order the pages were read; but not over a page between."""
+    words = "The deposit is returned within thirty days of the end of the lease."
+    hyphen = "-" if words[cut - 1 : cut + 1].isalpha() else ""
+    pages = [
+        Source(ref="lease.pdf#page=9", quote=f"Section 3. {words[:cut]}{hyphen}"),
+        Source(ref="lease.pdf#page=10", quote=f"{words[cut:]} Section 4."),
+    ]
+    read = {page.ref: page for page in (reversed(pages) if turned else pages)}
+    outcome = ground(_answer(_finding(pages[0].ref, quote=words)), read, ())
+    apart = {pages[0].ref: pages[0], "lease.pdf#page=11": pages[1]}
+    torn = ground(_answer(_finding(pages[0].ref, quote=words)), apart, ())
+
+    assert [each.quote for each in outcome.findings] == [words]
+    assert [each.quote for each in torn.findings] == [""]
+
+
+@given(words=st.text(alphabet="six three months before end.", min_size=1, max_size=40))
+def test_what_code_denies_is_quoted_nowhere(words: str) -> None:
+    """A claim rests on words of its agent only if they stand in the source; no excerpt takes their place."""
+    outcome = ground(_answer(_finding(HANDBOOK.ref, quote=words)), READ, ())
+    known = [InputOutcome(id="T1", agent="reader", instruction="Read.", outcome=outcome)]
+    [cited] = claims_of("Notice is six months [S1.1].", evidence_of(known, outcome.sources, ()))
+
+    assert cited.claim.quote in {words, ""}
+    assert bool(cited.claim.quote) is stands_in(words, HANDBOOK.quote)
+    assert cited.at_best == "cited" or cited.claim.quote
 
 
 def test_a_quotation_belongs_to_the_first_real_source() -> None:

@@ -68,7 +68,7 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
     there = quantities(without_months(text))
     cells = [cell.quantity for table in tables for cell in table.cells]
     for figure in quantities(without_months(claim)):
-        if figure.is_in(there) or figure.values == {Decimal(1)}:
+        if figure.is_in(there) or figure.values <= {Decimal(1)}:
             continue
         places = [place for table in tables if (place := misplaced(figure, claim, table)) is not None]
         if places:
