@@ -38,8 +38,6 @@ class Language:
     """For each subject, its sides: up and down, more and less, must and may, all and some, most and least."""
     phrases: Mapping[str, re.Pattern[str]]
     """Words that deny without a negation, and that plan."""
-    about: str
-    """Words before a figure that is rounded."""
     courtesy: re.Pattern[str]
     """What a greeting, a refusal or a remark to the reader begins with."""
 

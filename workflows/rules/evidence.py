@@ -141,19 +141,15 @@ def _finding(draft: FindingDraft, read: Mapping[str, Source]) -> Finding:
 
 def _stands_across(quote: str, ref: str, read: Mapping[str, Source]) -> bool:
     """Whether the words of a quotation begin in a passage and end in the next ones of its document."""
-    document = ref.partition("#")[0]
-    places = sorted(([*map(int, _NUMBER.findall(part))], other) for other in read if (part := _part(other, document)))
+    start = f"{ref.partition('#')[0]}#"
+    parts = [other for other in read if other.startswith(start)]
+    places = sorted(([*map(int, _NUMBER.findall(part.removeprefix(start)))], part) for part in parts)
     text, last = "", 0
-    for numbers, other in places:
+    for numbers, part in places:
         follows = not numbers or numbers[0] <= last + 1
-        text += ("\n" if follows else PASSAGE_GAP) + read[other].quote
+        text += ("\n" if follows else PASSAGE_GAP) + read[part].quote
         last = max([last, *numbers])
     return len(places) > 1 and stands_in(quote, text)
-
-
-def _part(ref: str, document: str) -> str:
-    name, _, part = ref.partition("#")
-    return part if name == document else ""
 
 
 def _as_cited(source: Source, findings: Iterable[Finding]) -> Source:

@@ -90,15 +90,9 @@ def _names(claim: str, known: str) -> Iterator[Objection]:
         return
     initials = {word for word in _WORD.findall(known) if len(word) == 1}
     stems = {_POSSESSIVE.sub("", word).casefold()[:_STEM] for word in _WORD.findall(known)}
-    for name in _names_in(claim):
-        if name[0] not in initials and name.casefold()[:_STEM] not in stems:
-            yield Objection(f"Its source does not name “{name}”.")
-
-
-def _names_in(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
+    for sentence in _SENTENCE.split(claim):
         words = [word for word in _WORD.findall(sentence) if len(word) > 1]  # the first of 's Nachts is none
-        for word in words[1:]:
-            name = _POSSESSIVE.sub("", word)
-            if name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1"):
-                yield name
+        for name in (_POSSESSIVE.sub("", word) for word in words[1:]):
+            is_name = name.istitle() and len(name) >= _LEAST_NAME and not months_of(f"on {name} 1")
+            if is_name and name[0] not in initials and name.casefold()[:_STEM] not in stems:
+                yield Objection(f"Its source does not name “{name}”.")

@@ -19,8 +19,6 @@ _NEXT_WORD: Final = re.compile(r"[ \u00a0\u202f-]?([^\W\d_]+)")
 _GAP: Final = r"[ \u00a0\u202f-]?"
 _ROUNDED_DIGITS: Final = 2
 """Significant digits that a rounded figure has at least."""
-_ROUGHLY: Final = Decimal("0.08")
-"""By which part of a figure another one may differ that is said to be about as much."""
 _STEM: Final = 4
 _YEAR: Final = re.compile(r"1[5-9]\d\d|20\d\d|21\d\d")
 _BETWEEN: Final = re.compile(r" ?(?:to|auf|bis|and|und|or|oder|au?|à|et|ou|al|y|o|e|tot|naar|en|of|[-–]) ?")
@@ -29,8 +27,6 @@ _CENT: Final = Decimal("0.01")
 """Of any currency."""
 _MOST_COMPARED: Final = 8
 """Figures of a source that are compared with each other; more would give any figure by accident."""
-_BEFORE: Final = 25
-"""Characters before a figure in which it may be called rounded."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,6 @@ class Quantity:
     """Whether it is written as a word."""
     start: int = -1
     """Where it stands in its text."""
-    is_about: bool = False
-    """Whether the words before it say that it is rounded."""
     scale: Decimal = Decimal(1)
     """Thousand, million and the like."""
 
@@ -89,10 +83,7 @@ class Quantity:
         is_same = self.unit != other.unit or self.size == other.size
         mine, theirs = (each.values if is_same else _times(each.values, each.size) for each in (self, other))
         return bool(mine & theirs) or any(
-            _rounds(one, two) or (self.is_about and abs(one - two) <= abs(two) * _ROUGHLY)
-            for one in mine
-            for two in theirs
-            if isinstance(one, Decimal) and isinstance(two, Decimal)
+            _rounds(one, two) for one in mine for two in theirs if isinstance(one, Decimal) and isinstance(two, Decimal)
         )
 
 
@@ -157,7 +148,7 @@ def _distributed(figures: Sequence[Quantity], text: str) -> Iterator[Quantity]:
 
 def is_derived(figure: Quantity, there: Iterable[Quantity]) -> bool:
     """Whether a figure is a sum, difference, share, ratio or product of two others, as far as their units allow it."""
-    return replace(figure, is_about=False).is_in(_derived(tuple(dict.fromkeys(there))))
+    return figure.is_in(_derived(tuple(dict.fromkeys(there))))
 
 
 @lru_cache(maxsize=256)
@@ -177,16 +168,12 @@ def _of_two(first: Quantity, second: Quantity) -> Iterator[tuple[Decimal, str]]:
     if first.unit == second.unit or (is_scaled and first.has_unit_of(second)):
         yield one + other, unit
         yield abs(one - other), "point" if unit == "percent" else unit
-        if first.is_year and second.is_year:
-            yield abs(one - other) - 1, unit  # an age
         if other:
             yield one / other, "times"
             yield one / other * 100, "percent"
             yield abs(one - other) / other * 100, "percent"
     elif second.unit == "percent":
         yield one * other / 100, unit
-    elif first.is_year and second.unit == "calendar":
-        yield from ((one + other / 12, ""), (one - other / 12, ""))
     elif not second.unit and other:
         yield from ((one * other, unit), (one / other, unit))
 
@@ -229,7 +216,6 @@ def _figure(match: re.Match[str], text: str, codes: Sequence[str]) -> Quantity:
         size,
         "" if unit else _noun(text, match.end()),
         start=match.start(),
-        is_about=_is_about(text, match.start(), codes),
         scale=scale,
     )
 
@@ -250,13 +236,7 @@ def _word_quantity(text: str, match: re.Match[str], value: str) -> Quantity:
         "" if unit else _noun(text, match.end()),
         is_word=True,
         start=match.start(),
-        is_about=bool(own_unit) or _is_about(text, match.start(), spoken_in(text)),
     )
-
-
-def _is_about(text: str, start: int, codes: Sequence[str]) -> bool:
-    before = text[max(start - _BEFORE, 0) : start]
-    return any(re.search(rf"(?<!\w)(?:{languages()[code].about}) ?$", before, re.IGNORECASE) for code in codes)
 
 
 def _noun(text: str, end: int) -> str:

@@ -1,4 +1,4 @@
-"""Whether a claim says what the sentence nearest to it says: direction, order, duty, extent, plan, cause, person."""
+"""Whether a claim says what the sentence nearest to it says: direction, duty, extent, plan, and word for word."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -9,9 +9,7 @@ from chargehand_plugins.claim_checks.words import is_negated, phrase_in, sides_o
 from workflows.rules.citation_checks import Objection
 from workflows.rules.claim_words import content, covered, spoken_in, units
 
-_TOKEN: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _CLAUSE_END: Final = re.compile(r"[,;:()]|\s(?:and|und|et|y|e|en|with|mit|avec|con|com|met)\s")
-_STEM: Final = 5
 _MARKS: Final = ".,;:!?()“”„«»\"'"
 _RELATED: Final = 0.35
 """Which part of the words of a claim a sentence has, if both are about the same."""
@@ -33,10 +31,8 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     if is_denied and covered(content(without_negations(claim)), content(nearest)) >= _SAME:
         yield Objection("It denies what its source says." if is_negated(claim) else "Its source denies it.")
     if near >= _RELATED and not is_denied:
-        clause = _clause_of(own, nearest)
-        about = clause if covered(own, content(clause)) >= _SAME else nearest
         for subject in _OPPOSITES:
-            mine, theirs = sides_of(subject, claim), sides_of(subject, about)
+            mine, theirs = sides_of(subject, claim), sides_of(subject, nearest)
             if mine and theirs and not mine & theirs:
                 yield Objection(f"It says the opposite of its source ({subject}).", is_certain=subject == "direction")
     if near >= _RELATED:
@@ -58,12 +54,8 @@ def _other_words(claim: str, nearest: str, known: str) -> Iterator[Objection]:
 
 
 def _written(stems: frozenset[str], claim: str) -> str:
-    words = (word.strip(_MARKS) for word in claim.split() if not stems.isdisjoint(_stems(word)))
-    return ", ".join(f"“{word}”" for word in dict.fromkeys(words)) or ", ".join(sorted(stems))
-
-
-def _stems(word: str) -> frozenset[str]:
-    return frozenset(match[0].casefold()[:_STEM] for match in _TOKEN.finditer(word))
+    words = (word.strip(_MARKS) for word in claim.split() if any(stem in word.casefold() for stem in stems))
+    return ", ".join(f"“{word}”" for word in dict.fromkeys(words))
 
 
 @cache

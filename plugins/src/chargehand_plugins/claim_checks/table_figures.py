@@ -16,10 +16,6 @@ _CELL_FIGURE: Final = re.compile(r"[-−]?[$€£¥]?\s?(\d+(?:[.,'’\u00a0\u20
 _WORD: Final = re.compile(r"[^\W_]+", re.UNICODE)
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)(?:-(\d\d))?(?:[ T].*)?")
 _TOTAL: Final = re.compile(r"\btot[a-z]*|gesamt|\bsum|\bsom\b|\ball\b", re.IGNORECASE)
-_RATIO: Final = re.compile(
-    r"\b(?:per|pro|je|par|por|rates?|shares?|\w*(?:anteil|quote)|taux|part|tasso|quota|tas+a|cuota|aandeel)\b", re.I
-)
-"""Words of what two columns are divided for, unless one of them is it."""
 _YEAR: Final = re.compile(r"(?:1[89]|20)\d\d")
 _SCALED: Final = re.compile(r"([tkm])(eur|usd|gbp|chf|to?n)", re.IGNORECASE)
 _SCALES: Final = {"t": Decimal(1000), "k": Decimal(1000), "m": Decimal(1_000_000)}
@@ -189,7 +185,7 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
     """Whether the one row that a claim names has the most or the least; None if it does not name one row."""
     rows, columns = table.named_rows(claim), table.named_columns(claim)
     sides = sides_of("extremes", claim)
-    if len(rows) != 1 or len(table.rows) == 1 or not sides or _is_of_two_columns(claim, columns, table):
+    if len(rows) != 1 or len(table.rows) == 1 or not sides:
         return None
     by_column = (
         [cell for cell in table.cells if cell.column == column and not table.is_total(cell.row)]
@@ -201,12 +197,6 @@ def extreme_of(claim: str, table: ResultTable) -> bool | None:
         for side, end in enumerate((max, min))
         if side in sides or sides == frozenset({_ANY})
     )
-
-
-def _is_of_two_columns(claim: str, columns: Iterable[int], table: ResultTable) -> bool:
-    shares = (cell.quantity.unit == "percent" for cell in table.cells if cell.column in columns)
-    titles = " ".join(table.header[column] for column in columns).replace("_", " ")
-    return bool(_RATIO.search(claim)) and not (any(shares) or _RATIO.search(titles))
 
 
 def runs_against(claim: str, table: ResultTable) -> bool:
@@ -222,14 +212,8 @@ def runs_against(claim: str, table: ResultTable) -> bool:
     else:
         sides = frozenset(1 - side for side in sides_of("amount", claim))  # of "more than", the second falls short
         order = [table.place_of(cell, claim, is_by_row=is_by_row) for cell in chosen]
-    if (
-        len(chosen) != 2
-        or len(sides) != 1
-        or is_negated(claim)
-        or sides_of("extremes", claim)
-        or "" in order
-        or order[0] == order[1]
-    ):
+    is_clear = len(chosen) == len({*order} - {""}) == 2 and len(sides) == 1
+    if not is_clear or is_negated(claim) or sides_of("extremes", claim):
         return False
     first, last = chosen if order[0] < order[1] else reversed(chosen)
     return first.value > last.value if 0 in sides else 1 in sides and first.value < last.value
@@ -239,17 +223,17 @@ def is_computed_from(figure: Quantity, claim: str, table: ResultTable) -> bool:
     """Whether a figure is the sum, mean, count, difference, ratio or share of what the claim speaks of."""
     rows, columns = table.named_rows(claim), table.named_columns(claim) or {cell.column for cell in table.cells}
     named = [cell for cell in table.cells if not rows or cell.row in rows]
-    is_short = len(rows) < 2 and len(columns) * len(table.rows) <= _MOST_PAIRED  # the other of two may not be named
-    chosen = [cell.quantity for cell in (table.cells if is_short else named) if cell.column in columns][:_MOST_PAIRED]
-    numbers = {cell.column for cell in table.cells}
-    parts = ([cell for cell in part if cell.column == each] for part in (table.cells, named) for each in numbers)
+    parts = [
+        [cell for cell in part if cell.column == each]
+        for part in (table.cells, named)
+        for each in sorted({cell.column for cell in table.cells})
+    ]
     totals = [(part[0].column, _totals(part)) for part in parts if part]
     sums = [total for column, (total, *_) in totals if column in columns]
+    chosen = [cell.quantity for cell in named if cell.column in columns][:_MOST_PAIRED]
     each_row = [[cell.quantity for cell in named if cell.row == row] for row in rows]
-    return (
-        any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals)
-        or is_derived(figure, [*sums, *chosen])
-        or any(is_derived(figure, row) for row in each_row)
+    return any(figure.is_in(each if column in columns else each[-1:]) for column, each in totals) or any(
+        is_derived(figure, each) for each in ([*sums, *chosen], *each_row)
     )
 
 

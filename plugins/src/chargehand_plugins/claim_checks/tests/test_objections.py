@@ -164,13 +164,10 @@ def test_what_is_said_in_another_way_is_no_conflict(claim: str, said: str) -> No
     assert not any(each.is_certain for each in objections_of(claim, [said]))
 
 
-@pytest.mark.parametrize(
-    ("claim", "row"),
-    [("Ely has the most homes", "Ely | 600 | 80"), ("Ely has the highest rate of empty homes", "Ely | 200 | 80")],
-)
-def test_the_most_is_of_all_rows_but_a_total(claim: str, row: str) -> None:
-    """A row that happens to be the sum of the others is none, and a rate of two columns is left to the judge."""
-    assert not objections_of(claim, [], [f"town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\n{row}"])
+def test_the_most_is_of_all_rows_but_a_total() -> None:
+    """A row that happens to be the sum of the others is none."""
+    table = "town | homes | empty\nBath | 400 | 90\nDeal | 200 | 10\nEly | 600 | 80"
+    assert not objections_of("Ely has the most homes", [], [table])
 
 
 @pytest.mark.parametrize(
