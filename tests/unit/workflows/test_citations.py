@@ -217,18 +217,13 @@ def test_no_text_makes_a_claim_stronger_than_its_citations(text: str) -> None:
     assert mark_uncited(text, EVIDENCE).replace(" *(no source)*", "").split() == text.split()
 
 
-@given(st.lists(st.sampled_from(get_args(Verification)), min_size=1, max_size=12), st.sampled_from(range(12)))
-def test_a_report_is_never_better_than_its_claims(verified: list[Verification], worse: int) -> None:
-    """Its status is that of one of them, and neither status nor confidence rises where a claim becomes worse."""
-    order = get_args(Verification)
-    claims = [Claim(text="It is so.", verification=each) for each in verified]
-    weaker = claims[worse % len(claims)].model_copy(update={"verification": weakest(claims)})
-    changed = [*claims[: worse % len(claims)], weaker, *claims[worse % len(claims) + 1 :]]
+@given(verified=st.lists(st.sampled_from(get_args(Verification)), min_size=1, max_size=12))
+def test_a_report_is_never_better_than_its_claims(verified: list[Verification]) -> None:
+    """Its status is the weakest of theirs, and no claim that is not verified leaves it full confidence."""
+    order, claims = get_args(Verification), [Claim(text="It is so.", verification=each) for each in verified]
 
-    assert all(order.index(weakest(claims)) <= order.index(each) for each in verified)
-    assert weakest(claims) in verified
-    assert most_confidence(changed) <= most_confidence(claims) <= 100
-    assert most_confidence(claims) == 100 or not {"supported", "computed"}.issuperset(verified)
+    assert weakest(claims) == order[min(map(order.index, verified))]
+    assert (most_confidence(claims) == 100) is {"supported", "computed"}.issuperset(verified)
 
 
 @pytest.mark.parametrize(

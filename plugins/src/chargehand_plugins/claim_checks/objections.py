@@ -74,7 +74,7 @@ def _figures(claim: str, text: str, tables: Sequence[ResultTable]) -> Iterator[O
         if places:
             yield from places[0] if all(places) else ()
         elif other := next((each.written for each in (*there, *cells) if figure.is_other_size_of(each)), ""):
-            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=True)
+            yield Objection(f"{figure.written} is not there, only {other}.", is_certain=not tables)
         elif not (
             (figure.is_word and not any(map(figure.counts_as, there)))  # it may count what no figure counts
             or is_derived(figure, there)

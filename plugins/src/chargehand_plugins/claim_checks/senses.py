@@ -73,7 +73,7 @@ def _clause_of(own: frozenset[str], sentence: str) -> str:
 def _strengths(claim: str, nearest: str) -> Iterator[Objection]:
     own, duties, theirs = content(claim), sides_of("modality", claim), sides_of("modality", nearest)
     if duties and theirs and not duties & theirs:
-        yield Objection("It says more than its source (duty).", is_certain=True)
+        yield Objection("It says more than its source (duty).", is_certain=_MAY not in duties)
     extent, other = (sides_of("extent", _each_time().sub(" ", text), spoken_in(text)) for text in (claim, nearest))
     is_wider = _ALL in extent and not other - {_PART}
     is_denied = is_negated(nearest) or is_negated(claim) or phrase_in("denials", nearest)
