@@ -19,7 +19,6 @@ _ALL, _PART = 0, 1
 """Places in the list of extents."""
 _MAY: Final = 1
 """Place in the list of modal verbs."""
-_OPPOSITES: Final = ("direction", "amount")
 
 
 def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]) -> Iterator[Objection]:
@@ -31,7 +30,7 @@ def sense_objections(claim: str, sentences: Sequence[str], titles: Sequence[str]
     if is_denied and covered(content(without_negations(claim)), content(nearest)) >= _SAME:
         yield Objection("It denies what its source says." if is_negated(claim) else "Its source denies it.")
     if near >= _RELATED and not is_denied:
-        for subject in _OPPOSITES:
+        for subject in ("direction", "amount"):
             mine, theirs = sides_of(subject, claim), sides_of(subject, nearest)
             if mine and theirs and not mine & theirs:
                 yield Objection(f"It says the opposite of its source ({subject}).", is_certain=subject == "direction")
