@@ -10,12 +10,11 @@ from contextvars import ContextVar
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 from uuid import UUID
 
 from jsonschema import Draft7Validator, Draft202012Validator, validators
-from jsonschema.exceptions import SchemaError
 from jsonschema.exceptions import ValidationError as InvalidValue
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import SchemaError as PatternError
@@ -25,8 +24,10 @@ from referencing import Registry
 from chargehand.contracts import JsonSchema
 from chargehand.contracts.problems import printable
 
-MOST_STEPS: Final = 50_000
-"""Keywords that are applied to values; also each 100 items of an enum, or characters of a list or an error."""
+MOST_STEPS: Final = 100_000
+"""Keywords and inner schemas that are applied to values, and what each of them goes through, by its length."""
+_SCHEMA_STEPS: Final = 500_000
+"""The largest schema takes half of that to be checked by the schema of its dialect."""
 MOST_PROBLEMS: Final = 10
 """The most problems that a model or a person is told at once."""
 _PROBLEM_CHARACTERS: Final = 300
@@ -59,42 +60,55 @@ _FORMATS: Final[Mapping[str, TypeAdapter[Any]]] = {
 """Formats that are checked, as pydantic reads them; others are for readers."""
 _NOTHING_ELSE: Final[Registry[Any]] = Registry()  # pyright: ignore[reportUnknownArgumentType]  # its own default
 """Other schemas that a schema could refer to."""
-_PATTERN_PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?:\d+,)?(?P<most>\d{1,6}),?\}|.", re.DOTALL)
+_PATTERN_PART: Final = re.compile(
+    r"\\[pPuUx]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]?|\{(?:\d+,)?(?P<most>\d{1,6}),?\}|.", re.DOTALL
+)
 """An escape, a class, a counted repetition, or one character."""
+_ESCAPED: Final = re.compile(r"\\.", re.DOTALL)
+_MOST_WEIGHT: Final = 15_000
+"""Compiling a pattern takes about 3 microseconds for each, in which no other thread runs; so all patterns of a schema
+take less than 50 ms."""
 _STATES_A_STEP: Final = 150
 """The engine takes about 10 nanoseconds for each place in a pattern and character; all steps take 50 ms of that."""
+_ITEMS_A_STEP: Final = 20
+"""What a keyword goes through without applying another one."""
 _ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
 
 
 class _TooMuch(Exception):  # noqa: N818  # it is raised as a statement of fact
-    """Checking a value takes more steps than are allowed."""
+    """Something takes more than is allowed."""
 
 
-class _Steps:
+class _Bound:
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def take(self, steps: int) -> None:
-        self._left -= steps
+    def take(self, amount: int) -> None:
+        self._left -= amount
         if self._left < 0:
             raise _TooMuch
 
 
-_STEPS: Final[ContextVar[_Steps]] = ContextVar("steps")
+_STEPS: Final[ContextVar[_Bound]] = ContextVar("steps")
+_WEIGHT: Final[ContextVar[_Bound]] = ContextVar("weight of patterns")
 
 
 def schema_problems(schema: JsonSchema, where: str) -> list[str]:
     """List why a schema cannot be used, each by its place in the field; nothing if it can."""
-    problems = [f"{where}{path}: {problem}" for path, problem in islice(_refused(schema, schema, ""), MOST_PROBLEMS)]
+    token = _WEIGHT.set(_Bound(_MOST_WEIGHT))
+    try:
+        refused = islice(_refused(schema, schema, ""), MOST_PROBLEMS)
+        problems = [f"{where}{path}: {problem}" for path, problem in refused]
+    finally:
+        _WEIGHT.reset(token)
     if problems:
         return problems
     validator = _validator_of(schema)
     if validator is None:
         return [f"{where}.$schema: names another dialect; leave it out, or name draft 2020-12 or draft 7"]
-    try:
-        validator.check_schema(schema, format_checker=None)
-    except SchemaError as error:
-        return [_described(error, where)]
+    # The library's own check is without bounds.
+    if problems := _problems(validator(validator.META_SCHEMA), schema, where, _SCHEMA_STEPS):
+        return problems[:1]
     tried = (problem for value in _TRIALS for problem in value_problems(schema, value, where))
     useless = (f"{where}: {_ENDLESS}", f"{where}: its schema cannot")
     return [*islice((problem for problem in tried if problem.startswith(useless)), 1)]
@@ -107,10 +121,13 @@ def value_problems(
     validator = _validator_of(schema)
     if validator is None:
         return [f"{where}: its schema names another dialect"]
-    token = _STEPS.set(_Steps(most_steps))
+    return _problems(validator(schema, registry=_NOTHING_ELSE), value, where, most_steps)
+
+
+def _problems(validator: Any, value: JsonValue, where: str, most_steps: int) -> list[str]:
+    token = _STEPS.set(_Bound(most_steps))
     try:
-        errors = islice(validator(schema, registry=_NOTHING_ELSE).iter_errors(value), MOST_PROBLEMS)
-        return [_described(error, where) for error in errors]
+        return [_described(error, where) for error in islice(validator.iter_errors(value), MOST_PROBLEMS)]
     except (_TooMuch, RecursionError):
         return [f"{where}: {_ENDLESS}"]
     except Exception as error:  # noqa: BLE001  # whatever a library makes of a hostile schema is the schema's fault
@@ -151,17 +168,19 @@ def _problem_of(keyword: str, value: object, root: JsonSchema, *, is_root: bool)
         return "is allowed at the top only; refer to definitions by #/$defs/NAME"
     if keyword == "$ref" and not (isinstance(value, str) and _resolves(value, root)):
         return "must name a definition of this schema, such as #/$defs/NAME; nothing is fetched"
-    if (
-        keyword == "type"
-        and isinstance(value, list)
-        and not all(isinstance(each, str) for each in cast("list[object]", value))
-    ):
-        return "must be a type or a list of types"  # that each is another type takes too long to check for objects
     if keyword == "pattern" and isinstance(value, str):
-        try:
-            _pattern(value)
-        except PatternError:
-            return "is no regular expression that runs in linear time; look-around and back-references are not"
+        return _pattern_problem(value)
+    return ""
+
+
+def _pattern_problem(pattern: str) -> str:
+    try:
+        _WEIGHT.get().take(_measured(pattern).weight)
+        _pattern(pattern)
+    except _TooMuch:
+        return "repeats too much, beside the other patterns; use maxLength, or [a-z] instead of \\w"
+    except PatternError:
+        return "is no regular expression that runs in linear time; look-around and back-references are not"
     return ""
 
 
@@ -174,7 +193,7 @@ def _resolves(reference: str, root: JsonSchema) -> bool:
     return isinstance(definitions, dict) and isinstance(definitions.get(name), dict | bool)
 
 
-def _described(error: InvalidValue | SchemaError, where: str) -> str:
+def _described(error: InvalidValue, where: str) -> str:
     path = "".join(f".{printable(str(part), 60)}" for part in error.absolute_path)
     return f"{where}{path}: {printable(error.message, _PROBLEM_CHARACTERS)}"
 
@@ -189,29 +208,57 @@ def _pattern(pattern: str) -> SchemaValidator:
     return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
 
 
+class _Measured(NamedTuple):
+    """How large a pattern is, where what is repeated counts as often as it may be repeated."""
+
+    states: int
+    """A bound of the places in it that a text can be at."""
+    weight: int
+    """A bound of what compiling it takes."""
+
+    def __add__(self, other: "_Measured") -> "_Measured":  # pyright: ignore[reportIncompatibleMethodOverride]  # no list
+        return _Measured(self.states + other.states, self.weight + other.weight)
+
+    def __mul__(self, times: int) -> "_Measured":  # pyright: ignore[reportIncompatibleMethodOverride]  # no list
+        return _Measured(self.states * times, self.weight * times)
+
+
 @lru_cache(maxsize=500)
-def _states(pattern: str) -> int:
-    """Bound how many places in a pattern a text can be at: what is repeated counts as often as it may be repeated."""
-    sums, last = [0], 0
+def _measured(pattern: str) -> _Measured:
+    """Bound how many places in a pattern a text can be at, and what compiling it takes."""
+    sums, last = [_Measured(0, 0)], _Measured(0, 0)
     for part in _PATTERN_PART.finditer(pattern):
         if part[0] == "(":
-            sums += [0]
-            last = 0
+            sums += [_Measured(0, 1)]
+            last = sums[-1]
         elif part[0] == ")":
             last = sums.pop()
-            sums = sums or [0]
+            sums = sums or [_Measured(0, 0)]
             sums[-1] += last
         elif part["most"]:
             sums[-1] += last * (int(part["most"]) - 1)
             last *= int(part["most"])
-        elif part[0] not in "|^$*+?":
-            sums[-1], last = sums[-1] + 1, 1
-    return sum(sums)
+        elif part[0] in "|^$*+?":
+            sums[-1] += _Measured(0, 3)
+        else:
+            last = _Measured(1, _weight(part[0]))
+            sums[-1] += last
+    return sum(sums, start=_Measured(0, 0))
+
+
+def _weight(part: str) -> int:
+    """Bound what compiling a character, an escape or a class takes."""
+    inner = part[1:]
+    if part[0] == "[" and "[" in _ESCAPED.sub("", inner):
+        return _MOST_WEIGHT + 1  # to others it is a character, to the engine a class within the class
+    escapes = [escape[0][1] for escape in _ESCAPED.finditer(part)]
+    weights = sum(150 if escape in "wWpPbB" else 15 if escape.isalpha() else 0 for escape in escapes)
+    return 3 + len(part) // 10 + weights
 
 
 def _check_pattern(_: object, pattern: str, instance: object, __: object) -> Iterator[InvalidValue]:
     if isinstance(instance, str):
-        _STEPS.get().take(_states(pattern) * len(instance) // _STATES_A_STEP)
+        _STEPS.get().take(_measured(pattern).states * len(instance) // _STATES_A_STEP)
     if isinstance(instance, str) and not _pattern(pattern).isinstance_python(instance):
         yield InvalidValue(f"does not match the pattern {pattern!r}")
 
@@ -220,6 +267,7 @@ def _check_format(_: object, name: object, instance: object, __: object) -> Iter
     known = _FORMATS.get(name) if isinstance(name, str) else None
     if known is None or not isinstance(instance, str):
         return
+    _STEPS.get().take(len(instance) // 100)
     try:
         known.validate_json(json.dumps(instance))
     except ValidationError:
@@ -235,11 +283,12 @@ def _check_unique(_: object, is_unique: object, instance: object, __: object) ->
 
 
 def _counted(name: str, check: _Check) -> _Check:
-    """Count the steps of a keyword: more for a long list, for what values are compared with, and for long errors."""
+    """Count the steps of a keyword, which goes through its own value, through the instance, and writes errors."""
 
     def counted(validator: object, value: object, instance: object, schema: object) -> Iterator[InvalidValue]:
         steps = _STEPS.get()
-        steps.take(1 + (len(cast("list[object]", value)) // 100 if isinstance(value, list) else 0))
+        gone_through = _length(value) + (0 if isinstance(instance, str) else _length(instance))
+        steps.take(1 + gone_through // _ITEMS_A_STEP)
         if name in {"const", "enum"} and isinstance(instance, list | dict):
             steps.take(len(canonical(cast("JsonValue", value))) // 30)
         for error in check(validator, value, instance, schema) or ():
@@ -250,11 +299,29 @@ def _counted(name: str, check: _Check) -> _Check:
     return counted
 
 
+def _length(value: object) -> int:
+    return len(cast("Sequence[object]", value)) if isinstance(value, list | dict | str) else 0
+
+
 def _evolve(validator: Any, **changes: Any) -> Any:
     """Check an inner schema by the same dialect: the library's own method goes by what that schema names."""
+    schema = changes["schema"]
+    _STEPS.get().take(1 + _length(schema) // _ITEMS_A_STEP)
     # Its resolver is handed on, as the library does.
     resolver = changes.get("_resolver", validator._resolver)  # noqa: SLF001  # it has no public name
-    return type(validator)(changes["schema"], registry=_NOTHING_ELSE, _resolver=resolver)
+    return type(validator)(schema, registry=_NOTHING_ELSE, _resolver=resolver)
+
+
+def _counted_errors(iter_errors: Callable[[Any, Any], Iterator[InvalidValue]]) -> Any:
+    """Count what the library calls for each item, where a schema that is false writes the item into an error."""
+
+    def counted(validator: object, instance: object) -> Iterator[InvalidValue]:
+        _STEPS.get().take(1)
+        for error in iter_errors(validator, instance):
+            _STEPS.get().take(len(error.message) // 100)
+            yield error
+
+    return counted
 
 
 def _bounded(dialect: Any) -> Any:
@@ -262,6 +329,7 @@ def _bounded(dialect: Any) -> Any:
     counted = {name: _counted(name, check) for name, check in (dict(dialect.VALIDATORS) | own).items()}
     bounded = cast("Any", validators).extend(dialect, counted)
     bounded.evolve = _evolve
+    bounded.iter_errors = _counted_errors(bounded.iter_errors)
     return bounded
 
 

@@ -142,7 +142,7 @@ def test_a_schema_that_cannot_be_used_is_named_by_its_place() -> None:
         ({"anyOf": [{"$ref": "#"}]}, "s: its schema refers to itself without end"),  # itself
         ({"pattern": "(?=a)a"}, "s.pattern: is no regular expression"),  # a pattern that can hang
         ({"properties": {"a": {"type": 1}}}, "s.properties.a.type: 1 is not valid"),  # no schema
-        ({"type": [{f"{n}": 0} for n in range(2_000)]}, "s.type: must be a type or a list"),  # types
+        ({"type": [{f"{n}": 0} for n in range(2_000)]}, "s.type: [{'0': 0}"),  # types
         ({"$schema": "https://example.com"}, "s.$schema: names another dialect"),  # another dialect
     ]
     for schema, problem in cases:
