@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, cast
 from pydantic import Field, JsonValue
 
 from chargehand.contracts import Contract
+from chargehand.contracts.problems import join_problems
 from workflows.rules.refusal import Refused
 
 _TRUTHS: Final = {"true": True, "yes": True, "false": False, "no": False}
@@ -62,7 +63,7 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
     form = Form.model_validate(schema)
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         if len(form.properties) != 1:
@@ -75,7 +76,7 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
     fields = form.properties.items()
     problems += [each for name, field in fields if name in content and (each := _problem(name, content[name], field))]
     if problems:
-        raise Refused(f"text: {'; '.join(problems)}")
+        raise Refused(f"text: {join_problems(problems)}")
     return content
 
 

@@ -173,8 +173,10 @@ class _Translation:
             return self.translate(self._definitions.get(str(given["$ref"]).rpartition("/")[2]), deepest - 1)
         written: dict[str, JsonValue] = {"description": words} if (words := _words(given)) else {}
         kinds = _list(given.get("type"))
-        if options := _list(given.get("anyOf") or given.get("oneOf")) or [{**given, "type": kind} for kind in kinds]:
-            return {**written, "anyOf": [self.translate(option, deepest - 1) for option in options]}
+        if options := _list(given.get("anyOf") or given.get("oneOf")) or kinds:
+            # One at a time: each type of a list has the whole schema again.
+            inner = ({**given, "type": kind} for kind in kinds) if options is kinds else options
+            return {**written, "anyOf": [self.translate(option, deepest - 1) for option in inner]}
         match given.get("type"):
             case str() as kind if kind in _PLAIN_TYPES:
                 return {**written, "type": kind, **_choices(given)}
