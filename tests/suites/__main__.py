@@ -1,7 +1,7 @@
-"""Run others' conformance suites against this tree: `python -m tests.suites a2a FOLDER`, or `mcp PROGRAM`.
+"""Run others' conformance suites against this tree: `python -m tests.suites a2a FOLDER`, `mcp` or `mcp-client PROGRAM`.
 
     a2a: FOLDER is a checkout of https://github.com/a2aproject/a2a-tck (branch `1.0-dev`) with a `.venv` in it.
-    mcp: PROGRAM is `conformance` of npm's `@modelcontextprotocol/conformance`.
+    mcp, mcp-client: PROGRAM is `conformance` of npm's `@modelcontextprotocol/conformance`, which needs Node 22.
 
 With `--write docs/conformance.md`, the results become the section of that suite.
 """
@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 from collections import Counter
@@ -47,6 +48,16 @@ _SCENARIOS: Final = (
 )
 """What a server can be asked that has tools of its own: the other scenarios call tools, prompts and resources of the
 suite, and features that a server need not declare."""
+_CLIENT_SCENARIOS: Final = (
+    "initialize",
+    "tools_call",
+    "sse-retry",
+    "elicitation-sep1034-client-defaults",
+    "auth/client-credentials-basic",
+    "auth/resource-mismatch",
+)
+"""What a client can be asked that has no person at a browser: in the other scenarios one signs in, the client signs
+tokens with a key of its own, or a user's are exchanged."""
 _SCRIPT: Final = (
     Script()
     .plan(subtask("T1", instruction="Have tck-complete written."))
@@ -59,12 +70,12 @@ _SCRIPT: Final = (
 def main() -> int:
     """Run a suite, and write what it says."""
     parser = argparse.ArgumentParser(prog="python -m tests.suites", description=__doc__)
-    parser.add_argument("suite", choices=["a2a", "mcp"])
+    parser.add_argument("suite", choices=[*_SUITES])
     parser.add_argument("where", type=Path)
     parser.add_argument("--write", type=Path, help="put the results into this page")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="chargehand-suite-") as folder:
-        results = asyncio.run((_a2a if chosen.suite == "a2a" else _mcp)(chosen.where.absolute(), Path(folder)))
+        results = asyncio.run(_SUITES[chosen.suite](chosen.where.absolute(), Path(folder)))
     text = _section(chosen.suite, results)
     print(text)
     if chosen.write:
@@ -110,10 +121,24 @@ async def _mcp(program: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
     finally:
         serving.terminate()
         await serving.wait()
+    return _checks(out)
+
+
+async def _mcp_client(program: Path, folder: Path) -> Mapping[str, tuple[str, str]]:
+    """Run the scenarios for clients; the status of each check."""
+    command = f"{shlex.quote(sys.executable)} -m tests.suites.mcp_client"
+    for scenario in _CLIENT_SCENARIOS:
+        told = ("--command", command, "--scenario", scenario, "--output-dir", str(folder))
+        await _call(str(program), "client", *told, at=Path.cwd())
+    return _checks(folder)
+
+
+def _checks(folder: Path) -> dict[str, tuple[str, str]]:
+    """Read what became of each check of an MCP suite; of one that was made several times, the worst."""
     checks: dict[str, tuple[str, str]] = {}
-    for path in sorted(out.rglob("checks.json")):
+    for path in sorted(folder.rglob("checks.json")):
         for check in json.loads(path.read_text(encoding="utf-8")):
-            if check["status"] != "INFO":
+            if check["status"] != "INFO" and checks.get(check["id"], ("SUCCESS", ""))[0] == "SUCCESS":
                 checks[check["id"]] = (check["status"], _first_line([check.get("errorMessage") or ""]))
     return checks
 
@@ -190,6 +215,9 @@ def _section(suite: str, results: Mapping[str, tuple[str, str]]) -> str:
         lines += ["\n| requirement | result | what was said |", "|---|---|---|"]
     lines += [f"| {name} | {results[name][0].lower()} | {results[name][1]} |" for name in failed]
     return "\n".join(lines) + "\n"
+
+
+_SUITES: Final = {"a2a": _a2a, "mcp": _mcp, "mcp-client": _mcp_client}
 
 
 if __name__ == "__main__":

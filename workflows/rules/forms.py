@@ -40,6 +40,7 @@ class FormField(_Options):
 
     type: Literal["string", "boolean", "integer", "number", "array"]
     description: str = ""
+    default: JsonValue = None
     items: _Options = _Options()
 
     @property
@@ -70,7 +71,8 @@ def read_form(schema: Mapping[str, JsonValue], text: str) -> dict[str, JsonValue
             raise Refused(f"text: must be a JSON object with the fields {', '.join(form.properties)}")
         [(name, field)] = form.properties.items()
         given = {name: _typed(text.strip(), given, field)}
-    content = cast("dict[str, JsonValue]", given)
+    defaults = {name: field.default for name, field in form.properties.items() if field.default is not None}
+    content = defaults | cast("dict[str, JsonValue]", given)
     problems = [f"{name} is required" for name in form.required if name not in content]
     problems += [f"there is no {name[:40]}" for name in content if name not in form.properties]
     fields = form.properties.items()

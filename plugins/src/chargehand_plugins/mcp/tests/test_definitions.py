@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -79,6 +80,17 @@ def test_a_schema_without_a_strict_form_is_given_as_text(schema: dict[str, Any],
     assert described["x"]["type"] == argument
     assert definition.as_text == (frozenset("x") if argument == "string" else frozenset())
     assert time.process_time() - began < 5
+
+
+def test_a_long_list_of_types_is_no_list_of_schemas() -> None:
+    """Each type has the whole schema again, but not all of them at once, which would take a gigabyte."""
+    wide: dict[str, Any] = {f"{number}": 0 for number in range(3_500)}
+    tracemalloc.start()
+    define("odd", tool({"properties": {"x": {**wide, "type": [0] * 9_000}}}))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert most < 10_000_000
 
 
 def test_all_arguments_of_a_tool_share_one_bound() -> None:

@@ -169,6 +169,16 @@ def test_a_single_value_is_written_as_it_is(kind: str, text: str, value: JsonVal
     assert read_form({"type": "object", "properties": {"it": {"type": kind}}}, text) == {"it": value}
 
 
+def test_what_is_left_out_has_its_default() -> None:
+    """A default counts unless something else is written, and has to fit as well."""
+    form: dict[str, JsonValue] = {"properties": {"a": {"type": "integer", "default": 1}, "b": {"type": "string"}}}
+
+    assert read_form(form, "{}") == {"a": 1}
+    assert read_form(form, '{"a": 2, "b": "x"}') == {"a": 2, "b": "x"}
+    with pytest.raises(Refused, match="a must be of type integer"):
+        read_form({"properties": {"a": {"type": "integer", "default": "one"}, "b": {"type": "string"}}}, "{}")
+
+
 def test_what_acts_is_not_called_again() -> None:
     """A server whose questions are answered has no tool that acts."""
     with pytest.raises(ValidationError, match="declare the server twice"):
