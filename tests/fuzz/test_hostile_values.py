@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import mcp_types
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -248,6 +248,8 @@ def test_hostile_values_are_taken_or_refused_soon(place: str, record_property: C
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(SCHEMAS, VALUES)
+    @example({"allOf": [{"items": {}}] * 60}, [0] * 20_000)
+    @example({**{f"{number}": 0 for number in range(3_500)}, "type": [0] * 9_000}, 1)
     def compute(schema: dict[str, Any], value: JsonValue) -> None:
         nonlocal worst, tried
         began = time.thread_time()
