@@ -52,8 +52,7 @@ def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     table = f'"{figure.table.name}"'
     found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
     found += ["count(*) > 1"] if figure.is_single else []
-    found += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
-    found += [f"count(*) > count(DISTINCT {figure.calendar_sql})"] if figure.calendar_sql else []
+    found += figure.doubts
     if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
     if figure.operation == "least" and figure.group and figure.conditions:
@@ -84,8 +83,7 @@ class _Row(NamedTuple):
 
 def state(figure: Figure, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not give it."""
-    is_text = figure.measure is not None and figure.measure.type == "VARCHAR" and figure.operation == "value"
-    rows = [_read_row(line, is_text=is_text) for line in result.sources[0].quote.split("\n")[1:]]
+    rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_whole = len(rows) == result.output.get("row_count")
     if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
         conditions = "; ".join(condition.text for condition in figure.conditions)
@@ -117,13 +115,10 @@ def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
     return said.model_copy(update={"status": "partial", "gaps": [said.content]})
 
 
-def _read_row(line: str, *, is_text: bool) -> _Row:
-    """Read a row as `sql_of` selects it; the columns after the name hold no separator unless the value is a text."""
-    *name, value, rows, filled, left_out, doubt = line.split(" | ")
-    if len(name) > 1 and is_text:
-        return _Row("", "", 1, 0, 0, doubt=True)
-    amount = value if is_text else _number(value)
-    return _Row(" | ".join(name), amount, int(rows), int(filled), int(left_out), doubt == "True")
+def _read_row(line: str) -> _Row:
+    """Read a row as `sql_of` selects it; a name may hold what parts the columns."""
+    name, value, *counts, doubt = line.rsplit(" | ", 5)
+    return _Row(name, _number(value), *map(int, counts), doubt=doubt == "True")
 
 
 def _number(text: str) -> str | float:

@@ -1,46 +1,64 @@
-"""The closed vocabulary of figures: words that ask for one, and words that change nothing."""
+"""The closed vocabulary and grammar of figures, which are data: `words.toml`."""
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from chargehand_plugins.extractive.tokens import Token
 
-OPENERS: Final = frozenset({"count", "amount", "what", "which", "when", "list"})
-RANKS: Final = {"max": "DESC", "most": "DESC", "dearest": "DESC", "min": "ASC", "least": "ASC", "cheapest": "ASC"}
-AGGREGATES: Final = frozenset({"share", "sum", "mean", *RANKS})
+OPENERS: Final = frozenset({"count", "amount", "what", "which", "who", "when", "list"})
+AGGREGATES: Final = frozenset({"share", "sum", "mean", "max", "most", "dearest", "min", "least", "cheapest"})
 COMPARISONS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
 
 
+class Shape(NamedTuple):
+    """What a question may ask for, and what it must have for that."""
+
+    operation: str
+    openers: frozenset[str]
+    aggregates: frozenset[str]
+    facts: frozenset[str]
+
+
 @cache
-def _words() -> Mapping[str, Mapping[str, Sequence[str]]]:
+def _data() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def shapes() -> tuple[Shape, ...]:
+    return tuple(Shape(name, *(frozenset(text.split("|")) for text in texts)) for name, *texts in _data()["shapes"])
 
 
 @cache
 def pattern(name: str) -> str:
     """Find a regular expression, or a list with `|`, of words of all languages."""
-    return str(_words()["tables"][name])
+    return str(_data()["tables"][name])
 
 
 @cache
 def languages() -> tuple[str, ...]:
-    return tuple(_words()["languages"])
+    return tuple(_data()["languages"])
 
 
 def sentence(key: str, language: str) -> str:
     """Find a fixed sentence in the user's language, else in English."""
-    return _words()["sentences"][key][languages().index(language) if language in languages() else 0]
+    return str(_data()["sentences"][key][languages().index(language) if language in languages() else 0])
 
 
 def says(name: str, text: str) -> bool:
     """Whether a text has one of a pattern's words."""
     return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
+
+
+def matches(name: str, word: str) -> bool:
+    """Whether a word is one of a pattern's."""
+    return re.fullmatch(pattern(name), word) is not None
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
@@ -54,18 +72,18 @@ def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[
 
 @cache
 def _forms(language: str) -> Sequence[tuple[str, re.Pattern[str]]]:
-    at = languages().index(language)
-    return [(mark, re.compile(forms[at])) for mark, forms in _words()["marks"].items()]
+    at = languages().index(language) if language in languages() else 0
+    return [(mark, re.compile(forms[at])) for mark, forms in _data()["marks"].items()]
 
 
 def is_grammar(word: str, language: str) -> bool:
     """Whether a word says how something is asked, not what."""
-    return language in languages() and any(form.fullmatch(word) for _, form in _forms(language))
+    return any(form.fullmatch(word) for _, form in _forms(language))
 
 
 @cache
 def empty_words(language: str) -> frozenset[str]:
-    return frozenset(str(_words()["empty"][language]).split())
+    return frozenset(str(_data()["empty"].get(language, "")).split())
 
 
 @cache
@@ -89,18 +107,3 @@ def unit_forms(word: str) -> frozenset[str]:
 
 def is_currency(word: str) -> bool:
     return any(form in "€$£" or form == "chf" for form in unit_forms(word.casefold()))
-
-
-def is_flow(words: Sequence[str]) -> bool:
-    """Whether amounts of this name can only have come about bit by bit: money, or what was lost, sold or booked."""
-    return any(matches("flow", word) or is_currency(word) for word in words)
-
-
-def is_added(words: Sequence[str], *, is_event: bool) -> bool:
-    """Whether values of this name make a sum; what was charged does where each row is an event."""
-    return not any(matches("not_added", word) and not (is_event and matches("charges", word)) for word in words)
-
-
-def matches(name: str, word: str) -> bool:
-    """Whether a word is one of a pattern's: `costs`, or `event`, such as `issued`, `ausgeliehen`, `vendus`."""
-    return re.fullmatch(pattern(name), word) is not None

@@ -74,13 +74,13 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 
 
 def _steps(goal: str, catalog: Catalog) -> list[_Step]:
-    """Cut a request into questions. A piece that asks nothing may limit the others, so then it is left whole."""
+    """Cut a request into questions. It is left whole where a piece asks nothing, since that may limit the others."""
     asking = pattern("asking")
     found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
     pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
     asks = re.compile(rf"(?:{asking}|{pattern('asks')})\b", re.IGNORECASE)
     if not pieces or (len(pieces) > 1 and not all(map(asks.match, pieces))):
-        return [_Step(QUOTE, one_line(goal))]
+        pieces = [one_line(goal)]
     read: list[tuple[_Step, Figure | None]] = []
     for piece in pieces:
         read.append(_step(piece, [figure for _, figure in read], catalog))

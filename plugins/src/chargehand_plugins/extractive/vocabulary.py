@@ -7,16 +7,26 @@ from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
 from activities.documents.words import function_words
-from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.lexicon import empty_words, unit_forms
-from chargehand_plugins.extractive.periods import Calendar, Period, calendar_of, is_series_of, read_period, time_unit
+from chargehand_plugins.extractive.lexicon import (
+    COMPARISONS,
+    empty_words,
+    is_currency,
+    marks_at,
+    matches,
+    totals,
+    unit_forms,
+)
+from chargehand_plugins.extractive.periods import (
+    Calendar,
+    Period,
+    calendar_of,
+    is_series_of,
+    read_calendar,
+    read_period,
+)
 from chargehand_plugins.extractive.tokens import Token, read_number, read_tokens, stems
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_IDENTIFIERS: Final = frozenset(
-    {"id", "no", "nr", "number", "nummer", "numm", "code", "key", "ref"}
-    | {"numer", "numero", "codig", "referent", "matricul", "plate", "kennzeich"}
-)
 _LONGEST_VALUE: Final = 6
 
 
@@ -26,16 +36,16 @@ class Part(NamedTuple):
     tokens: tuple[Token, ...]
     mark: str = ""
     period: Period | None = None
-    number: float | None = None
+    limits: tuple[tuple[str, float], ...] = ()
+    """Signs and numbers that a column is compared with."""
     column: Column | None = None
     """The column a value of which is named."""
     values: tuple[str, ...] = ()
     """Spellings of the value, of which a row must have one."""
 
     @property
-    def word(self) -> str:
-        """The stem to be accounted for; empty if it is."""
-        return "" if self.mark or self.period or self.column or self.number is not None else self.tokens[0].stem
+    def is_word(self) -> bool:
+        return not (self.mark or self.period or self.column or self.limits)
 
 
 @dataclass(frozen=True)
@@ -45,19 +55,23 @@ class Vocabulary:
     tokens: tuple[Token, ...]
 
     @cached_property
-    def names(self) -> tuple[tuple[str, ...], ...]:
+    def names(self) -> tuple[frozenset[str], ...]:
+        """The stems of the names of the file and of the sheet."""
         file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-        return stems(file, self.language), stems(self.table.sheet, self.language)
+        return frozenset(stems(file, self.language)), frozenset(stems(self.table.sheet, self.language))
 
     @cached_property
     def calendar(self) -> Calendar | None:
         return calendar_of(self.table, frozenset(token.stem for token in self.tokens), self.language)
 
-    def lone_calendar(self, measure: Column | None) -> Calendar | None:
-        """The one column of days, whatever its name, if a measure is an amount that came about on one."""
-        days = [column for column in self.table.columns if time_unit(column) == "day"]
-        is_amount = measure is not None and self.is_number(measure) and self.adds_up(measure)
-        return Calendar(days[0], "day") if is_amount and len(days) == 1 else None
+    @cached_property
+    def days(self) -> list[Calendar]:
+        return [held for column in self.table.columns if (held := read_calendar(column)) and held.unit == "day"]
+
+    def calendar_for(self, measure: Column | None) -> Calendar | None:
+        """The calendar, or the one column of days, whatever its name, if a measure came about on one."""
+        is_amount = measure is not None and self.adds_up(measure)
+        return self.calendar or (self.days[0] if is_amount and len(self.days) == 1 else None)
 
     @cached_property
     def currency(self) -> Column | None:
@@ -65,40 +79,56 @@ class Vocabulary:
         found = [column for column in self.table.columns if column.examples and all(map(_is_code, column.examples))]
         return found[0] if len(found) == 1 else None
 
-    def words(self, column: Column) -> tuple[str, ...]:
+    def _title(self, column: Column) -> tuple[Token, ...]:
+        return read_tokens(title_of(column).replace("_", " "), self.language)
+
+    def words(self, column: Column) -> frozenset[str]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
-        tokens = read_tokens(title_of(column).replace("_", " "), self.language)
+        tokens = [token for token in self._title(column) if token.word[:1].isalnum()]
         telling = [
             token for token in tokens if token.word not in empty_words(self.language) and not unit_forms(token.word)
         ]
-        return tuple(token.stem for token in telling or tokens)
+        return frozenset(token.stem for token in telling or tokens)
 
     def units(self, column: Column) -> frozenset[str]:
-        return frozenset(form for stem in stems(title_of(column), self.language) for form in unit_forms(stem))
+        return frozenset(form for token in self._title(column) for form in unit_forms(token.word))
 
     def is_number(self, column: Column) -> bool:
-        return column.type.startswith(_NUMBERS) and not time_unit(column)
+        return column.type.startswith(_NUMBERS) and not read_calendar(column)
 
     def is_money(self, column: Column) -> bool:
-        return self.is_number(column) and any(map(lexicon.is_currency, self.units(column)))
+        """Whether a column of numbers has a currency, or is a price of no other unit."""
+        units = self.units(column)
+        is_priced = not units and any(matches("priced", token.word) for token in self._title(column))
+        return self.is_number(column) and (is_priced or any(map(is_currency, units)))
+
+    def accounts_for(self, column: Column, token: Token) -> bool:
+        """Whether a word says what a column of numbers holds: its name, its unit, or what things cost."""
+        units = self.units(column)
+        is_price = self.is_money(column) and (matches("costs", token.word) or (is_currency(token.word) and not units))
+        return token.stem in self.words(column) or token.word in units or is_price
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
-        named = self._title(column)
-        is_event = calendar_of(self.table, frozenset(), self.language) is not None
-        is_series = any(map(is_series_of, self.table.columns))
-        is_sure = (is_event or not unasked) if lexicon.is_flow(named) else not (unasked or is_series)
-        dated = [word for other in self.table.columns if time_unit(other) == "day" for word in self._title(other)]
-        is_charged = is_event or any(lexicon.matches("event", word) for word in dated)
-        return is_sure and self.is_number(column) and lexicon.is_added(named, is_event=is_charged)
-
-    def _title(self, column: Column) -> list[str]:
-        return [token.word for token in read_tokens(title_of(column).replace("_", " "), self.language)]
+        named = [token.word for token in self._title(column)]
+        is_event = calendar_of(self.table, frozenset(), self.language) is not None or (
+            len(self.days) == 1 and not self.key
+        )
+        is_charged = is_event or any(
+            matches("event", token.word) for held in self.days for token in self._title(held.column)
+        )
+        is_state = any(matches("not_added", word) and not (is_charged and matches("charges", word)) for word in named)
+        is_flow = any(matches("flow", word) or is_currency(word) for word in named)
+        is_sure = (is_event or not unasked) if is_flow else not (unasked or any(map(is_series_of, self.table.columns)))
+        return self.is_number(column) and is_sure and not is_state
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
-        is_name = not self.is_number(column) or bool(_IDENTIFIERS.intersection(self.words(column)))
+        is_name = not self.is_number(column) or self._is_identifier(column)
         return is_name and column.distinct == self.table.rows > 0
+
+    def _is_identifier(self, column: Column) -> bool:
+        return any(matches("identifiers", token.word) for token in self._title(column))
 
     @cached_property
     def key(self) -> Column | None:
@@ -106,62 +136,74 @@ class Vocabulary:
         return next(filter(self.is_unique, self.table.columns), None)
 
     def counts_rows(self, said: frozenset[str]) -> bool:
-        """Whether words name the things that are the table's rows, each of which has a number of its own."""
-        things = [frozenset(word for word in name if not word.isdigit()) for name in self.names]
-        return any(
-            self.is_unique(column) and (_IDENTIFIERS | thing).intersection(self.words(column))
-            for thing in things
-            for column in self.table.columns
-            if thing and thing <= said
-        )
+        """Whether words name the things that are the table's rows, and no column holds how many there are of them."""
+        columns = self.table.columns
+        is_keyed = any(self.is_unique(column) and self._is_identifier(column) for column in columns)
+        is_summed = any(map(is_series_of, columns)) or any(self._is_number_of(column, said) for column in columns)
+        named = [
+            thing for name in self.names if (thing := {word for word in name if not word.isdigit()}) and thing <= said
+        ]
+        keys = [self.words(column) for column in columns if self.is_unique(column)]
+        return any(is_keyed or not is_summed or any(map(thing.intersection, keys)) for thing in named)
+
+    def _is_number_of(self, column: Column, things: frozenset[str]) -> bool:
+        is_count = any(matches("counts", token.word) for token in self._title(column))
+        return self.is_number(column) and (is_count or bool(self.words(column) & things))
 
     def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
+        """List the ways to cut the question into parts."""
         if at == len(self.tokens):
             yield ()
             return
-        unknown = [(part, at + len(part.tokens)) for part in self._guesses if part.tokens[0] is self.tokens[at]]
-        for part, end in unknown or self._parts[at]:
-            for rest in self.cuts(end):
+        unknown = [part for part in self._guesses if part.tokens[0] is self.tokens[at]]
+        for part in unknown or self._parts[at]:
+            for rest in self.cuts(at + len(part.tokens)):
                 yield (part, *rest)
 
     @cached_property
-    def _parts(self) -> list[list[tuple[Part, int]]]:
+    def _parts(self) -> list[list[Part]]:
         return [list(self._parts_at(at)) for at in range(len(self.tokens))]
 
-    def _parts_at(self, at: int) -> Iterator[tuple[Part, int]]:
-        is_plain = True
-        period = read_period(self.tokens, at)
-        if period:
-            yield Part(self.tokens[at : period[1]], period=period[0]), period[1]
-            if self.calendar or any(map(self.lone_calendar, self.table.columns)):
+    def _parts_at(self, at: int) -> Iterator[Part]:
+        tokens = self.tokens
+        if period := read_period(tokens, at, self.language):
+            yield Part(tokens[at : period[1]], period=period[0])
+            if self.calendar or any(map(self.calendar_for, self.table.columns)):
                 return
         yield from self._values_at(at)
-        if (number := read_number(self.tokens[at].text, self.language)) is not None:
-            yield Part(self.tokens[at : at + 1], number=number), at + 1
-        for mark, end in lexicon.marks_at(self.tokens, at, self.language):
-            yield Part(self.tokens[at:end], mark=mark), end
-            if end > at + 1:
-                is_plain = False
-        if is_plain:
-            yield Part((self.tokens[at],)), at + 1
+        if limits := self._limits_at(at):
+            yield Part(tokens[at : limits[1]], limits=limits[0])
+        marks = list(marks_at(tokens, at, self.language))
+        yield from (Part(tokens[at:end], mark=mark) for mark, end in marks)
+        if all(end == at + 1 for _, end in marks):
+            yield Part(tokens[at : at + 1])
 
-    def _values_at(self, at: int) -> Iterator[tuple[Part, int]]:
+    def _limits_at(self, at: int) -> tuple[tuple[tuple[str, float], ...], int] | None:
+        """Read `more than 5` and `between 2 and 4`."""
+        numbers = [read_number(token.text, self.language) for token in self.tokens]
+        for mark, end in marks_at(self.tokens, at, self.language):
+            low, high = ([*numbers[end : end + 1], None][0], [*numbers[end + 2 : end + 3], None][0])
+            if mark in COMPARISONS and low is not None:
+                return ((COMPARISONS[mark], low),), end + 1
+            is_range = mark == "between" and ("and", end + 2) in marks_at(self.tokens, end + 1, self.language)
+            if is_range and low is not None and high is not None:
+                return ((">=", low), ("<=", high)), end + 3
+        return None
+
+    def _values_at(self, at: int) -> Iterator[Part]:
         found = [
-            (end, column, value)
+            Part(self.tokens[at:end], column=column, values=(value,))
             for column in self.table.columns
             if column.type == "VARCHAR"
             for value in column.examples
             if (end := self._end(at, _value_stems(value, self.language)))
         ]
-        longest = max((end for end, _, _ in found), default=0)
-        for end, column, value in found:
-            if end == longest:
-                yield Part(self.tokens[at:end], column=column, values=(value,)), end
         if self.currency and not found:
             forms = unit_forms(self.tokens[at].word)
-            for value in self.currency.examples:
-                if value.casefold() in forms:
-                    yield Part(self.tokens[at : at + 1], column=self.currency, values=(value,)), at + 1
+            named = (value for value in self.currency.examples if value.casefold() in forms)
+            found = [Part(self.tokens[at : at + 1], column=self.currency, values=(value,)) for value in named]
+        longest = max((len(part.tokens) for part in found), default=0)
+        yield from (part for part in found if len(part.tokens) == longest)
 
     def _end(self, at: int, wanted: Sequence[str]) -> int:
         """Find where words that begin at a token end; 0 if they do not stand there. Dashes inside are passed over."""
@@ -179,21 +221,20 @@ class Vocabulary:
         return sum(token.stem in self._named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
 
     @cached_property
-    def _named(self) -> set[str]:
-        return {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
+    def _named(self) -> frozenset[str]:
+        return frozenset[str]().union(*map(self.words, self.table.columns), *self.names)
 
     @cached_property
     def unknown(self) -> list[int]:
         """List where the tokens stand that are neither of the vocabulary nor of the table."""
-        plain = empty_words(self.language)
         left = set(range(len(self.tokens)))
         for at, token in enumerate(self.tokens):
-            ends = [end for part, end in self._parts[at] if not part.word]
+            ends = [at + len(part.tokens) for part in self._parts[at] if not part.is_word]
             is_plain = (
                 token.stem in self._named
-                or token.word in plain
+                or token.word in empty_words(self.language)
                 or bool(unit_forms(token.word))
-                or lexicon.matches("costs", token.word)
+                or matches("costs", token.word)
             )
             left.difference_update(range(at, max(ends, default=at + is_plain)))
         return sorted(left)
@@ -219,11 +260,11 @@ def title_of(column: Column) -> str:
 
 
 def _is_code(value: str) -> bool:
-    return len(value) <= len("eur") and lexicon.is_currency(value)
+    return len(value) <= len("eur") and is_currency(value)
 
 
 @lru_cache(maxsize=10_000)
 def _value_stems(value: str, language: str) -> tuple[str, ...]:
     """List the stems of a value; none for a bare number, which says nothing without its column."""
     found = stems(value, language)
-    return () if value.lower() in lexicon.totals() or all(word.isdigit() for word in found) else found
+    return () if value.lower() in totals() or all(word.isdigit() for word in found) else found
