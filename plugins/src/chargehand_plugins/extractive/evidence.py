@@ -17,8 +17,7 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
-from chargehand_plugins.extractive.lexicon import is_grammar, says, sentence
-from chargehand_plugins.extractive.tokens import one_line
+from chargehand_plugins.extractive.lexicon import is_grammar, one_line, says, sentence
 from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 30

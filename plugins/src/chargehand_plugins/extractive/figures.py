@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from activities.contracts.rounds import ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand_plugins.extractive.grammar import Figure
-from chargehand_plugins.extractive.lexicon import is_currency, sentence, totals
-from chargehand_plugins.extractive.tokens import number
+from chargehand_plugins.extractive.lexicon import is_currency, number, sentence, totals
 from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90

@@ -7,9 +7,18 @@ from typing import Final, NamedTuple, TypeVar
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.sql_names import quoted_text
 from activities.documents.words import language_of
-from chargehand_plugins.extractive.lexicon import AGGREGATES, OPENERS, empty_words, languages, marks_at, matches, shapes
-from chargehand_plugins.extractive.periods import Calendar, read_calendar
-from chargehand_plugins.extractive.tokens import number, read_tokens
+from chargehand_plugins.extractive.lexicon import (
+    AGGREGATES,
+    OPENERS,
+    empty_words,
+    languages,
+    marks_at,
+    matches,
+    number,
+    read_tokens,
+    shapes,
+)
+from chargehand_plugins.extractive.periods import Calendar, is_day
 from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
 
 _T = TypeVar("_T")
@@ -156,11 +165,11 @@ class _Reading:
             stems = {token.stem for token in tokens}
             whole = [column for column in numbers if vocabulary.words(column) <= stems]
             partly = [column for column in numbers if vocabulary.words(column) & stems]
-            measured = [c for c in numbers if any(vocabulary.accounts_for(c, token) for token in tokens)]
+            measured = [c for c in numbers if any(vocabulary.names_column(c, token) for token in tokens)]
             if column := _only(whole) or _only(partly) or _only(measured):
                 return column
         has_currency = any(part.column == vocabulary.currency is not None for part in self._parts[at + 1 : at + 2])
-        return _only([column for column in numbers if vocabulary.is_money(column)]) if has_currency else None
+        return _only(list(filter(vocabulary.is_money, numbers)) or numbers) if has_currency else None
 
     def _group(self) -> Column | None:
         """Find the column after `which`, `list` or `per`: the longest that fits, or the name of what the rows are."""
@@ -174,7 +183,7 @@ class _Reading:
         plain = empty_words(vocabulary.language) if self._opener == "list" else frozenset[str]()
         words = words[next((at for at, token in enumerate(words) if token.word not in plain), len(words)) :]
         for column in sorted(self._columns, key=lambda column: -len(vocabulary.words(column))):
-            if vocabulary.words(column) == {token.stem for token in words[: len(vocabulary.words(column))]}:
+            if vocabulary.words(column) == frozenset(token.stem for token in words[: len(vocabulary.words(column))]):
                 return column
         is_thing = words and self._opener != "" and any(words[0].stem in name for name in vocabulary.names)
         return vocabulary.key if is_thing and "per" not in self._marks else None
@@ -184,10 +193,12 @@ class _Reading:
         vocabulary = self._vocabulary
         calendar = vocabulary.calendar_for(measure)
         conditions = self._conditions(calendar, limits)
-        named = self._named(measure, (group, *(limit.column for limit in limits)))
+        labels = [each for part in self._values if (each := part.column) and vocabulary.words(each) <= self._said]
+        others = [*labels, *([group] if group else []), *(limit.column for limit in limits)]
+        named = self._named(measure, others)
         if conditions is None or (measure is not None and not named):
             return
-        left = self._left(measure, group, limits)
+        left = self._left(measure, others)
         operation = self._operation(measure, group, left, conditions)
         if not operation or not left.issubset(word for name in vocabulary.names for word in name):
             return
@@ -195,7 +206,7 @@ class _Reading:
         is_sum = measure and not (self._aggregate in {"max", "min", "dearest", "cheapest"} and not self._is_total)
         is_added = is_sum and measure and vocabulary.adds_up(measure, unasked=not self._is_total)
         is_amount = measure is not None and vocabulary.is_number(measure) and not vocabulary.units(measure)
-        is_loose = measure is not None and named != vocabulary.words(measure) and operation != "count"
+        is_loose = measure is not None and not named >= vocabulary.words(measure) and operation != "count"
         if operation == "list":
             measure, group = None, group or measure
         yield Figure(
@@ -208,16 +219,18 @@ class _Reading:
             period_text=" ".join(token.text for part in self._periods for token in part.tokens),
             currency=vocabulary.currency if is_amount else None,
             is_single=not is_added and (is_ranked or operation in {"value", "per"}),
-            is_loose=is_loose and not self._is_priced(measure),
+            is_loose=is_loose,
             is_known=self._is_known,
             language=vocabulary.language,
         )
 
     def _doubts(self, operation: str, calendar: Calendar | None) -> tuple[str, ...]:
         """List what makes figures over time unsure: several years, or rows that nothing tells apart."""
-        yearless = [part for part in self._periods if part.period and not part.period.first.year]
+        is_yearless = any(part.period and not part.period.has_year for part in self._periods)
         found = (
-            [f"count(DISTINCT year({calendar.sql})) > 1"] if calendar and yearless and calendar.unit == "day" else []
+            [f"count(DISTINCT substr({calendar.sql}, 1, 4)) > 1"]
+            if calendar and is_yearless and calendar.length > 4
+            else []
         )
         if calendar and operation in {"mean", "max", "min"} and not self._vocabulary.key:
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
@@ -241,52 +254,38 @@ class _Reading:
             sql = calendar.condition(part.period, names) if calendar and part.period else None
             if not (sql and calendar and part.period):
                 return None
-            side, days = part.period.side, part.period.days if calendar.unit == "day" else None
-            if days and side:
-                days = days[side in {">", "<="} :][:1]
-            text = " – ".join(dict.fromkeys(days)) if days else " ".join(token.text for token in part.tokens)
-            found.append(
-                Condition(calendar.column, sql, " ".join(filter(None, (title_of(calendar.column), side, text))))
-            )
+            shown = (title_of(calendar.column), part.period.side, part.period.text)
+            found.append(Condition(calendar.column, sql, " ".join(filter(None, shown))))
         return tuple(found)
 
     @property
     def _is_known(self) -> bool:
         return all(part.column is None or part.values[0] in part.column.examples for part in self._values)
 
-    def _is_priced(self, measure: Column | None) -> bool:
-        """Whether a measure is meant by `dearest`."""
-        return measure is not None and self._aggregate in {"dearest", "cheapest"} and self._vocabulary.is_money(measure)
-
-    def _named(self, measure: Column | None, others: Sequence[Column | None]) -> frozenset[str]:
-        """List the words that name a measure and none of the other columns."""
+    def _named(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
+        """List the stems that name a measure and none of the other columns."""
         vocabulary = self._vocabulary
-        if measure is None:
-            return frozenset()
-        taken = frozenset[str]().union(*(vocabulary.words(each) for each in (*others, *self._labels()) if each))
-        named = vocabulary.words(measure) & self._said
-        return named - taken or (vocabulary.words(measure) if self._is_priced(measure) else frozenset())
+        tokens = [token for part in self._parts if part.is_word or part.mark for token in part.tokens]
+        taken = frozenset[str]().union(*map(vocabulary.words, others))
+        return frozenset(t.stem for t in tokens if measure and vocabulary.names_column(measure, t)) - taken
 
-    def _labels(self) -> list[Column]:
-        """List the columns that are named beside a value of theirs."""
-        return [
-            part.column for part in self._values if part.column and self._vocabulary.words(part.column) <= self._said
-        ]
-
-    def _left(self, measure: Column | None, group: Column | None, limits: Sequence[Condition]) -> frozenset[str]:
+    def _left(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
         """List the stems that no column accounts for."""
         vocabulary = self._vocabulary
-        taken = frozenset[str]().union(*(vocabulary.words(each) for each in (group, *self._labels()) if each))
-        numbers = [column for column in (measure, *(limit.column for limit in limits)) if column]
-        taken |= {t.stem for t in self._words if any(vocabulary.accounts_for(column, t) for column in numbers)}
+        taken = frozenset[str]().union(*map(vocabulary.words, others))
+        columns = [measure, *(column for column in others if vocabulary.is_number(column))]
+        taken |= {
+            t.stem for t in self._words if any(column and vocabulary.names_column(column, t) for column in columns)
+        }
         if vocabulary.calendar and self._periods:
             taken |= vocabulary.words(vocabulary.calendar.column)
-        events = frozenset[str]().union(*(vocabulary.words(held.column) for held in vocabulary.days))
-        if limits or self._periods:
+        events = frozenset[str]().union(*map(vocabulary.words, vocabulary.days))
+        if self._periods or any(part.limits for part in self._parts):
             taken |= {token.stem for token in self._words if token.stem in events and matches("event", token.word)}
-        if vocabulary.key and measure is not None and self._aggregate in {"sum", "mean", "share"}:
+        is_of_each = measure is not None and self._aggregate in {"sum", "mean", "share"}
+        if vocabulary.key and (is_of_each or vocabulary.key in others):
             taken |= vocabulary.words(vocabulary.key)
-        if group and group == vocabulary.key:
+        if vocabulary.key in others:
             taken |= {token.stem for token in self._words if any(token.stem in name for name in vocabulary.names)}
         return self._said - taken
 
@@ -297,14 +296,13 @@ class _Reading:
         vocabulary = self._vocabulary
         is_number = measure is not None and vocabulary.is_number(measure)
         is_row = vocabulary.counts_rows(left) if measure is None else not is_number and vocabulary.is_unique(measure)
-        held = read_calendar(measure) if measure else None
         true = {
             "": True,
             "number": is_number,
             "text": measure is not None and not is_number,
             "rows": measure is None,
             "row": is_row,
-            "day": held is not None and held.unit == "day",
+            "day": measure is not None and is_day(measure),
             "adds": measure is not None and vocabulary.adds_up(measure),
             "wise": bool(vocabulary.key or vocabulary.calendar),
             "part": len(self._values) == 1,

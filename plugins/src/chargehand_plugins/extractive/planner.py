@@ -10,8 +10,7 @@ from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from chargehand_plugins.extractive.evidence import SEARCHES
 from chargehand_plugins.extractive.grammar import Figure, read_figure
-from chargehand_plugins.extractive.lexicon import pattern
-from chargehand_plugins.extractive.tokens import one_line
+from chargehand_plugins.extractive.lexicon import one_line, pattern
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"

@@ -9,10 +9,14 @@ from activities.documents.catalog import Column, Table
 from activities.documents.words import function_words
 from chargehand_plugins.extractive.lexicon import (
     COMPARISONS,
+    Token,
     empty_words,
     is_currency,
     marks_at,
     matches,
+    read_number,
+    read_tokens,
+    stems,
     totals,
     unit_forms,
 )
@@ -20,11 +24,11 @@ from chargehand_plugins.extractive.periods import (
     Calendar,
     Period,
     calendar_of,
+    is_day,
     is_series_of,
     read_calendar,
     read_period,
 )
-from chargehand_plugins.extractive.tokens import Token, read_number, read_tokens, stems
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _LONGEST_VALUE: Final = 6
@@ -65,13 +69,13 @@ class Vocabulary:
         return calendar_of(self.table, frozenset(token.stem for token in self.tokens), self.language)
 
     @cached_property
-    def days(self) -> list[Calendar]:
-        return [held for column in self.table.columns if (held := read_calendar(column)) and held.unit == "day"]
+    def days(self) -> list[Column]:
+        return list(filter(is_day, self.table.columns))
 
     def calendar_for(self, measure: Column | None) -> Calendar | None:
         """The calendar, or the one column of days, whatever its name, if a measure came about on one."""
         is_amount = measure is not None and self.adds_up(measure)
-        return self.calendar or (self.days[0] if is_amount and len(self.days) == 1 else None)
+        return self.calendar or (read_calendar(self.days[0]) if is_amount and len(self.days) == 1 else None)
 
     @cached_property
     def currency(self) -> Column | None:
@@ -99,14 +103,17 @@ class Vocabulary:
     def is_money(self, column: Column) -> bool:
         """Whether a column of numbers has a currency, or is a price of no other unit."""
         units = self.units(column)
-        is_priced = not units and any(matches("priced", token.word) for token in self._title(column))
-        return self.is_number(column) and (is_priced or any(map(is_currency, units)))
+        return self.is_number(column) and (any(map(is_currency, units)) or (not units and self._is_priced(column)))
 
-    def accounts_for(self, column: Column, token: Token) -> bool:
-        """Whether a word says what a column of numbers holds: its name, its unit, or what things cost."""
-        units = self.units(column)
-        is_price = self.is_money(column) and (matches("costs", token.word) or (is_currency(token.word) and not units))
-        return token.stem in self.words(column) or token.word in units or is_price
+    def _is_priced(self, column: Column) -> bool:
+        return any(matches("priced", token.word) for token in self._title(column))
+
+    def names_column(self, column: Column, token: Token) -> bool:
+        """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
+        units = self.units(column) if self.is_number(column) else frozenset[str]()
+        is_cost = self._is_priced(column) and matches("costs", token.word)
+        is_coin = self.is_money(column) and not units and is_currency(token.word)
+        return token.stem in self.words(column) or token.word in units or is_cost or is_coin
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
@@ -114,9 +121,7 @@ class Vocabulary:
         is_event = calendar_of(self.table, frozenset(), self.language) is not None or (
             len(self.days) == 1 and not self.key
         )
-        is_charged = is_event or any(
-            matches("event", token.word) for held in self.days for token in self._title(held.column)
-        )
+        is_charged = is_event or any(matches("event", token.word) for held in self.days for token in self._title(held))
         is_state = any(matches("not_added", word) and not (is_charged and matches("charges", word)) for word in named)
         is_flow = any(matches("flow", word) or is_currency(word) for word in named)
         is_sure = (is_event or not unasked) if is_flow else not (unasked or any(map(is_series_of, self.table.columns)))
@@ -175,7 +180,7 @@ class Vocabulary:
             yield Part(tokens[at : limits[1]], limits=limits[0])
         marks = list(marks_at(tokens, at, self.language))
         yield from (Part(tokens[at:end], mark=mark) for mark, end in marks)
-        if all(end == at + 1 for _, end in marks):
+        if self._is_plain(tokens[at]) and all(end == at + 1 for _, end in marks):
             yield Part(tokens[at : at + 1])
 
     def _limits_at(self, at: int) -> tuple[tuple[tuple[str, float], ...], int] | None:
@@ -224,20 +229,17 @@ class Vocabulary:
     def _named(self) -> frozenset[str]:
         return frozenset[str]().union(*map(self.words, self.table.columns), *self.names)
 
+    def _is_plain(self, token: Token) -> bool:
+        """Whether a word may be accounted for, or changes nothing."""
+        is_known = token.stem in self._named or token.word in empty_words(self.language)
+        return is_known or bool(unit_forms(token.word)) or matches("costs", token.word)
+
     @cached_property
     def unknown(self) -> list[int]:
         """List where the tokens stand that are neither of the vocabulary nor of the table."""
-        left = set(range(len(self.tokens)))
-        for at, token in enumerate(self.tokens):
-            ends = [at + len(part.tokens) for part in self._parts[at] if not part.is_word]
-            is_plain = (
-                token.stem in self._named
-                or token.word in empty_words(self.language)
-                or bool(unit_forms(token.word))
-                or matches("costs", token.word)
-            )
-            left.difference_update(range(at, max(ends, default=at + is_plain)))
-        return sorted(left)
+        ends = [max((at + len(part.tokens) for part in parts), default=at) for at, parts in enumerate(self._parts)]
+        covered = {place for at, end in enumerate(ends) for place in range(at, end)}
+        return [at for at in range(len(self.tokens)) if at not in covered]
 
     @cached_property
     def _guesses(self) -> list[Part]:

@@ -113,7 +113,7 @@ async def test_a_question_keeps_the_conditions_before_it(ferries: Harness) -> No
     kept = await ferries.ask("How many minutes were lost in March 2025, and how many sailings were cancelled by route?")
     dropped = await ferries.ask("How many minutes did fog have lost in 2025, and how many sailings were cancelled?")
 
-    assert ["2025-03-01 – 2025-03-31" in figure for figure in kept.figures] == [True, True]
+    assert ["date 2025-03" in figure or "month 2025-03" in figure for figure in kept.figures] == [True, True]
     assert len(dropped.figures) == 1
 
 
