@@ -87,6 +87,13 @@ def why_unread(question: str, catalog: Catalog) -> tuple[Table, str] | None:
     return best
 
 
+def keeps(figure: Figure, earlier: str) -> bool:
+    """Whether a figure drops no condition that an earlier question may have meant for it too."""
+    tokens = read_tokens(earlier, figure.language)
+    kept = {held.column.name for held in figure.conditions}
+    return kept.issuperset(Vocabulary(figure.table, figure.language, tokens).valued)
+
+
 def _vocabularies(question: str, catalog: Catalog) -> list[Vocabulary]:
     language = language_of(question)
     tokens = read_tokens(question, language)
@@ -228,9 +235,7 @@ class _Reading:
         """List what makes figures over time unsure: several years, or rows that nothing tells apart."""
         is_yearless = any(part.period and not part.period.has_year for part in self._periods)
         found = (
-            [f"count(DISTINCT substr({calendar.sql}, 1, 4)) > 1"]
-            if calendar and is_yearless and calendar.length > 4
-            else []
+            [f"count(DISTINCT {calendar.part(1, 4)}) > 1"] if calendar and is_yearless and calendar.length > 4 else []
         )
         if calendar and operation in {"mean", "max", "min"} and not self._vocabulary.key:
             found.append(f"count(*) > count(DISTINCT {calendar.sql})")
@@ -254,7 +259,8 @@ class _Reading:
             sql = calendar.condition(part.period, names) if calendar and part.period else None
             if not (sql and calendar and part.period):
                 return None
-            shown = (title_of(calendar.column), part.period.side, part.period.text)
+            text = part.period.text if part.period.has_year else " ".join(token.text for token in part.tokens)
+            shown = (title_of(calendar.column), part.period.side, text)
             found.append(Condition(calendar.column, sql, " ".join(filter(None, shown))))
         return tuple(found)
 

@@ -165,13 +165,30 @@ class Calendar(NamedTuple):
         start = 6 if self.length != _YEARLESS and not period.has_year else 1
         if start - 1 + len(first) > self.length or (self.months and not side and self._misses(first, last, start)):
             return None
-        moment = f"substr({self.sql}, {start}, {len(first)})"
-        return f"{moment} {side} '{first}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
+        moment = self.sql if start == 1 else self.part(start, len(first))
+        if start == 1:
+            first, last = _pad(first, self.length, month=1), _pad(last, self.length, month=12)
+        end = last if side in {">", "<="} else first
+        return f"{moment} {side} '{end}'" if side else f"{moment} BETWEEN '{first}' AND '{last}'"
+
+    def part(self, start: int, length: int) -> str:
+        """Write a part of a row's moment, such as its year."""
+        return f"substr(CAST({self.sql} AS VARCHAR), {start}, {length})"
 
     def _misses(self, first: str, last: str, start: int) -> bool:
         """Whether a month of a period is not in the column."""
         held = {_count(moment[start - 1 :], 0) for moment in self.months}
         return not held.issuperset(range(_count(first, 1), _count(last, 12) + 1))
+
+
+def _pad(moment: str, length: int, *, month: int) -> str:
+    """Write the first or last month and day of a moment, as far as a calendar has them."""
+    if len(moment) == _YEARLY < length:
+        moment = f"{moment}-{month:02}"
+    if len(moment) == _MONTHLY < length:
+        days = monthrange(int(moment[:4]), int(moment[5:]))[1]
+        moment = f"{moment}-{1 if month == 1 else days:02}"
+    return moment
 
 
 def _count(moment: str, month: int) -> int:
@@ -198,7 +215,7 @@ def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when."""
     sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in totals())
     if column.type.startswith(("DATE", "TIMESTAMP")):
-        return Calendar(column, f"strftime({sql}, '%Y-%m-%d')", _DAY)
+        return Calendar(column, sql if column.type == "DATE" else f"CAST({sql} AS DATE)", _DAY)
     if column.type == "BIGINT" and (
         _is_year(column) or all(re.fullmatch("(19|20)..", value) for value in proper or "-")
     ):
@@ -212,7 +229,8 @@ def read_calendar(column: Column) -> Calendar | None:
     if 0 in lengths or len(lengths) > 1 or column.distinct > len(column.examples):
         return None
     cases = " ".join(f"WHEN {quoted_text(text)} THEN '{moment}'" for text, moment in read.items())
-    return Calendar(column, f"CASE {sql} {cases} END", lengths.pop(), frozenset(read.values()))
+    is_plain = all(text == moment for text, moment in read.items())
+    return Calendar(column, sql if is_plain else f"CASE {sql} {cases} END", lengths.pop(), frozenset(read.values()))
 
 
 def is_series_of(column: Column) -> bool:

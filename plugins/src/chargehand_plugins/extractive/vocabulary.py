@@ -103,37 +103,37 @@ class Vocabulary:
     def is_money(self, column: Column) -> bool:
         """Whether a column of numbers has a currency, or is a price of no other unit."""
         units = self.units(column)
-        return self.is_number(column) and (any(map(is_currency, units)) or (not units and self._is_priced(column)))
+        is_amount = self._has(column, "priced") or self._has(column, "amounts")
+        return self.is_number(column) and (any(map(is_currency, units)) or (not units and is_amount))
 
-    def _is_priced(self, column: Column) -> bool:
-        return any(matches("priced", token.word) for token in self._title(column))
+    def _has(self, column: Column, name: str) -> bool:
+        """Whether the title of a column has a word of a pattern."""
+        return any(matches(name, token.word) for token in self._title(column))
 
     def names_column(self, column: Column, token: Token) -> bool:
         """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
         units = self.units(column) if self.is_number(column) else frozenset[str]()
-        is_cost = self._is_priced(column) and matches("costs", token.word)
-        is_coin = self.is_money(column) and not units and is_currency(token.word)
-        return token.stem in self.words(column) or token.word in units or is_cost or is_coin
+        is_cost = self._has(column, "priced") and matches("costs", token.word)
+        is_money = matches("money", token.word) or (not units and is_currency(token.word))
+        return (
+            token.stem in self.words(column) or token.word in units or is_cost or (is_money and self.is_money(column))
+        )
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
-        named = [token.word for token in self._title(column)]
-        is_event = calendar_of(self.table, frozenset(), self.language) is not None or (
-            len(self.days) == 1 and not self.key
-        )
-        is_charged = is_event or any(matches("event", token.word) for held in self.days for token in self._title(held))
-        is_state = any(matches("not_added", word) and not (is_charged and matches("charges", word)) for word in named)
-        is_flow = any(matches("flow", word) or is_currency(word) for word in named)
+        words = [token.word for token in self._title(column)]
+        is_dated = len(self.days) == 1 and self.key in (None, self.days[0])
+        is_event = is_dated or calendar_of(self.table, frozenset(), self.language) is not None
+        is_charged = is_event or any(self._has(held, "event") for held in self.days)
+        is_state = any(matches("not_added", word) and not (is_charged and matches("charges", word)) for word in words)
+        is_flow = self._has(column, "flow") or self._has(column, "amounts") or any(map(is_currency, words))
         is_sure = (is_event or not unasked) if is_flow else not (unasked or any(map(is_series_of, self.table.columns)))
         return self.is_number(column) and is_sure and not is_state
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
-        is_name = not self.is_number(column) or self._is_identifier(column)
+        is_name = not self.is_number(column) or self._has(column, "identifiers")
         return is_name and column.distinct == self.table.rows > 0
-
-    def _is_identifier(self, column: Column) -> bool:
-        return any(matches("identifiers", token.word) for token in self._title(column))
 
     @cached_property
     def key(self) -> Column | None:
@@ -143,7 +143,7 @@ class Vocabulary:
     def counts_rows(self, said: frozenset[str]) -> bool:
         """Whether words name the things that are the table's rows, and no column holds how many there are of them."""
         columns = self.table.columns
-        is_keyed = any(self.is_unique(column) and self._is_identifier(column) for column in columns)
+        is_keyed = any(self.is_unique(column) and self._has(column, "identifiers") for column in columns)
         is_summed = any(map(is_series_of, columns)) or any(self._is_number_of(column, said) for column in columns)
         named = [
             thing for name in self.names if (thing := {word for word in name if not word.isdigit()}) and thing <= said
@@ -152,7 +152,7 @@ class Vocabulary:
         return any(is_keyed or not is_summed or any(map(thing.intersection, keys)) for thing in named)
 
     def _is_number_of(self, column: Column, things: frozenset[str]) -> bool:
-        is_count = any(matches("counts", token.word) for token in self._title(column))
+        is_count = self._has(column, "counts")
         return self.is_number(column) and (is_count or bool(self.words(column) & things))
 
     def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
@@ -226,13 +226,19 @@ class Vocabulary:
         return sum(token.stem in self._named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
 
     @cached_property
+    def valued(self) -> frozenset[str]:
+        """List the columns values of which are named."""
+        found = (part.column for at in range(len(self.tokens)) for part in self._values_at(at))
+        return frozenset(column.name for column in found if column)
+
+    @cached_property
     def _named(self) -> frozenset[str]:
         return frozenset[str]().union(*map(self.words, self.table.columns), *self.names)
 
     def _is_plain(self, token: Token) -> bool:
         """Whether a word may be accounted for, or changes nothing."""
         is_known = token.stem in self._named or token.word in empty_words(self.language)
-        return is_known or bool(unit_forms(token.word)) or matches("costs", token.word)
+        return is_known or bool(unit_forms(token.word)) or matches("costs", token.word) or matches("money", token.word)
 
     @cached_property
     def unknown(self) -> list[int]:
