@@ -139,8 +139,9 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
         return ("no_word", missing[0]) if missing else None
     table, word = unread
     columns = ", ".join(title_of(column) for column in table.columns)
-    is_function = word.casefold() in plain
-    key = "unread" if is_function else "no_column" if word else "no_reading"
+    key = (
+        "unread" if word.casefold() in function_words(language_of(question)) else "no_column" if word else "no_reading"
+    )
     return key, word, table.document, columns
 
 

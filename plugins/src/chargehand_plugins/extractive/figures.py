@@ -14,7 +14,7 @@ from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
-_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "different": "count(DISTINCT {})"}
+_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})"}
 _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
 
 
@@ -87,7 +87,7 @@ def state(figure: Figure, result: ToolResult) -> WorkAnswer:
     if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
         conditions = "; ".join(condition.text for condition in figure.conditions)
         return unanswered(figure.language, "no_rows", conditions, figure.table.document)
-    if not is_whole or any(row.doubt or not (row.rows or figure.is_known) for row in rows):
+    if not is_whole or any(row.doubt for row in rows):
         return declined(figure.language, "doubt", "", figure.table.document)
     ref = result.sources[0].ref
     leaders = [row for row in rows if row.value == rows[0].value] if figure.operation in _ORDERS else rows
@@ -143,7 +143,7 @@ def _amount(figure: Figure, row: _Row) -> str:
         return f"{number(float(row.value), figure.language)} %"
     title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
     unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
-    unit = row.name if figure.currency and not figure.group else unit if figure.operation != "different" else ""
+    unit = row.name if figure.currency and not figure.group else unit
     is_year = figure.is_single and isinstance(row.value, int) and 1900 <= row.value <= 2100
     return f"{row.value if is_year else number(row.value, figure.language)} {unit}".rstrip()
 

@@ -7,17 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 from activities.documents.catalog import Catalog, Column, Table
 from activities.documents.sql_names import quoted_text
 from activities.documents.words import language_of
-from chargehand_plugins.extractive.lexicon import (
-    AGGREGATES,
-    OPENERS,
-    empty_words,
-    languages,
-    marks_at,
-    matches,
-    number,
-    read_tokens,
-    shapes,
-)
+from chargehand_plugins.extractive import lexicon
 from chargehand_plugins.extractive.periods import Calendar, is_day
 from chargehand_plugins.extractive.vocabulary import Part, Vocabulary, title_of
 
@@ -42,7 +32,7 @@ class Figure(NamedTuple):
 
     table: Table
     operation: str
-    """As `[shapes]` in `words.toml` name it."""
+    """As `[lexicon.shapes]` in `words.toml` name it."""
     measure: Column | None
     group: Column | None
     conditions: tuple[Condition, ...]
@@ -55,8 +45,6 @@ class Figure(NamedTuple):
     """Whether the figure holds only for one row, or one row a group, since more of them make no sum."""
     is_loose: bool
     """Whether a column was named by some of its words only."""
-    is_known: bool
-    """Whether every value that rows must have is known to occur, so that no rows are none."""
     language: str
 
 
@@ -79,8 +67,8 @@ def why_unread(question: str, catalog: Catalog) -> tuple[Table, str] | None:
     best, most = None, 0
     for vocabulary in _vocabularies(question, catalog):
         tokens = vocabulary.tokens
-        marks = {mark for at in range(len(tokens)) for mark, _ in marks_at(tokens, at, vocabulary.language)}
-        asks = marks & (AGGREGATES | {"count", "list"}) or ("which" in marks and "what" not in marks)
+        marks = {mark for at in range(len(tokens)) for mark, _ in lexicon.marks_at(tokens, at, vocabulary.language)}
+        asks = marks & (lexicon.AGGREGATES | {"count", "list"}) or ("which" in marks and "what" not in marks)
         if asks and vocabulary.known > most:
             most = vocabulary.known
             best = vocabulary.table, tokens[vocabulary.unknown[0]].text if vocabulary.unknown else ""
@@ -89,15 +77,15 @@ def why_unread(question: str, catalog: Catalog) -> tuple[Table, str] | None:
 
 def keeps(figure: Figure, earlier: str) -> bool:
     """Whether a figure drops no condition that an earlier question may have meant for it too."""
-    tokens = read_tokens(earlier, figure.language)
+    tokens = lexicon.read_tokens(earlier, figure.language)
     kept = {held.column.name for held in figure.conditions}
     return kept.issuperset(Vocabulary(figure.table, figure.language, tokens).valued)
 
 
 def _vocabularies(question: str, catalog: Catalog) -> list[Vocabulary]:
     language = language_of(question)
-    tokens = read_tokens(question, language)
-    if language not in languages() or not 2 <= len(tokens) <= _MOST_TOKENS:
+    tokens = lexicon.read_tokens(question, language)
+    if language not in lexicon.languages() or not 2 <= len(tokens) <= _MOST_TOKENS:
         return []
     return [Vocabulary(table, language, tokens) for table in catalog.tables]
 
@@ -114,8 +102,8 @@ class _Reading:
         self._columns = vocabulary.table.columns
         self._parts = [part for at, part in enumerate(cut) if not self._is_relation(cut, at)]
         self._marks = [part.mark for part in self._parts if part.mark]
-        self._opener = _only([mark for mark in self._marks if mark in OPENERS]) or ""
-        aggregates = [mark for mark in self._marks if mark in AGGREGATES]
+        self._opener = _only([mark for mark in self._marks if mark in lexicon.OPENERS]) or ""
+        aggregates = [mark for mark in self._marks if mark in lexicon.AGGREGATES]
         # `which … in total` asks for the sums of the groups.
         ranks = [mark for mark in aggregates if mark != "sum"]
         self._is_total = "sum" in aggregates
@@ -123,15 +111,15 @@ class _Reading:
         self._values = [part for part in self._parts if part.column]
         self._periods = [part for part in self._parts if part.period]
         self._words = [part.tokens[0] for part in self._parts if part.is_word]
-        plain = empty_words(vocabulary.language)
+        plain = lexicon.empty_words(vocabulary.language)
         self._said = frozenset(token.stem for token in self._words if token.word not in plain)
 
     def _is_relation(self, parts: Sequence[Part], at: int) -> bool:
         """Whether a part is the `from` or `to` before the value of a column that is where something comes or goes."""
-        plain = empty_words(self._vocabulary.language)
+        plain = lexicon.empty_words(self._vocabulary.language)
         following = (part for part in parts[at + 1 :] if not (part.is_word and part.tokens[0].word in plain))
         column = getattr(next(following, None), "column", None)
-        return column is not None and parts[at].mark in {"from", "to"} and matches(parts[at].mark, column.name)
+        return column is not None and parts[at].mark in {"from", "to"} and lexicon.matches(parts[at].mark, column.name)
 
     def figures(self) -> Iterator[Figure]:
         """Yield what the parts ask for, with each measure that they name."""
@@ -146,7 +134,7 @@ class _Reading:
     def _has_one_shape(self, group: Column | None) -> bool:
         """Whether there is one opener, one aggregate at most, and no other mark."""
         is_total = self._is_total and self._aggregate != "sum"
-        read = [self._opener, self._aggregate, is_total, "per" in self._marks, "different" in self._marks]
+        read = [self._opener, self._aggregate, is_total, "per" in self._marks]
         is_grouped = bool({"which", "who", "list", "per"}.intersection(self._marks))
         return any(read[:2]) and len(self._marks) == sum(map(bool, read)) and is_grouped == (group is not None)
 
@@ -159,7 +147,7 @@ class _Reading:
                 if column is None:
                     return None
                 sql = " AND ".join(f'"{column.name}" {sign} {end}' for sign, end in part.limits)
-                shown = [f"{sign} {number(end, self._vocabulary.language)}" for sign, end in part.limits]
+                shown = [f"{sign} {lexicon.number(end, self._vocabulary.language)}" for sign, end in part.limits]
                 found.append(Condition(column, sql, f"{title_of(column)} {', '.join(shown)}"))
         return found
 
@@ -185,9 +173,9 @@ class _Reading:
         if at is None:
             return None
         if self._parts[at].mark == "who":
-            return _only([each for each in self._columns if matches("persons", each.name)])
+            return _only([each for each in self._columns if lexicon.matches("persons", each.name)])
         words = [part.tokens[0] for part in self._parts[at + 1 :] if part.is_word]
-        plain = empty_words(vocabulary.language) if self._opener == "list" else frozenset[str]()
+        plain = lexicon.empty_words(vocabulary.language) if self._opener == "list" else frozenset[str]()
         words = words[next((at for at, token in enumerate(words) if token.word not in plain), len(words)) :]
         for column in sorted(self._columns, key=lambda column: -len(vocabulary.words(column))):
             if vocabulary.words(column) == frozenset(token.stem for token in words[: len(vocabulary.words(column))]):
@@ -227,7 +215,6 @@ class _Reading:
             currency=vocabulary.currency if is_amount else None,
             is_single=not is_added and (is_ranked or operation in {"value", "per"}),
             is_loose=is_loose,
-            is_known=self._is_known,
             language=vocabulary.language,
         )
 
@@ -246,12 +233,12 @@ class _Reading:
         found = [
             Condition(
                 part.column,
-                f'lower("{part.column.name}") IN ({", ".join(quoted_text(text.lower()) for text in part.values)})',
-                f"{title_of(part.column)} = {part.values[0]}",
+                f'lower("{part.column.name}") = {quoted_text(part.value.lower())}',
+                f"{title_of(part.column)} = {part.value}",
                 is_value=True,
             )
             for part in self._values
-            if part.column is not None
+            if part.column
         ]
         found += limits
         for part in self._periods:
@@ -263,10 +250,6 @@ class _Reading:
             shown = (title_of(calendar.column), part.period.side, text)
             found.append(Condition(calendar.column, sql, " ".join(filter(None, shown))))
         return tuple(found)
-
-    @property
-    def _is_known(self) -> bool:
-        return all(part.column is None or part.values[0] in part.column.examples for part in self._values)
 
     def _named(self, measure: Column | None, others: Sequence[Column]) -> frozenset[str]:
         """List the stems that name a measure and none of the other columns."""
@@ -287,7 +270,9 @@ class _Reading:
             taken |= vocabulary.words(vocabulary.calendar.column)
         events = frozenset[str]().union(*map(vocabulary.words, vocabulary.days))
         if self._periods or any(part.limits for part in self._parts):
-            taken |= {token.stem for token in self._words if token.stem in events and matches("event", token.word)}
+            taken |= {
+                token.stem for token in self._words if token.stem in events and lexicon.matches("event", token.word)
+            }
         is_of_each = measure is not None and self._aggregate in {"sum", "mean", "share"}
         if vocabulary.key and (is_of_each or vocabulary.key in others):
             taken |= vocabulary.words(vocabulary.key)
@@ -313,17 +298,15 @@ class _Reading:
             "wise": bool(vocabulary.key or vocabulary.calendar),
             "part": len(self._values) == 1,
             "limited": bool(conditions),
-            "known": self._is_known,
             "named": not any(part.limits or (part.period and part.period.side) for part in self._parts),
             "group": group is not None and "per" not in self._marks,
             "per": "per" in self._marks,
-            "different": "different" in self._marks,
         }
         facts = {name for name, is_true in true.items() if is_true}
-        marked = facts & {"group", "per", "different"}
+        marked = facts & {"group", "per"}
         fitting = (
             shape.operation
-            for shape in shapes()
+            for shape in lexicon.shapes()
             if self._opener in shape.openers
             and self._aggregate in shape.aggregates
             and shape.facts <= facts

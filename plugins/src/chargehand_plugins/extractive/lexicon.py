@@ -67,6 +67,11 @@ def sentence(key: str, language: str) -> str:
     return str(_data()["sentences"][key][languages().index(language) if language in languages() else 0])
 
 
+def undecided(kind: str) -> Mapping[str, Any]:
+    """Find the answer to a kind of task that leaves everything as it is."""
+    return _data()["undecided"][kind]
+
+
 def says(name: str, text: str) -> bool:
     """Whether a text has one of a pattern's words."""
     return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
@@ -94,7 +99,7 @@ def _forms(language: str) -> Sequence[tuple[str, re.Pattern[str]]]:
 
 def is_grammar(word: str, language: str) -> bool:
     """Whether a word says how something is asked, not what."""
-    return any(form.fullmatch(word) for _, form in _forms(language))
+    return any(re.search(rf"\b{re.escape(word)}\b", form.pattern) for _, form in _forms(language))
 
 
 @cache

@@ -13,17 +13,8 @@ from typing import Final, NamedTuple
 from activities.documents.catalog import Column, Table
 from activities.documents.sql_names import quoted_text
 from activities.documents.words import words
-from chargehand_plugins.extractive.lexicon import (
-    BOUNDS,
-    Token,
-    empty_words,
-    marks_at,
-    matches,
-    months,
-    pattern,
-    stems,
-    totals,
-)
+from chargehand_plugins.extractive import lexicon
+from chargehand_plugins.extractive.lexicon import Token
 
 _MONTH: Final = re.compile(r"([^\W\d_]+)\.?(?: ((?:19|20)\d\d))?|((?:19|20)\d\d)-(\d\d)")
 _YEAR: Final = re.compile(r"(?:19|20)\d\d")
@@ -55,14 +46,14 @@ class Period(NamedTuple):
 
 def read_period(tokens: Sequence[Token], at: int, language: str) -> tuple[Period, int] | None:
     """Read the longest period that begins at a token, such as `from May to June` or `since 2020`, and where it ends."""
-    starts = {"": at, **dict(marks_at(tokens, at, language))}
+    starts = {"": at, **dict(lexicon.marks_at(tokens, at, language))}
     for opener, closers in _RANGES.items():
         first = _read_moment(tokens, starts[opener], is_begun=True) if opener in starts else None
-        ends = [end for mark, end in marks_at(tokens, first[1], language) if mark in closers] if first else []
+        ends = [end for mark, end in lexicon.marks_at(tokens, first[1], language) if mark in closers] if first else []
         last = _read_moment(tokens, ends[0]) if ends else None
         if first and last and (joined := _join(first[0].first, last[0].last)):
             return joined, last[1]
-    for bound, side in BOUNDS.items():
+    for bound, side in lexicon.BOUNDS.items():
         if bound in starts and (found := _read_moment(tokens, starts[bound])):
             return found[0]._replace(side=side), found[1]
     return _read_moment(tokens, at)
@@ -96,15 +87,15 @@ def _read_moment(tokens: Sequence[Token], at: int, *, is_begun: bool = False) ->
 @cache
 def _forms() -> Sequence[re.Pattern[str]]:
     """Write the forms of a moment over words that each end with a blank; last that of a bare number."""
-    of, names, the = pattern("of"), "|".join(months()), rf"(?:(?:{pattern('article')}) )?"
+    of, names, the = lexicon.pattern("of"), "|".join(lexicon.months()), rf"(?:(?:{lexicon.pattern('article')}) )?"
     year, last = r"(?P<year>(?:19|20)\d\d) ", r"(?:st|nd|rd|th|er)? "
     day, day_after = (rf"(?P<{name}>[12]?\d|3[01]|0[1-9]){last}" for name in ("day", "day_after"))
     in_year = rf"(?:(?:{of} )?{year})?"
-    ordinals = "|".join(f"(?P<q{at}>{text})" for at, text in enumerate(pattern("ordinals").split(";"), start=1))
+    ordinals = "|".join(f"(?P<q{at}>{text})" for at, text in enumerate(lexicon.pattern("ordinals").split(";"), start=1))
     forms = [
         r"(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))? ",
         r"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{4}) ",
-        rf"(?:[qt](?P<quarter>[1-4])|{the}(?:{ordinals}) (?:{pattern('quarter')})) {in_year}",
+        rf"(?:[qt](?P<quarter>[1-4])|{the}(?:{ordinals}) (?:{lexicon.pattern('quarter')})) {in_year}",
         rf"{the}{day}(?:{of} )?(?P<name>{names}) {in_year}",
         rf"(?P<name>{names}) (?:{day_after})?{in_year}",
         rf"(?:{of} )?{year}",
@@ -118,7 +109,7 @@ def _period(said: dict[str, str]) -> Period | None:
     quarter = said.get("quarter") or "".join(str(at) for at in range(1, 5) if said.get(f"q{at}"))
     if quarter:
         return Period(f"{year}{3 * int(quarter) - 2:02}", f"{year}{3 * int(quarter):02}")
-    month = months()[said["name"]] if said.get("name") else int(said.get("month") or 0)
+    month = lexicon.months()[said["name"]] if said.get("name") else int(said.get("month") or 0)
     day = int(said.get("day") or said.get("day_after") or 0)
     if month > 12 or (month and day > monthrange(int(said["year"] or 2000), month)[1]):
         return None
@@ -131,7 +122,7 @@ def _is_month(tokens: Sequence[Token], at: int) -> bool:
     """Whether `may` or `march` is the month: with a capital letter, a number beside it or `in` before it."""
     beside = [token.word for token in (*tokens[max(0, at - 1) : at], *tokens[at + 1 : at + 2])]
     is_dated = any(word[0].isdigit() for word in beside)
-    return tokens[at].text[0].isupper() or is_dated or (at > 0 and matches("before_month", beside[0]))
+    return tokens[at].text[0].isupper() or is_dated or (at > 0 and lexicon.matches("before_month", beside[0]))
 
 
 @lru_cache(maxsize=10_000)
@@ -140,7 +131,7 @@ def parse_month(text: str) -> str:
     if not (match := _MONTH.fullmatch(text)):
         return ""
     name, year, iso_year, digits = match.groups()
-    month = months().get(words(name)[0], 0) if name else int(digits)
+    month = lexicon.months().get(words(name)[0], 0) if name else int(digits)
     return "-".join(filter(None, (year or iso_year, f"{month:02}"))) if 1 <= month <= 12 else ""
 
 
@@ -199,9 +190,12 @@ def _count(moment: str, month: int) -> int:
 
 def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar | None:
     """Find the calendar that a question means: `joined` only if it says so, and none if two would do."""
-    generic = {stem for word in pattern("time_words").split("|") for stem in stems(word, language)}
+    generic = {stem for word in lexicon.pattern("time_words").split("|") for stem in lexicon.stems(word, language)}
     fitting = [
-        (held, frozenset(stems(column.title or column.name, language)) - generic - empty_words(language))
+        (
+            held,
+            frozenset(lexicon.stems(column.title or column.name, language)) - generic - lexicon.empty_words(language),
+        )
         for column in table.columns
         if (held := read_calendar(column))
     ]
@@ -213,7 +207,7 @@ def calendar_of(table: Table, asked: frozenset[str], language: str) -> Calendar 
 
 def read_calendar(column: Column) -> Calendar | None:
     """Read a column as days, months or years; None if its values do not say when."""
-    sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in totals())
+    sql, proper = f'"{column.name}"', tuple(value for value in column.examples if value.lower() not in lexicon.totals())
     if column.type.startswith(("DATE", "TIMESTAMP")):
         return Calendar(column, sql if column.type == "DATE" else f"CAST({sql} AS DATE)", _DAY)
     if column.type == "BIGINT" and (

@@ -6,20 +6,8 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.documents.words import function_words
-from chargehand_plugins.extractive.lexicon import (
-    COMPARISONS,
-    Token,
-    empty_words,
-    is_currency,
-    marks_at,
-    matches,
-    read_number,
-    read_tokens,
-    stems,
-    totals,
-    unit_forms,
-)
+from chargehand_plugins.extractive import lexicon
+from chargehand_plugins.extractive.lexicon import Token
 from chargehand_plugins.extractive.periods import (
     Calendar,
     Period,
@@ -31,7 +19,6 @@ from chargehand_plugins.extractive.periods import (
 )
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_LONGEST_VALUE: Final = 6
 
 
 class Part(NamedTuple):
@@ -44,8 +31,7 @@ class Part(NamedTuple):
     """Signs and numbers that a column is compared with."""
     column: Column | None = None
     """The column a value of which is named."""
-    values: tuple[str, ...] = ()
-    """Spellings of the value, of which a row must have one."""
+    value: str = ""
 
     @property
     def is_word(self) -> bool:
@@ -62,7 +48,7 @@ class Vocabulary:
     def names(self) -> tuple[frozenset[str], ...]:
         """The stems of the names of the file and of the sheet."""
         file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-        return frozenset(stems(file, self.language)), frozenset(stems(self.table.sheet, self.language))
+        return frozenset(lexicon.stems(file, self.language)), frozenset(lexicon.stems(self.table.sheet, self.language))
 
     @cached_property
     def calendar(self) -> Calendar | None:
@@ -84,18 +70,20 @@ class Vocabulary:
         return found[0] if len(found) == 1 else None
 
     def _title(self, column: Column) -> tuple[Token, ...]:
-        return read_tokens(title_of(column).replace("_", " "), self.language)
+        return lexicon.read_tokens(title_of(column).replace("_", " "), self.language)
 
     def words(self, column: Column) -> frozenset[str]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
         tokens = [token for token in self._title(column) if token.word[:1].isalnum()]
         telling = [
-            token for token in tokens if token.word not in empty_words(self.language) and not unit_forms(token.word)
+            token
+            for token in tokens
+            if token.word not in lexicon.empty_words(self.language) and not lexicon.unit_forms(token.word)
         ]
         return frozenset(token.stem for token in telling or tokens)
 
     def units(self, column: Column) -> frozenset[str]:
-        return frozenset(form for token in self._title(column) for form in unit_forms(token.word))
+        return frozenset(form for token in self._title(column) for form in lexicon.unit_forms(token.word))
 
     def is_number(self, column: Column) -> bool:
         return column.type.startswith(_NUMBERS) and not read_calendar(column)
@@ -104,17 +92,19 @@ class Vocabulary:
         """Whether a column of numbers has a currency, or is a price of no other unit."""
         units = self.units(column)
         is_amount = self._has(column, "priced") or self._has(column, "amounts")
-        return self.is_number(column) and (any(map(is_currency, units)) or (not units and is_amount))
+        return self.is_number(column) and (any(map(lexicon.is_currency, units)) or (not units and is_amount))
 
     def _has(self, column: Column, name: str) -> bool:
         """Whether the title of a column has a word of a pattern."""
-        return any(matches(name, token.word) for token in self._title(column))
+        return any(lexicon.matches(name, token.word) for token in self._title(column))
 
     def names_column(self, column: Column, token: Token) -> bool:
         """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
         units = self.units(column) if self.is_number(column) else frozenset[str]()
-        is_cost = self._has(column, "priced") and matches("costs", token.word)
-        is_money = matches("money", token.word) or (not units and is_currency(token.word))
+        is_cost = self._has(column, "priced") and lexicon.matches("costs", token.word)
+        is_money = lexicon.matches("money", token.word) or (
+            not units and not self.currency and lexicon.is_currency(token.word)
+        )
         return (
             token.stem in self.words(column) or token.word in units or is_cost or (is_money and self.is_money(column))
         )
@@ -125,8 +115,11 @@ class Vocabulary:
         is_dated = len(self.days) == 1 and self.key in (None, self.days[0])
         is_event = is_dated or calendar_of(self.table, frozenset(), self.language) is not None
         is_charged = is_event or any(self._has(held, "event") for held in self.days)
-        is_state = any(matches("not_added", word) and not (is_charged and matches("charges", word)) for word in words)
-        is_flow = self._has(column, "flow") or self._has(column, "amounts") or any(map(is_currency, words))
+        is_state = any(
+            lexicon.matches("not_added", word) and not (is_charged and lexicon.matches("charges", word))
+            for word in words
+        )
+        is_flow = self._has(column, "flow") or self._has(column, "amounts") or any(map(lexicon.is_currency, words))
         is_sure = (is_event or not unasked) if is_flow else not (unasked or any(map(is_series_of, self.table.columns)))
         return self.is_number(column) and is_sure and not is_state
 
@@ -160,8 +153,7 @@ class Vocabulary:
         if at == len(self.tokens):
             yield ()
             return
-        unknown = [part for part in self._guesses if part.tokens[0] is self.tokens[at]]
-        for part in unknown or self._parts[at]:
+        for part in self._parts[at]:
             for rest in self.cuts(at + len(part.tokens)):
                 yield (part, *rest)
 
@@ -178,35 +170,35 @@ class Vocabulary:
         yield from self._values_at(at)
         if limits := self._limits_at(at):
             yield Part(tokens[at : limits[1]], limits=limits[0])
-        marks = list(marks_at(tokens, at, self.language))
+        marks = list(lexicon.marks_at(tokens, at, self.language))
         yield from (Part(tokens[at:end], mark=mark) for mark, end in marks)
         if self._is_plain(tokens[at]) and all(end == at + 1 for _, end in marks):
             yield Part(tokens[at : at + 1])
 
     def _limits_at(self, at: int) -> tuple[tuple[tuple[str, float], ...], int] | None:
         """Read `more than 5` and `between 2 and 4`."""
-        numbers = [read_number(token.text, self.language) for token in self.tokens]
-        for mark, end in marks_at(self.tokens, at, self.language):
+        numbers = [lexicon.read_number(token.text, self.language) for token in self.tokens]
+        for mark, end in lexicon.marks_at(self.tokens, at, self.language):
             low, high = ([*numbers[end : end + 1], None][0], [*numbers[end + 2 : end + 3], None][0])
-            if mark in COMPARISONS and low is not None:
-                return ((COMPARISONS[mark], low),), end + 1
-            is_range = mark == "between" and ("and", end + 2) in marks_at(self.tokens, end + 1, self.language)
+            if mark in lexicon.COMPARISONS and low is not None:
+                return ((lexicon.COMPARISONS[mark], low),), end + 1
+            is_range = mark == "between" and ("and", end + 2) in lexicon.marks_at(self.tokens, end + 1, self.language)
             if is_range and low is not None and high is not None:
                 return ((">=", low), ("<=", high)), end + 3
         return None
 
     def _values_at(self, at: int) -> Iterator[Part]:
         found = [
-            Part(self.tokens[at:end], column=column, values=(value,))
+            Part(self.tokens[at:end], column=column, value=value)
             for column in self.table.columns
             if column.type == "VARCHAR"
             for value in column.examples
             if (end := self._end(at, _value_stems(value, self.language)))
         ]
         if self.currency and not found:
-            forms = unit_forms(self.tokens[at].word)
+            forms = lexicon.unit_forms(self.tokens[at].word)
             named = (value for value in self.currency.examples if value.casefold() in forms)
-            found = [Part(self.tokens[at : at + 1], column=self.currency, values=(value,)) for value in named]
+            found = [Part(self.tokens[at : at + 1], column=self.currency, value=value) for value in named]
         longest = max((len(part.tokens) for part in found), default=0)
         yield from (part for part in found if len(part.tokens) == longest)
 
@@ -237,8 +229,12 @@ class Vocabulary:
 
     def _is_plain(self, token: Token) -> bool:
         """Whether a word may be accounted for, or changes nothing."""
-        is_known = token.stem in self._named or token.word in empty_words(self.language)
-        return is_known or bool(unit_forms(token.word)) or matches("costs", token.word) or matches("money", token.word)
+        is_known = token.stem in self._named or token.word in lexicon.empty_words(self.language)
+        return (
+            is_known
+            or bool(lexicon.unit_forms(token.word))
+            or any(lexicon.matches(name, token.word) for name in ("costs", "money"))
+        )
 
     @cached_property
     def unknown(self) -> list[int]:
@@ -247,32 +243,17 @@ class Vocabulary:
         covered = {place for at, end in enumerate(ends) for place in range(at, end)}
         return [at for at in range(len(self.tokens)) if at not in covered]
 
-    @cached_property
-    def _guesses(self) -> list[Part]:
-        """The one stretch of tokens that may be a value not known; the word before, such as `the`, may belong to it."""
-        start, end = min(self.unknown, default=0), max(self.unknown, default=_LONGEST_VALUE) + 1
-        is_name = any(not token.text.islower() for token in self.tokens[start:end])
-        if not is_name or all(token.word in function_words(self.language) for token in self.tokens[start:end]):
-            return []
-        texts = (" ".join(token.text for token in self.tokens[first:end]) for first in (start, max(0, start - 1)))
-        values = tuple(text.lower() for text in texts)
-        return [
-            Part(self.tokens[start:end], column=column, values=values)
-            for column in self.table.columns
-            if column.type == "VARCHAR" and column.distinct > len(column.examples) and end - start <= _LONGEST_VALUE
-        ]
-
 
 def title_of(column: Column) -> str:
     return column.title or column.name
 
 
 def _is_code(value: str) -> bool:
-    return len(value) <= len("eur") and is_currency(value)
+    return len(value) <= len("eur") and lexicon.is_currency(value)
 
 
 @lru_cache(maxsize=10_000)
 def _value_stems(value: str, language: str) -> tuple[str, ...]:
     """List the stems of a value; none for a bare number, which says nothing without its column."""
-    found = stems(value, language)
-    return () if value.lower() in totals() or all(word.isdigit() for word in found) else found
+    found = lexicon.stems(value, language)
+    return () if value.lower() in lexicon.totals() or all(word.isdigit() for word in found) else found

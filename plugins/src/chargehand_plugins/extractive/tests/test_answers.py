@@ -127,16 +127,20 @@ def outcome(name: str, confidence: int) -> InputOutcome:
 def test_decisions_are_not_taken() -> None:
     """Nothing is rewritten, reviewed or criticised; of answers the surest is taken, and this is said."""
     lost = Failure(reason="no_answer", message="nothing")
-    refined = decide(RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1))
-    judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))))
+    refined = decide(
+        RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1), RefineAnswer
+    )
+    judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))), JudgeAnswer)
 
     assert isinstance(refined, RefineAnswer)
     assert not refined.worthwhile
-    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False)) == ReviewAnswer(
+    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False), ReviewAnswer) == ReviewAnswer(
         enough=True, missing=[], contradictions=[], subtasks=[]
     )
     draft = SynthesisAnswer(answer="", gaps=[], contradictions=[], confidence=0)
-    assert decide(CritiqueTask(goal="", draft=draft, outcomes=())) == CritiqueAnswer(acceptable=True, problems=[])
+    assert decide(CritiqueTask(goal="", draft=draft, outcomes=()), CritiqueAnswer) == CritiqueAnswer(
+        acceptable=True, problems=[]
+    )
     assert isinstance(judged, JudgeAnswer)
     assert (judged.chosen, judged.confidence, "language model" in judged.reason) == ("b", 30, True)
 
@@ -145,7 +149,7 @@ def test_a_text_is_shortened_to_whole_sentences() -> None:
     """What does not fit is left out from the end, and it is said."""
     task = CompressTask(instruction="", content="One is here. Two is there. Three is gone.", most_words=7)
 
-    assert decide(task) == CompressAnswer(content="One is here. Two is there. […]")
+    assert decide(task, CompressAnswer) == CompressAnswer(content="One is here. Two is there. […]")
 
 
 async def test_the_same_question_gets_the_same_answer(harnesses: Mapping[Path, Harness]) -> None:
