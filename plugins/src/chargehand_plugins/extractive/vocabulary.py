@@ -102,12 +102,9 @@ class Vocabulary:
         """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
         units = self.units(column) if self.is_number(column) else frozenset[str]()
         is_cost = self._has(column, "priced") and lexicon.matches("costs", token.word)
-        is_money = lexicon.matches("money", token.word) or (
-            not units and not self.currency and lexicon.is_currency(token.word)
-        )
-        return (
-            token.stem in self.words(column) or token.word in units or is_cost or (is_money and self.is_money(column))
-        )
+        is_coin = lexicon.is_currency(token.word) and not (units or self.currency)
+        is_worth = is_cost or ((lexicon.matches("money", token.word) or is_coin) and self.is_money(column))
+        return token.stem in self.words(column) or token.word in units or is_worth
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
@@ -230,11 +227,8 @@ class Vocabulary:
     def _is_plain(self, token: Token) -> bool:
         """Whether a word may be accounted for, or changes nothing."""
         is_known = token.stem in self._named or token.word in lexicon.empty_words(self.language)
-        return (
-            is_known
-            or bool(lexicon.unit_forms(token.word))
-            or any(lexicon.matches(name, token.word) for name in ("costs", "money"))
-        )
+        is_said = any(lexicon.matches(name, token.word) for name in ("costs", "money"))
+        return is_known or is_said or bool(lexicon.unit_forms(token.word))
 
     @cached_property
     def unknown(self) -> list[int]:
