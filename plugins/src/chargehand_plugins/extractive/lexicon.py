@@ -99,7 +99,8 @@ def _forms(language: str) -> Sequence[tuple[str, re.Pattern[str]]]:
 
 def is_grammar(word: str, language: str) -> bool:
     """Whether a word says how something is asked, not what."""
-    return any(re.search(rf"\b{re.escape(word)}\b", form.pattern) for _, form in _forms(language))
+    literal = re.compile(rf"\b{re.escape(word)}\b")
+    return any(form.fullmatch(word) or literal.search(form.pattern) for _, form in _forms(language))
 
 
 @cache
