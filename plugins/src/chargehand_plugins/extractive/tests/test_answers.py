@@ -108,13 +108,15 @@ async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harne
     assert (len(whole.figures), len(limited.figures)) == (1, 0)
 
 
-async def test_a_question_keeps_the_conditions_before_it(ferries: Harness) -> None:
+async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harnesses: Mapping[Path, Harness]) -> None:
     """A later question keeps the period of an earlier one, and is no figure if it would drop another condition."""
+    laundry = next(harness for folder, harness in harnesses.items() if folder.name == "waschsalon")
+    unread = await laundry.ask("Wie sauber sind die Trockner, und wie hoch ist der durchschnittliche Preis pro Wäsche?")
     kept = await ferries.ask("How many minutes were lost in March 2025, and how many sailings were cancelled by route?")
     dropped = await ferries.ask("How many minutes did fog have lost in 2025, and how many sailings were cancelled?")
 
     assert ["date 2025-03" in figure or "month 2025-03" in figure for figure in kept.figures] == [True, True]
-    assert len(dropped.figures) == 1
+    assert (len(dropped.figures), len(unread.figures)) == (1, 0)
 
 
 def outcome(name: str, confidence: int) -> InputOutcome:
@@ -208,6 +210,16 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Pa
         assert answer.status != "success"
         assert [found.claim for found in answer.findings if ".csv" in "".join(found.source_refs)] == []
         assert said in answer.content
+
+
+async def test_a_passage_is_evidence_with_the_word_that_it_lacks(harnesses: Mapping[Path, Harness]) -> None:
+    """What no passage says is named in the language of the question, and what is replaced is quoted last."""
+    hostel = next(harness for folder, harness in harnesses.items() if folder.name == "hostal")
+
+    asked = await hostel.ask("¿Cuánto cuesta el desayuno de 30 huéspedes?")
+
+    assert "no tienen la palabra «30»" in asked.answers[0].content
+    assert ["9 euros" in quote for quote in asked.passages] == [True, False]
 
 
 async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
