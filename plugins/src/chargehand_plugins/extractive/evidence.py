@@ -128,10 +128,7 @@ def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> l
 def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> tuple[str, ...] | None:
     """Say what keeps the tables from answering: the key of a sentence and what fills it; None if they are not asked."""
     missing = [word for result in results for word in _Found.model_validate(result.output).words_found_nowhere]
-    plain = function_words(language_of(question))
-    missing = [
-        word for word in missing if not (word.isdigit() or word in plain or is_grammar(word, language_of(question)))
-    ]
+    missing = [word for word in missing if not (word.isdigit() or is_grammar(word, language_of(question)))]
     unread = why_unread(question, catalog)
     if figure := read_figure(question, catalog):
         return "doubt", "", figure.table.document
@@ -139,9 +136,8 @@ def _reason(question: str, results: Sequence[ToolResult], catalog: Catalog) -> t
         return ("no_word", missing[0]) if missing else None
     table, word = unread
     columns = ", ".join(title_of(column) for column in table.columns)
-    key = (
-        "unread" if word.casefold() in function_words(language_of(question)) else "no_column" if word else "no_reading"
-    )
+    is_function = word.casefold() in function_words(language_of(question))
+    key = "unread" if is_function else "no_column" if word else "no_reading"
     return key, word, table.document, columns
 
 
