@@ -1,7 +1,6 @@
 """Decisions and the report: without a language model nothing is rewritten, weighed or judged, and that is said."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from pydantic import BaseModel
@@ -9,39 +8,17 @@ from pydantic import BaseModel
 from activities.contracts.rounds import InputOutcome
 from activities.documents.words import language_of
 from activities.turn_kinds.compress_outcomes import CompressAnswer, CompressTask
-from activities.turn_kinds.critique_report import CritiqueAnswer
-from activities.turn_kinds.expand_subtask import ExpandAnswer
-from activities.turn_kinds.grade_report import GradeAnswer
-from activities.turn_kinds.judge_call import JudgeCallAnswer
-from activities.turn_kinds.judge_claims import JudgeClaimsAnswer
 from activities.turn_kinds.judge_outcomes import JudgeAnswer, JudgeTask
-from activities.turn_kinds.output import OutputAnswer
-from activities.turn_kinds.refine_instruction import RefineAnswer
 from activities.turn_kinds.registry import Task
-from activities.turn_kinds.review_outcomes import ReviewAnswer
-from activities.turn_kinds.route_request import RouteAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from chargehand.contracts import Failure
-from chargehand_plugins.extractive.lexicon import sentence
+from chargehand_plugins.extractive.lexicon import sentence, undecided
 from chargehand_plugins.extractive.planner import read_instruction
 
 _PIECE: Final = re.compile(r".*?(?:(?<=[.!?…。])(?<!\b\w\.)(?<!\d\.)\s+|\n\s*|\Z)", re.DOTALL)
 
-_UNDECIDED: Final[Mapping[str, BaseModel]] = {
-    "critique": CritiqueAnswer(acceptable=True, problems=[]),
-    "expand": ExpandAnswer(instructions=[], omitted=[]),
-    "grade": GradeAnswer(grades=[]),
-    "judge_call": JudgeCallAnswer(is_expected=False, reason="No language model has judged it."),
-    "judge_claims": JudgeClaimsAnswer(verdicts=[]),
-    "output": OutputAnswer(missing=["To put a report into another shape takes a language model, and none was used."]),
-    "refine": RefineAnswer(worthwhile=False, instruction="", reason="This takes a language model."),
-    "route": RouteAnswer(routes=[], confidence=0),
-    "review": ReviewAnswer(enough=True, missing=[], contradictions=[], subtasks=[]),
-}
-"""Answers that leave everything as it is, by the kind of task."""
 
-
-def decide(task: Task) -> BaseModel:
+def decide(task: Task, answer_type: type[BaseModel]) -> BaseModel:
     """Answer a task that is neither a plan nor a subtask: leave things as they are, and say why."""
     match task:
         case SynthesisTask():
@@ -51,7 +28,7 @@ def decide(task: Task) -> BaseModel:
         case CompressTask():
             return compress(task)
         case _:
-            return _UNDECIDED[task.kind]
+            return answer_type.model_validate(undecided(task.kind))
 
 
 def judge(task: JudgeTask) -> JudgeAnswer:

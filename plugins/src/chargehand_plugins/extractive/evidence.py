@@ -17,8 +17,7 @@ from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Source
 from chargehand_plugins.extractive.figures import declined, unanswered
 from chargehand_plugins.extractive.grammar import read_figure, why_unread
-from chargehand_plugins.extractive.lexicon import is_grammar, says, sentence
-from chargehand_plugins.extractive.tokens import one_line
+from chargehand_plugins.extractive.lexicon import is_grammar, one_line, says, sentence
 from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 30
@@ -45,8 +44,8 @@ class _Found(BaseModel):
 class _Quote(NamedTuple):
     ref: str
     text: str
-    is_whole: bool
-    """Whether it has every telling word of the question."""
+    lacking: str
+    """A telling word of the question that it does not have; empty if it has all of them."""
     is_outdated: bool
     """Whether its document says at its beginning that it is superseded."""
     date: str
@@ -74,14 +73,13 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     texts = [quote for quote in quotes if not _TABLE.search(quote.ref)]
     is_plain = not (needs_model or (reason and says("limits", question)))
     # Rows are no answer where a figure is asked for.
-    whole = [quote for quote in (texts if reason else quotes) if quote.is_whole and is_plain]
+    whole = [quote for quote in (texts if reason else quotes) if not quote.lacking and is_plain]
     whole.sort(key=lambda quote: quote.date, reverse=True)
     whole.sort(key=lambda quote: (quote.is_outdated, bool(_TABLE.search(quote.ref))))
     if not (whole or texts):
         return unanswered(language, *reason) if reason else declined(language, "nothing")
-    gap = (
-        "" if whole else sentence(reason[0], language).format(*reason[1:]) if reason else sentence("evidence", language)
-    )
+    texts.sort(key=lambda quote: quote.is_outdated)
+    gap = "" if whole else _gap(texts[0].lacking, reason, language, needs_model=needs_model)
     confidence = _QUOTED_CONFIDENCE if whole else _CONFIDENCE
     parts = [] if whole else [f"*{gap}*"]
     findings: list[FindingDraft] = []
@@ -100,24 +98,30 @@ def answer_from(question: str, results: Sequence[ToolResult], catalog: Catalog) 
     )
 
 
+def _gap(lacking: str, reason: tuple[str, ...] | None, language: str, *, needs_model: bool) -> str:
+    key, *filled = reason or (("lacks", lacking) if lacking and not needs_model else ("evidence",))
+    return sentence(key, language).format(*filled)
+
+
 def _quotes(question: str, results: Sequence[ToolResult], catalog: Catalog) -> list[_Quote]:
     """Choose a passage of each source that covers enough."""
     language = language_of(question)
     plain = {stem(word, language) for word in function_words(language)}
-    wanted = {stem(word, language) for word in content_words(question)}
-    wanted = wanted - plain or wanted
+    stemmed = {word: stem(word, language) for word in content_words(question)}
+    wanted = {word: found for word, found in stemmed.items() if found not in plain} or stemmed
     entries = {entry.name: entry for entry in catalog.documents}
     found: list[_Quote] = []
     for result in results:
         coverage = _Found.model_validate(result.output).coverage
         for source, share in zip(result.sources, chain(coverage, repeat(1.0)), strict=False):
-            passage = _passage(source, wanted, language) if share >= _COVERED else ""
+            passage = _passage(source, {*wanted.values()}, language) if share >= _COVERED else ""
             own, title = ({stem(word, language) for word in words(text)} for text in (passage, source.title))
-            is_whole = wanted <= own | title and 2 * len(wanted & own) >= len(wanted)
+            named = own | title if 2 * len(own.intersection(wanted.values())) >= len(wanted) else own
+            lacking = next((word for word, found in wanted.items() if found not in named), "")
             entry = entries.get(source.ref.rsplit("#", 1)[0])
             opening = " ".join((entry.name, *entry.headings[:1], entry.opening)) if entry else ""
             date = max(("-".join(filter(None, parts)) for parts in _DATE.findall(opening)), default="")
-            found += [_Quote(source.ref, passage, is_whole, says("outdated", opening), date)] if passage else []
+            found += [_Quote(source.ref, passage, lacking, says("outdated", opening), date)] if passage else []
     return found
 
 

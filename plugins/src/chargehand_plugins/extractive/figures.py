@@ -9,13 +9,12 @@ from typing import Final, NamedTuple
 from activities.contracts.rounds import ToolResult
 from activities.turn_kinds.work import FindingDraft, WorkAnswer
 from chargehand_plugins.extractive.grammar import Figure
-from chargehand_plugins.extractive.lexicon import is_currency, sentence, totals
-from chargehand_plugins.extractive.tokens import number
+from chargehand_plugins.extractive.lexicon import is_currency, number, sentence, totals
 from chargehand_plugins.extractive.vocabulary import title_of
 
 _CONFIDENCE: Final = 90
 _LISTED: Final = 5
-_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})", "different": "count(DISTINCT {})"}
+_VALUES: Final = {"mean": "avg({})", "max": "max({})", "min": "min({})"}
 _ORDERS: Final = {"most": "2 DESC NULLS FIRST, 1", "least": "2 ASC NULLS FIRST, 1"}
 
 
@@ -52,8 +51,7 @@ def _doubts(figure: Figure, value: str, group: str, rows: str) -> list[str]:
     table = f'"{figure.table.name}"'
     found = [f"{value} IS NULL", *([f"{group} IS NULL"] if group != "''" else [])]
     found += ["count(*) > 1"] if figure.is_single else []
-    found += [f"count(DISTINCT {figure.year_sql}) > 1"] if figure.year_sql else []
-    found += [f"count(*) > count(DISTINCT {figure.calendar_sql})"] if figure.calendar_sql else []
+    found += figure.doubts
     if figure.currency and (figure.group or figure.operation == "share"):
         found.append(f'(SELECT count(DISTINCT "{figure.currency.name}") FROM {table} WHERE {rows}) > 1')
     if figure.operation == "least" and figure.group and figure.conditions:
@@ -84,13 +82,12 @@ class _Row(NamedTuple):
 
 def state(figure: Figure, result: ToolResult) -> WorkAnswer:
     """State the figure, or say why the rows do not give it."""
-    is_text = figure.measure is not None and figure.measure.type == "VARCHAR" and figure.operation == "value"
-    rows = [_read_row(line, is_text=is_text) for line in result.sources[0].quote.split("\n")[1:]]
+    rows = [_read_row(line) for line in result.sources[0].quote.split("\n")[1:]]
     is_whole = len(rows) == result.output.get("row_count")
     if not sum(row.rows for row in rows) and is_whole and figure.operation != "count":
         conditions = "; ".join(condition.text for condition in figure.conditions)
         return unanswered(figure.language, "no_rows", conditions, figure.table.document)
-    if not is_whole or any(row.doubt or not (row.rows or figure.is_known) for row in rows):
+    if not is_whole or any(row.doubt for row in rows):
         return declined(figure.language, "doubt", "", figure.table.document)
     ref = result.sources[0].ref
     leaders = [row for row in rows if row.value == rows[0].value] if figure.operation in _ORDERS else rows
@@ -117,13 +114,10 @@ def unanswered(language: str, key: str, *words: str) -> WorkAnswer:
     return said.model_copy(update={"status": "partial", "gaps": [said.content]})
 
 
-def _read_row(line: str, *, is_text: bool) -> _Row:
-    """Read a row as `sql_of` selects it; the columns after the name hold no separator unless the value is a text."""
-    *name, value, rows, filled, left_out, doubt = line.split(" | ")
-    if len(name) > 1 and is_text:
-        return _Row("", "", 1, 0, 0, doubt=True)
-    amount = value if is_text else _number(value)
-    return _Row(" | ".join(name), amount, int(rows), int(filled), int(left_out), doubt == "True")
+def _read_row(line: str) -> _Row:
+    """Read a row as `sql_of` selects it; a name may hold what parts the columns."""
+    name, value, *counts, doubt = line.rsplit(" | ", 5)
+    return _Row(name, _number(value), *map(int, counts), doubt=doubt == "True")
 
 
 def _number(text: str) -> str | float:
@@ -149,7 +143,7 @@ def _amount(figure: Figure, row: _Row) -> str:
         return f"{number(float(row.value), figure.language)} %"
     title = title_of(figure.measure).replace("_", " ").replace("(", " ").replace(")", " ") if figure.measure else ""
     unit = next((word.upper() for word in title.split() if len(word) == len("eur") and is_currency(word)), "")
-    unit = row.name if figure.currency and not figure.group else unit if figure.operation != "different" else ""
+    unit = row.name if figure.currency and not figure.group else unit
     is_year = figure.is_single and isinstance(row.value, int) and 1900 <= row.value <= 2100
     return f"{row.value if is_year else number(row.value, figure.language)} {unit}".rstrip()
 

@@ -1,46 +1,85 @@
-"""The closed vocabulary of figures: words that ask for one, and words that change nothing."""
+"""The closed vocabulary and grammar of figures, which are data, and how a question is cut into words."""
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from chargehand_plugins.extractive.tokens import Token
+from activities.documents.words import stem, words
 
-OPENERS: Final = frozenset({"count", "amount", "what", "which", "when", "list"})
-RANKS: Final = {"max": "DESC", "most": "DESC", "dearest": "DESC", "min": "ASC", "least": "ASC", "cheapest": "ASC"}
-AGGREGATES: Final = frozenset({"share", "sum", "mean", *RANKS})
+OPENERS: Final = frozenset({"count", "amount", "what", "which", "who", "when", "list"})
+AGGREGATES: Final = frozenset({"share", "sum", "mean", "max", "most", "dearest", "min", "least", "cheapest"})
 COMPARISONS: Final = {"above": ">", "at_least": ">=", "below": "<", "at_most": "<="}
 BOUNDS: Final = {"after": ">", "since": ">=", "before": "<", "until": "<="}
 _LONGEST_PHRASE: Final = 4
+_TOKEN: Final = re.compile(
+    r"\d{4}-\d{2}(?:-\d{2})?(?![\w-])|\d{1,2}[./]\d{1,2}[./]\d{4}|\d+(?:[.,]\d+)*(?:st|nd|rd|th|er)?(?!\w)|[^\W_]+|[^\s\w]"
+)
+_SILENT: Final = frozenset("?!.,:;\"“”„'’‘`()*¿¡«»")
+"""Marks that change nothing about what is asked. Any other mark is a token like a word."""
+_GENITIVE: Final = re.compile(r"(?<=\w)(?:['’]s|(?<=s)['’])(?!\w)")
+_CAMEL: Final = re.compile(r"(?<=[a-zß-ÿ])(?=[A-ZÀ-Þ])")
+
+
+class Token(NamedTuple):
+    """A word, number or mark of a question."""
+
+    text: str
+    word: str
+    """In lower case, without accents."""
+    stem: str
+
+
+class Shape(NamedTuple):
+    """What a question may ask for, and what it must have for that."""
+
+    operation: str
+    openers: frozenset[str]
+    aggregates: frozenset[str]
+    facts: frozenset[str]
 
 
 @cache
-def _words() -> Mapping[str, Mapping[str, Sequence[str]]]:
+def _data() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def shapes() -> tuple[Shape, ...]:
+    return tuple(Shape(name, *(frozenset(text.split("|")) for text in texts)) for name, *texts in _data()["shapes"])
 
 
 @cache
 def pattern(name: str) -> str:
     """Find a regular expression, or a list with `|`, of words of all languages."""
-    return str(_words()["tables"][name])
+    return str(_data()["tables"][name])
 
 
 @cache
 def languages() -> tuple[str, ...]:
-    return tuple(_words()["languages"])
+    return tuple(_data()["languages"])
 
 
 def sentence(key: str, language: str) -> str:
     """Find a fixed sentence in the user's language, else in English."""
-    return _words()["sentences"][key][languages().index(language) if language in languages() else 0]
+    return str(_data()["sentences"][key][languages().index(language) if language in languages() else 0])
+
+
+def undecided(kind: str) -> Mapping[str, Any]:
+    """Find the answer to a kind of task that leaves everything as it is."""
+    return _data()["undecided"][kind]
 
 
 def says(name: str, text: str) -> bool:
     """Whether a text has one of a pattern's words."""
     return re.search(rf"\b(?:{pattern(name)})\b", text, re.IGNORECASE) is not None
+
+
+def matches(name: str, word: str) -> bool:
+    """Whether a word is one of a pattern's."""
+    return re.fullmatch(pattern(name), word) is not None
 
 
 def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[str, int]]:
@@ -54,18 +93,19 @@ def marks_at(tokens: Sequence[Token], at: int, language: str) -> Iterator[tuple[
 
 @cache
 def _forms(language: str) -> Sequence[tuple[str, re.Pattern[str]]]:
-    at = languages().index(language)
-    return [(mark, re.compile(forms[at])) for mark, forms in _words()["marks"].items()]
+    at = languages().index(language) if language in languages() else 0
+    return [(mark, re.compile(forms[at])) for mark, forms in _data()["marks"].items()]
 
 
 def is_grammar(word: str, language: str) -> bool:
     """Whether a word says how something is asked, not what."""
-    return language in languages() and any(form.fullmatch(word) for _, form in _forms(language))
+    literal = re.compile(rf"\b{re.escape(word)}\b")
+    return any(form.fullmatch(word) or literal.search(form.pattern) for _, form in _forms(language))
 
 
 @cache
 def empty_words(language: str) -> frozenset[str]:
-    return frozenset(str(_words()["empty"][language]).split())
+    return frozenset(str(_data()["empty"].get(language, "")).split())
 
 
 @cache
@@ -91,16 +131,34 @@ def is_currency(word: str) -> bool:
     return any(form in "€$£" or form == "chf" for form in unit_forms(word.casefold()))
 
 
-def is_flow(words: Sequence[str]) -> bool:
-    """Whether amounts of this name can only have come about bit by bit: money, or what was lost, sold or booked."""
-    return any(matches("flow", word) or is_currency(word) for word in words)
+@lru_cache(maxsize=10_000)
+def read_tokens(text: str, language: str) -> tuple[Token, ...]:
+    """Cut a text into tokens; only marks that mean nothing are left out."""
+    found = _TOKEN.findall(_CAMEL.sub(" ", _GENITIVE.sub("", text)))
+    return tuple(_token(token, language) for token in found if token not in _SILENT)
 
 
-def is_added(words: Sequence[str], *, is_event: bool) -> bool:
-    """Whether values of this name make a sum; what was charged does where each row is an event."""
-    return not any(matches("not_added", word) and not (is_event and matches("charges", word)) for word in words)
+def _token(text: str, language: str) -> Token:
+    word = text.casefold() if text[0].isdigit() else " ".join(words(text)) or text
+    return Token(text, word, stem(word, language))
 
 
-def matches(name: str, word: str) -> bool:
-    """Whether a word is one of a pattern's: `costs`, or `event`, such as `issued`, `ausgeliehen`, `vendus`."""
-    return re.fullmatch(pattern(name), word) is not None
+def stems(text: str, language: str) -> tuple[str, ...]:
+    """List the stems of a name, such as a column's title."""
+    return tuple(token.stem for token in read_tokens(text.replace("_", " "), language) if token.word[:1].isalnum())
+
+
+def read_number(text: str, language: str) -> float | None:
+    """Read a number as the language writes it."""
+    plain = text.replace(",", "") if language == "en" else text.replace(".", "").replace(",", ".")
+    return (float if "." in plain else int)(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
+
+
+def number(value: float, language: str) -> str:
+    """Write a number with marks for thousands, two places at most unless it is very small."""
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1 else f"{value:,.2f}"
+    return text if language == "en" else text.translate(str.maketrans(",.", "\u202f," if language == "fr" else ".,"))
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

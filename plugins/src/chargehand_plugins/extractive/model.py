@@ -51,7 +51,7 @@ def reply(call: ModelCall) -> ModelReply:
                 made = made.model_copy(update={"gaps": [*made.gaps, _UNHEARD]})
             answer = call.answer_type.model_validate({"issues": [], **made.model_dump(exclude={"kind"})})
         case _:
-            answer = decide(call.task)
+            answer = decide(call.task, call.answer_type)
     return ModelReply(stop="answer", text=answer.model_dump_json(), model=MODEL_NAME, provider=MODEL_NAME, usage=usage)
 
 

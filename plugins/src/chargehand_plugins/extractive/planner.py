@@ -9,9 +9,8 @@ from activities.documents.catalog import Catalog
 from activities.documents.words import words
 from activities.turn_kinds.plan import PlanAnswer, PlanTask
 from chargehand_plugins.extractive.evidence import SEARCHES
-from chargehand_plugins.extractive.grammar import Figure, read_figure
-from chargehand_plugins.extractive.lexicon import pattern
-from chargehand_plugins.extractive.tokens import one_line
+from chargehand_plugins.extractive.grammar import Figure, keeps, read_figure
+from chargehand_plugins.extractive.lexicon import one_line, pattern
 
 COMPUTE: Final = "Compute"
 QUOTE: Final = "Quote"
@@ -74,21 +73,22 @@ def _agent(agents: Agents, tools: Sequence[str]) -> str:
 
 
 def _steps(goal: str, catalog: Catalog) -> list[_Step]:
-    """Cut a request into questions. A piece that asks nothing may limit the others, so then it is left whole."""
+    """Cut a request into questions. It is left whole where a piece asks nothing, since that may limit the others."""
     asking = pattern("asking")
     found = re.split(_BREAK.format(asking=asking), goal, flags=re.IGNORECASE)
     pieces = [one_line(piece).strip(" ,") for piece in found if words(piece)]
     asks = re.compile(rf"(?:{asking}|{pattern('asks')})\b", re.IGNORECASE)
     if not pieces or (len(pieces) > 1 and not all(map(asks.match, pieces))):
-        return [_Step(QUOTE, one_line(goal))]
+        pieces = [one_line(goal)]
     read: list[tuple[_Step, Figure | None]] = []
     for piece in pieces:
-        read.append(_step(piece, [figure for _, figure in read], catalog))
+        read.append(_step(piece, read, catalog))
     return [step for step, _ in read]
 
 
-def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> tuple[_Step, Figure | None]:
+def _step(question: str, read: Sequence[tuple[_Step, Figure | None]], catalog: Catalog) -> tuple[_Step, Figure | None]:
     """Read one of several questions, in the period of those before it."""
+    before = [figure for _, figure in read]
     named = [at for at, figure in enumerate(before) if figure and figure.operation in {"most", "least"}]
     after = named[-1] if named and question != point(question, "-") else None
     leader = None if after is None else before[after]
@@ -98,14 +98,6 @@ def _step(question: str, before: Sequence[Figure | None], catalog: Catalog) -> t
     if figure and periods and not figure.period_text:
         question = f"{question.rstrip(' ?')} in {periods[-1]}"
         figure = read_figure(point(question, example), catalog)
-    if figure and not all(_keeps(figure, known) for known in before):
+    if figure and not all(keeps(figure, step.question) for step, _ in read):
         figure = None
     return _Step(COMPUTE if figure else QUOTE, question, after), figure
-
-
-def _keeps(figure: Figure, earlier: Figure | None) -> bool:
-    """Whether a figure drops no condition that an earlier question may have meant for it too."""
-    if earlier is None or figure.table != earlier.table:
-        return earlier is None or bool(figure.conditions or not earlier.conditions)
-    kept = {held.column.name for held in figure.conditions}
-    return kept.issuperset(held.column.name for held in earlier.conditions if held.is_value)

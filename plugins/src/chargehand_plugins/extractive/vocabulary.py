@@ -6,18 +6,19 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from activities.documents.catalog import Column, Table
-from activities.documents.words import function_words
 from chargehand_plugins.extractive import lexicon
-from chargehand_plugins.extractive.lexicon import empty_words, unit_forms
-from chargehand_plugins.extractive.periods import Calendar, Period, calendar_of, is_series_of, read_period, time_unit
-from chargehand_plugins.extractive.tokens import Token, read_number, read_tokens, stems
+from chargehand_plugins.extractive.lexicon import Token
+from chargehand_plugins.extractive.periods import (
+    Calendar,
+    Period,
+    calendar_of,
+    is_day,
+    is_series_of,
+    read_calendar,
+    read_period,
+)
 
 _NUMBERS: Final = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_IDENTIFIERS: Final = frozenset(
-    {"id", "no", "nr", "number", "nummer", "numm", "code", "key", "ref"}
-    | {"numer", "numero", "codig", "referent", "matricul", "plate", "kennzeich"}
-)
-_LONGEST_VALUE: Final = 6
 
 
 class Part(NamedTuple):
@@ -26,16 +27,15 @@ class Part(NamedTuple):
     tokens: tuple[Token, ...]
     mark: str = ""
     period: Period | None = None
-    number: float | None = None
+    limits: tuple[tuple[str, float], ...] = ()
+    """Signs and numbers that a column is compared with."""
     column: Column | None = None
     """The column a value of which is named."""
-    values: tuple[str, ...] = ()
-    """Spellings of the value, of which a row must have one."""
+    value: str = ""
 
     @property
-    def word(self) -> str:
-        """The stem to be accounted for; empty if it is."""
-        return "" if self.mark or self.period or self.column or self.number is not None else self.tokens[0].stem
+    def is_word(self) -> bool:
+        return not (self.mark or self.period or self.column or self.limits)
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,23 @@ class Vocabulary:
     tokens: tuple[Token, ...]
 
     @cached_property
-    def names(self) -> tuple[tuple[str, ...], ...]:
+    def names(self) -> tuple[frozenset[str], ...]:
+        """The stems of the names of the file and of the sheet."""
         file = self.table.document.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-        return stems(file, self.language), stems(self.table.sheet, self.language)
+        return frozenset(lexicon.stems(file, self.language)), frozenset(lexicon.stems(self.table.sheet, self.language))
 
     @cached_property
     def calendar(self) -> Calendar | None:
         return calendar_of(self.table, frozenset(token.stem for token in self.tokens), self.language)
 
-    def lone_calendar(self, measure: Column | None) -> Calendar | None:
-        """The one column of days, whatever its name, if a measure is an amount that came about on one."""
-        days = [column for column in self.table.columns if time_unit(column) == "day"]
-        is_amount = measure is not None and self.is_number(measure) and self.adds_up(measure)
-        return Calendar(days[0], "day") if is_amount and len(days) == 1 else None
+    @cached_property
+    def days(self) -> list[Column]:
+        return list(filter(is_day, self.table.columns))
+
+    def calendar_for(self, measure: Column | None) -> Calendar | None:
+        """The calendar, or the one column of days, whatever its name, if a measure came about on one."""
+        is_amount = measure is not None and self.adds_up(measure)
+        return self.calendar or (read_calendar(self.days[0]) if is_amount and len(self.days) == 1 else None)
 
     @cached_property
     def currency(self) -> Column | None:
@@ -65,39 +69,60 @@ class Vocabulary:
         found = [column for column in self.table.columns if column.examples and all(map(_is_code, column.examples))]
         return found[0] if len(found) == 1 else None
 
-    def words(self, column: Column) -> tuple[str, ...]:
+    def _title(self, column: Column) -> tuple[Token, ...]:
+        return lexicon.read_tokens(title_of(column).replace("_", " "), self.language)
+
+    def words(self, column: Column) -> frozenset[str]:
         """List the stems that name a column: all but its unit, unless it has nothing else."""
-        tokens = read_tokens(title_of(column).replace("_", " "), self.language)
+        tokens = [token for token in self._title(column) if token.word[:1].isalnum()]
         telling = [
-            token for token in tokens if token.word not in empty_words(self.language) and not unit_forms(token.word)
+            token
+            for token in tokens
+            if token.word not in lexicon.empty_words(self.language) and not lexicon.unit_forms(token.word)
         ]
-        return tuple(token.stem for token in telling or tokens)
+        return frozenset(token.stem for token in telling or tokens)
 
     def units(self, column: Column) -> frozenset[str]:
-        return frozenset(form for stem in stems(title_of(column), self.language) for form in unit_forms(stem))
+        return frozenset(form for token in self._title(column) for form in lexicon.unit_forms(token.word))
 
     def is_number(self, column: Column) -> bool:
-        return column.type.startswith(_NUMBERS) and not time_unit(column)
+        return column.type.startswith(_NUMBERS) and not read_calendar(column)
 
     def is_money(self, column: Column) -> bool:
-        return self.is_number(column) and any(map(lexicon.is_currency, self.units(column)))
+        """Whether a column of numbers has a currency, or is a price of no other unit."""
+        units = self.units(column)
+        is_amount = self._has(column, "priced") or self._has(column, "amounts")
+        return self.is_number(column) and (any(map(lexicon.is_currency, units)) or (not units and is_amount))
+
+    def _has(self, column: Column, name: str) -> bool:
+        """Whether the title of a column has a word of a pattern."""
+        return any(lexicon.matches(name, token.word) for token in self._title(column))
+
+    def names_column(self, column: Column, token: Token) -> bool:
+        """Whether a word says what a column holds: its name, its unit, or of prices what things cost."""
+        units = self.units(column) if self.is_number(column) else frozenset[str]()
+        is_cost = self._has(column, "priced") and lexicon.matches("costs", token.word)
+        is_coin = lexicon.is_currency(token.word) and not (units or self.currency)
+        is_worth = is_cost or ((lexicon.matches("money", token.word) or is_coin) and self.is_money(column))
+        return token.stem in self.words(column) or token.word in units or is_worth
 
     def adds_up(self, column: Column, *, unasked: bool = False) -> bool:
         """Whether the values of a column make a sum, over time as well; `unasked` if the question asks for none."""
-        named = self._title(column)
-        is_event = calendar_of(self.table, frozenset(), self.language) is not None
-        is_series = any(map(is_series_of, self.table.columns))
-        is_sure = (is_event or not unasked) if lexicon.is_flow(named) else not (unasked or is_series)
-        dated = [word for other in self.table.columns if time_unit(other) == "day" for word in self._title(other)]
-        is_charged = is_event or any(lexicon.matches("event", word) for word in dated)
-        return is_sure and self.is_number(column) and lexicon.is_added(named, is_event=is_charged)
-
-    def _title(self, column: Column) -> list[str]:
-        return [token.word for token in read_tokens(title_of(column).replace("_", " "), self.language)]
+        words = [token.word for token in self._title(column)]
+        is_dated = len(self.days) == 1 and self.key in (None, self.days[0])
+        is_event = is_dated or calendar_of(self.table, frozenset(), self.language) is not None
+        is_charged = is_event or any(self._has(held, "event") for held in self.days)
+        is_state = any(
+            lexicon.matches("not_added", word) and not (is_charged and lexicon.matches("charges", word))
+            for word in words
+        )
+        is_flow = self._has(column, "flow") or self._has(column, "amounts") or any(map(lexicon.is_currency, words))
+        is_sure = (is_event or not unasked) if is_flow else not (unasked or any(map(is_series_of, self.table.columns)))
+        return self.is_number(column) and is_sure and not is_state
 
     def is_unique(self, column: Column) -> bool:
         """Whether a column names each row: a text, a time or a number of that kind that never repeats."""
-        is_name = not self.is_number(column) or bool(_IDENTIFIERS.intersection(self.words(column)))
+        is_name = not self.is_number(column) or self._has(column, "identifiers")
         return is_name and column.distinct == self.table.rows > 0
 
     @cached_property
@@ -106,62 +131,73 @@ class Vocabulary:
         return next(filter(self.is_unique, self.table.columns), None)
 
     def counts_rows(self, said: frozenset[str]) -> bool:
-        """Whether words name the things that are the table's rows, each of which has a number of its own."""
-        things = [frozenset(word for word in name if not word.isdigit()) for name in self.names]
-        return any(
-            self.is_unique(column) and (_IDENTIFIERS | thing).intersection(self.words(column))
-            for thing in things
-            for column in self.table.columns
-            if thing and thing <= said
-        )
+        """Whether words name the things that are the table's rows, and no column holds how many there are of them."""
+        columns = self.table.columns
+        is_keyed = any(self.is_unique(column) and self._has(column, "identifiers") for column in columns)
+        is_summed = any(map(is_series_of, columns)) or any(self._is_number_of(column, said) for column in columns)
+        named = [
+            thing for name in self.names if (thing := {word for word in name if not word.isdigit()}) and thing <= said
+        ]
+        keys = [self.words(column) for column in columns if self.is_unique(column)]
+        return any(is_keyed or not is_summed or any(map(thing.intersection, keys)) for thing in named)
+
+    def _is_number_of(self, column: Column, things: frozenset[str]) -> bool:
+        is_count = self._has(column, "counts")
+        return self.is_number(column) and (is_count or bool(self.words(column) & things))
 
     def cuts(self, at: int = 0) -> Iterator[tuple[Part, ...]]:
+        """List the ways to cut the question into parts."""
         if at == len(self.tokens):
             yield ()
             return
-        unknown = [(part, at + len(part.tokens)) for part in self._guesses if part.tokens[0] is self.tokens[at]]
-        for part, end in unknown or self._parts[at]:
-            for rest in self.cuts(end):
+        for part in self._parts[at]:
+            for rest in self.cuts(at + len(part.tokens)):
                 yield (part, *rest)
 
     @cached_property
-    def _parts(self) -> list[list[tuple[Part, int]]]:
+    def _parts(self) -> list[list[Part]]:
         return [list(self._parts_at(at)) for at in range(len(self.tokens))]
 
-    def _parts_at(self, at: int) -> Iterator[tuple[Part, int]]:
-        is_plain = True
-        period = read_period(self.tokens, at)
-        if period:
-            yield Part(self.tokens[at : period[1]], period=period[0]), period[1]
-            if self.calendar or any(map(self.lone_calendar, self.table.columns)):
+    def _parts_at(self, at: int) -> Iterator[Part]:
+        tokens = self.tokens
+        if period := read_period(tokens, at, self.language):
+            yield Part(tokens[at : period[1]], period=period[0])
+            if self.calendar or any(map(self.calendar_for, self.table.columns)):
                 return
         yield from self._values_at(at)
-        if (number := read_number(self.tokens[at].text, self.language)) is not None:
-            yield Part(self.tokens[at : at + 1], number=number), at + 1
-        for mark, end in lexicon.marks_at(self.tokens, at, self.language):
-            yield Part(self.tokens[at:end], mark=mark), end
-            if end > at + 1:
-                is_plain = False
-        if is_plain:
-            yield Part((self.tokens[at],)), at + 1
+        if limits := self._limits_at(at):
+            yield Part(tokens[at : limits[1]], limits=limits[0])
+        marks = list(lexicon.marks_at(tokens, at, self.language))
+        yield from (Part(tokens[at:end], mark=mark) for mark, end in marks)
+        if self._is_plain(tokens[at]) and all(end == at + 1 for _, end in marks):
+            yield Part(tokens[at : at + 1])
 
-    def _values_at(self, at: int) -> Iterator[tuple[Part, int]]:
+    def _limits_at(self, at: int) -> tuple[tuple[tuple[str, float], ...], int] | None:
+        """Read `more than 5` and `between 2 and 4`."""
+        numbers = [lexicon.read_number(token.text, self.language) for token in self.tokens]
+        for mark, end in lexicon.marks_at(self.tokens, at, self.language):
+            low, high = ([*numbers[end : end + 1], None][0], [*numbers[end + 2 : end + 3], None][0])
+            if mark in lexicon.COMPARISONS and low is not None:
+                return ((lexicon.COMPARISONS[mark], low),), end + 1
+            is_range = mark == "between" and ("and", end + 2) in lexicon.marks_at(self.tokens, end + 1, self.language)
+            if is_range and low is not None and high is not None:
+                return ((">=", low), ("<=", high)), end + 3
+        return None
+
+    def _values_at(self, at: int) -> Iterator[Part]:
         found = [
-            (end, column, value)
+            Part(self.tokens[at:end], column=column, value=value)
             for column in self.table.columns
             if column.type == "VARCHAR"
             for value in column.examples
             if (end := self._end(at, _value_stems(value, self.language)))
         ]
-        longest = max((end for end, _, _ in found), default=0)
-        for end, column, value in found:
-            if end == longest:
-                yield Part(self.tokens[at:end], column=column, values=(value,)), end
         if self.currency and not found:
-            forms = unit_forms(self.tokens[at].word)
-            for value in self.currency.examples:
-                if value.casefold() in forms:
-                    yield Part(self.tokens[at : at + 1], column=self.currency, values=(value,)), at + 1
+            forms = lexicon.unit_forms(self.tokens[at].word)
+            named = (value for value in self.currency.examples if value.casefold() in forms)
+            found = [Part(self.tokens[at : at + 1], column=self.currency, value=value) for value in named]
+        longest = max((len(part.tokens) for part in found), default=0)
+        yield from (part for part in found if len(part.tokens) == longest)
 
     def _end(self, at: int, wanted: Sequence[str]) -> int:
         """Find where words that begin at a token end; 0 if they do not stand there. Dashes inside are passed over."""
@@ -179,39 +215,27 @@ class Vocabulary:
         return sum(token.stem in self._named or any(self._values_at(at)) for at, token in enumerate(self.tokens))
 
     @cached_property
-    def _named(self) -> set[str]:
-        return {stem for column in self.table.columns for stem in self.words(column)}.union(*self.names)
+    def valued(self) -> frozenset[str]:
+        """List the columns values of which are named."""
+        found = (part.column for at in range(len(self.tokens)) for part in self._values_at(at))
+        return frozenset(column.name for column in found if column)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset[str]().union(*map(self.words, self.table.columns), *self.names)
+
+    def _is_plain(self, token: Token) -> bool:
+        """Whether a word may be accounted for, or changes nothing."""
+        is_known = token.stem in self._named or token.word in lexicon.empty_words(self.language)
+        is_said = any(lexicon.matches(name, token.word) for name in ("costs", "money"))
+        return is_known or is_said or bool(lexicon.unit_forms(token.word))
 
     @cached_property
     def unknown(self) -> list[int]:
         """List where the tokens stand that are neither of the vocabulary nor of the table."""
-        plain = empty_words(self.language)
-        left = set(range(len(self.tokens)))
-        for at, token in enumerate(self.tokens):
-            ends = [end for part, end in self._parts[at] if not part.word]
-            is_plain = (
-                token.stem in self._named
-                or token.word in plain
-                or bool(unit_forms(token.word))
-                or lexicon.matches("costs", token.word)
-            )
-            left.difference_update(range(at, max(ends, default=at + is_plain)))
-        return sorted(left)
-
-    @cached_property
-    def _guesses(self) -> list[Part]:
-        """The one stretch of tokens that may be a value not known; the word before, such as `the`, may belong to it."""
-        start, end = min(self.unknown, default=0), max(self.unknown, default=_LONGEST_VALUE) + 1
-        is_name = any(not token.text.islower() for token in self.tokens[start:end])
-        if not is_name or all(token.word in function_words(self.language) for token in self.tokens[start:end]):
-            return []
-        texts = (" ".join(token.text for token in self.tokens[first:end]) for first in (start, max(0, start - 1)))
-        values = tuple(text.lower() for text in texts)
-        return [
-            Part(self.tokens[start:end], column=column, values=values)
-            for column in self.table.columns
-            if column.type == "VARCHAR" and column.distinct > len(column.examples) and end - start <= _LONGEST_VALUE
-        ]
+        ends = [max((at + len(part.tokens) for part in parts), default=at) for at, parts in enumerate(self._parts)]
+        covered = {place for at, end in enumerate(ends) for place in range(at, end)}
+        return [at for at in range(len(self.tokens)) if at not in covered]
 
 
 def title_of(column: Column) -> str:
@@ -225,5 +249,5 @@ def _is_code(value: str) -> bool:
 @lru_cache(maxsize=10_000)
 def _value_stems(value: str, language: str) -> tuple[str, ...]:
     """List the stems of a value; none for a bare number, which says nothing without its column."""
-    found = stems(value, language)
+    found = lexicon.stems(value, language)
     return () if value.lower() in lexicon.totals() or all(word.isdigit() for word in found) else found

@@ -108,13 +108,15 @@ async def test_a_sentence_that_limits_a_question_leaves_no_figure(ferries: Harne
     assert (len(whole.figures), len(limited.figures)) == (1, 0)
 
 
-async def test_a_question_keeps_the_conditions_before_it(ferries: Harness) -> None:
+async def test_a_question_keeps_the_conditions_before_it(ferries: Harness, harnesses: Mapping[Path, Harness]) -> None:
     """A later question keeps the period of an earlier one, and is no figure if it would drop another condition."""
+    laundry = next(harness for folder, harness in harnesses.items() if folder.name == "waschsalon")
+    unread = await laundry.ask("Wie sauber sind die Trockner, und wie hoch ist der durchschnittliche Preis pro Wäsche?")
     kept = await ferries.ask("How many minutes were lost in March 2025, and how many sailings were cancelled by route?")
     dropped = await ferries.ask("How many minutes did fog have lost in 2025, and how many sailings were cancelled?")
 
-    assert ["2025-03-01 – 2025-03-31" in figure for figure in kept.figures] == [True, True]
-    assert len(dropped.figures) == 1
+    assert ["date 2025-03" in figure or "month 2025-03" in figure for figure in kept.figures] == [True, True]
+    assert (len(dropped.figures), len(unread.figures)) == (1, 0)
 
 
 def outcome(name: str, confidence: int) -> InputOutcome:
@@ -127,16 +129,20 @@ def outcome(name: str, confidence: int) -> InputOutcome:
 def test_decisions_are_not_taken() -> None:
     """Nothing is rewritten, reviewed or criticised; of answers the surest is taken, and this is said."""
     lost = Failure(reason="no_answer", message="nothing")
-    refined = decide(RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1))
-    judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))))
+    refined = decide(
+        RefineTask(goal="", agent="reader", instruction="x", problem="y", outcome=lost, attempts=1), RefineAnswer
+    )
+    judged = decide(JudgeTask(question="x", candidates=(outcome("a", 20), outcome("b", 90))), JudgeAnswer)
 
     assert isinstance(refined, RefineAnswer)
     assert not refined.worthwhile
-    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False)) == ReviewAnswer(
+    assert decide(ReviewTask(goal="", outcomes=(), max_subtasks=1, may_nest=False), ReviewAnswer) == ReviewAnswer(
         enough=True, missing=[], contradictions=[], subtasks=[]
     )
     draft = SynthesisAnswer(answer="", gaps=[], contradictions=[], confidence=0)
-    assert decide(CritiqueTask(goal="", draft=draft, outcomes=())) == CritiqueAnswer(acceptable=True, problems=[])
+    assert decide(CritiqueTask(goal="", draft=draft, outcomes=()), CritiqueAnswer) == CritiqueAnswer(
+        acceptable=True, problems=[]
+    )
     assert isinstance(judged, JudgeAnswer)
     assert (judged.chosen, judged.confidence, "language model" in judged.reason) == ("b", 30, True)
 
@@ -145,7 +151,7 @@ def test_a_text_is_shortened_to_whole_sentences() -> None:
     """What does not fit is left out from the end, and it is said."""
     task = CompressTask(instruction="", content="One is here. Two is there. Three is gone.", most_words=7)
 
-    assert decide(task) == CompressAnswer(content="One is here. Two is there. […]")
+    assert decide(task, CompressAnswer) == CompressAnswer(content="One is here. Two is there. […]")
 
 
 async def test_the_same_question_gets_the_same_answer(harnesses: Mapping[Path, Harness]) -> None:
@@ -204,6 +210,16 @@ async def test_what_tables_cannot_answer_gets_one_sentence(harnesses: Mapping[Pa
         assert answer.status != "success"
         assert [found.claim for found in answer.findings if ".csv" in "".join(found.source_refs)] == []
         assert said in answer.content
+
+
+async def test_a_passage_is_evidence_with_the_word_that_it_lacks(harnesses: Mapping[Path, Harness]) -> None:
+    """What no passage says is named in the language of the question, and what is replaced is quoted last."""
+    hostel = next(harness for folder, harness in harnesses.items() if folder.name == "hostal")
+
+    asked = await hostel.ask("¿Cuánto cuesta el desayuno de 30 huéspedes?")
+
+    assert "no tienen la palabra «30»" in asked.answers[0].content
+    assert ["9 euros" in quote for quote in asked.passages] == [True, False]
 
 
 async def test_newer_documents_come_before_those_they_replace(tmp_path: Path) -> None:
