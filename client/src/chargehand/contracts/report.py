@@ -366,5 +366,7 @@ class Status(Contract):
     """US dollars allowed."""
     started_at: datetime | None = None
     """When the session's first step began."""
+    ended_at: datetime | None = left_out(None)
+    """When it ended, if it has."""
     deadline_at: datetime | None = None
     """The latest time for the report to be written."""
