@@ -176,7 +176,7 @@ def test_a_disclaimer_stands_below_the_answer() -> None:
     own = {"class": "disclaimer", "dir": "auto", "lang": "und"}
     assert ("p", own) in page.elements
     assert "No <legal> advice." in "".join(page.words)
-    assert ("p", {"class": "disclaimer"}) not in Page(report_page(report())).elements
+    assert ("p", own) not in Page(report_page(report())).elements
 
 
 @pytest.mark.parametrize("notice", ["", "No model could write this."])
