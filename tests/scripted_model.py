@@ -202,6 +202,8 @@ class ScriptedTool:
     calls: list[Mapping[str, JsonValue]] = field(default_factory=list[Mapping[str, JsonValue]])
     acts: bool = False
     at_once: bool = False
+    released: asyncio.Event | None = None
+    """Until it is set, no call ends."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -219,6 +221,8 @@ class ScriptedTool:
 
     async def use(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> ToolAnswer:  # noqa: ARG002  # scripted
         self.calls.append(arguments)
+        if self.released is not None:
+            await self.released.wait()
         return self.answer
 
 

@@ -15,6 +15,7 @@ from chargehand.contracts import (
     Contract,
     ConversationRequest,
     Dollars,
+    LiveTexts,
     Message,
     Outcome,
     Reply,
@@ -160,6 +161,7 @@ class SubtaskRequest(Message):
     deadline: timedelta | None = left_out(None)
     """The attempt's own time, without what it waits for a larger grant; None if only the session's deadline holds."""
     urgency: Literal["now", "batch"] = left_out("now")
+    live_text: LiveTexts = left_out("report")
     turns_queue: str | None = left_out(None)
     tool_queues: ToolQueues = left_out(ToolQueues())
     reads: tuple[Capability, ...] = left_out(())

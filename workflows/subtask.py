@@ -139,6 +139,7 @@ class SubtaskWorkflow:
             effort=purpose_of(task).effort_in(request.agent.effort),
             after_reset=was_reset(),
             urgency=request.urgency,
+            live_text=request.live_text,
             at_once=() if task.must_answer else usable_at_once(agent),
         )
         goes_on = request.agent.tools and not task.must_answer

@@ -190,7 +190,7 @@ class TurnActivities:
             timeout_seconds=record.patience_seconds,
             idempotency_key=f"{info.workflow_id}:{info.workflow_run_id}:{request.step}",
             urgency=request.urgency,
-            live=live_report(task, record),
+            live=live_report(task, record, request.live_text),
         )
 
     async def _refuse_above_reserve(self, call: ModelCall, request: TurnRequest) -> None:

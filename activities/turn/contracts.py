@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from activities.contracts.rounds import Round, ToolCall, ToolResult
 from activities.turn_kinds.protocol import TurnAnswer
 from activities.turn_kinds.registry import Answer, Task
-from chargehand.contracts import Contract, Effort, Tier, Usage, left_out
+from chargehand.contracts import Contract, Effort, LiveTexts, Tier, Usage, left_out
 from chargehand.contracts.limits import Profile
 
 _Answer = TypeVar("_Answer", bound=TurnAnswer)
@@ -56,6 +56,8 @@ class TurnRequest(Contract):
     """Whether this run goes on from the middle of another, so that the turn may have been taken already."""
     urgency: Literal["now", "batch"] = left_out("now")
     """Whether the provider may take its time for a lower price."""
+    live_text: LiveTexts = left_out("report")
+    """Whether followers read what it writes although it is not the report."""
     at_once: tuple[str, ...] = left_out(())
     """Tools that may be used before the turn ends; all others are used as the workflow decides."""
     provider_failures: int = left_out(0)

@@ -1,4 +1,4 @@
-"""The text of a report or a reply while a model writes it, in the heartbeats of its turn, where followers read it.
+"""The text that a model is writing, in the heartbeats of its turn, where followers read it.
 
 It costs no history, is encrypted like every payload, and nothing but followers depends on it: it is gone as soon as the
 reply is recorded, and the next attempt at the turn begins its own.
@@ -18,7 +18,7 @@ from activities.turn.journal import Journal
 from activities.turn_kinds.converse import ConverseTask
 from activities.turn_kinds.registry import Task
 from activities.turn_kinds.synthesis import SynthesisTask
-from chargehand.contracts import LiveText
+from chargehand.contracts import LiveText, LiveTexts
 
 _LONGEST: Final = 6_000
 """The most characters that a heartbeat carries, the last ones: fewer bytes than go to external storage."""
@@ -50,11 +50,11 @@ class LiveReport:
         self._journal.publish(LiveText(offset=offset, before=before, text=text[offset:]))
 
 
-def live_report(task: Task, journal: Journal) -> LiveReport | None:
-    """Publish the text of a turn that writes the whole report, or a reply; None for any other turn."""
-    if isinstance(task, ConverseTask):
-        return LiveReport(journal, "content")
-    return LiveReport(journal, "answer") if isinstance(task, SynthesisTask) and task.label == task.kind else None
+def live_report(task: Task, journal: Journal, texts: LiveTexts) -> LiveReport | None:
+    """Publish the text of a turn that writes the whole report, a reply, or what else was asked for; else None."""
+    is_read = texts == "agents" or isinstance(task, ConverseTask)
+    is_read = is_read or (isinstance(task, SynthesisTask) and task.label == task.kind)
+    return LiveReport(journal, task.text_field) if is_read and task.text_field else None
 
 
 def _text_of(written: str, field: str) -> str:

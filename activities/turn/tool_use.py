@@ -40,8 +40,8 @@ from chargehand.tools import failed
 from chargehand.wire import ActivityType
 
 _IS_ADDRESS: Final = re.compile(r"://|^\s*\S+\.\S+\s*$")
-_QUICK_SECONDS: Final = 5.0
-"""For quick tools."""
+_QUICK_SECONDS: Final = 1.0
+"""For quick tools. What the turn has cost is not in the history meanwhile, and views may be two seconds behind."""
 MOST_COMPUTING: Final = 50
 """Calls at the same time of tools that compute."""
 _QUICK_BYTES: Final = 256 * 1024

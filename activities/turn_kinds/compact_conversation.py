@@ -32,6 +32,7 @@ class CompactAnswer(TurnAnswer):
 
 class CompactTask(WorkTask):
     last_request: ClassVar = _REQUEST
+    text_field: ClassVar = ""
 
     kind: Literal["compact"] = "compact"  # pyright: ignore[reportIncompatibleVariableOverride]  # it tells them apart
     must_answer: bool = True

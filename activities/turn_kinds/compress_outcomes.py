@@ -26,6 +26,7 @@ class CompressTask(TurnTask):
     instructions: ClassVar = _INSTRUCTIONS
     written_like: ClassVar = "text"
     answer_type: ClassVar = CompressAnswer
+    text_field: ClassVar = "content"
 
     kind: Literal["compress"] = "compress"
     instruction: str

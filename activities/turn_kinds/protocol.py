@@ -115,6 +115,8 @@ class TurnTask(Contract):
     writes_subtasks: ClassVar[bool] = False
     """Whether its answer has subtasks, which in some crews carry data or limits."""
     answer_type: ClassVar[type[TurnAnswer]]
+    text_field: ClassVar[str] = ""
+    """The field of its answer that followers may read while it is written; empty if it writes no text for people."""
     written_like: ClassVar[str] = "request"
     """The part of its messages in whose language a supervisor's turn writes."""
     temperature: ClassVar[float | None] = None

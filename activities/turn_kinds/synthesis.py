@@ -74,6 +74,7 @@ class SynthesisAnswer(TurnAnswer):
 class SynthesisTask(TurnTask):
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = SynthesisAnswer
+    text_field: ClassVar = "answer"
     temperature: ClassVar = 0.3
 
     kind: Literal["synthesis"] = "synthesis"

@@ -107,6 +107,7 @@ class WorkWithIssuesAnswer(AgentAnswer):
 class WorkTask(TurnTask):
     instructions: ClassVar = _INSTRUCTIONS
     answer_type: ClassVar = WorkAnswer
+    text_field: ClassVar = "content"
     last_request: ClassVar = "This turn is for your answer: no more tools can be used. Answer from what you have."
     """What is asked at the end of a conversation in which the agent must answer."""
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import signal
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,12 +11,12 @@ import pytest
 from temporalio.client import Client
 
 from chargehand.client import Chargehand
-from chargehand.contracts import Report, SessionRequest
+from chargehand.contracts import AgentTextEvent, Report, SessionRequest
 from chargehand.errors import SessionFailed
 from chargehand.session import Session
 from chargehand.wire import ErrorType
 from tests.acceptance.workers import worker_process
-from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, canned_session, error
+from tests.scripted_provider import ScriptedProvider, ScriptedReply, ScriptedRequest, answer, canned_session, error
 from tests.waiting import until
 
 GOAL = SessionRequest(goal="Look into all parts of the matter, please.")
@@ -118,3 +118,29 @@ async def test_a_wrong_key_fails_the_session_at_once(client: Client, tmp_path: P
 
     assert failure.value.error_type is ErrorType.PROVIDER_REFUSED
     assert len(server.requests) == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "openai_compatible"])
+async def test_what_agents_write_is_followed_on_every_wire(client: Client, tmp_path: Path, provider: str) -> None:
+    """Asked for, the answer of an agent is read while each vendor's stream still brings it, and is whole in the end."""
+    words = "This part was looked into, at some length. " * 8
+    canned = canned_session(subtasks=2)
+
+    def respond(request: ScriptedRequest) -> ScriptedReply:
+        is_answer = request.answer not in {"PlanAnswer", "SynthesisAnswer"} and not canned(request).tools
+        return answer(words).spaced(0.25) if is_answer else canned(request)
+
+    texts, parts = defaultdict[str, str](str), Counter[str]()
+    async with ScriptedProvider(respond) as server:
+        chosen = settings(provider, server.base_url, client, tmp_path)
+        async with worker_process(chosen):
+            chargehand = Chargehand(client, chosen["CHARGEHAND_TASK_QUEUE"])
+            session = await chargehand.start(GOAL.model_copy(update={"live_text": "agents"}))
+            async for event in session.follow():
+                if isinstance(event, AgentTextEvent):
+                    texts[event.subtask] = texts[event.subtask][: event.offset] + event.text
+                    parts[event.subtask] += 1
+
+    assert texts == {"T1": words, "T2": words}
+    assert all(count > 1 for count in parts.values())

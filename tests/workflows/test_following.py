@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic_core import to_json
@@ -13,7 +13,9 @@ from temporalio.client import Client
 
 from activities.models.failures import ProviderError, ProviderFault
 from activities.models.protocol import ModelCall
+from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import (
+    AgentTextEvent,
     EndEvent,
     Event,
     Limits,
@@ -306,3 +308,44 @@ async def test_a_text_that_was_given_up_is_replaced(client: Client, tmp_path: Pa
 
     assert drafts == {1: "Nothing", 2: "All of it."}
     assert not any(b"Nothing" in stored for stored in keyless)
+
+
+@pytest.mark.parametrize("asked", ["report", "agents"])
+async def test_text_of_agents_is_read_where_it_is_asked_for(
+    environment: OpenEnvironment, asked: Literal["report", "agents"]
+) -> None:
+    """Agents', a nested session's too, comes in parts while they write, and whole to who follows afterwards; unasked,
+    there is none, and the report's text is the same."""
+    going_on = {path: asyncio.Event() for path in ("T1", "X1", "X2")}
+
+    def begin(call: ModelCall) -> Held:
+        assert isinstance(call.task, WorkTask)
+        path = next(each for each in going_on if each in call.task.instruction)
+        if asked == "agents":
+            shown(call, f"{path} is", "content")
+        else:
+            assert call.live is None
+            going_on[path].set()
+        return Held(answer(f"{path} is known."), going_on[path])
+
+    script = nesting().work("", begin)
+    texts: dict[tuple[str, str], str] = defaultdict(str)
+    parts = 0
+    async with environment(script) as opened:
+        session = await opened.chargehand.start(GOAL.model_copy(update={"live_text": asked}))
+        async for event in session.follow():
+            if isinstance(event, AgentTextEvent):
+                key, parts = (event.subtask, event.agent), parts + 1
+                texts[key] = texts[key][: event.offset] + event.text
+                path = event.subtask.rpartition("/")[2]
+                if path in going_on and event.text.endswith("is"):
+                    going_on[path].set()
+        afterwards = [event for event in await events_of(session) if isinstance(event, AgentTextEvent)]
+        report_text = (await session.result()).answer
+
+    known = {(path, "reader"): f"{path.rpartition('/')[2]} is known." for path in ("T1", "N1/X1", "N1/X2")}
+    known |= {("N1", "supervisor"): "All of it is known."}
+    assert texts == (known if asked == "agents" else {})
+    assert {(each.subtask, each.agent): each.text for each in afterwards} == texts
+    assert parts == (7 if asked == "agents" else 0)
+    assert report_text == "All of it is known."

@@ -140,18 +140,13 @@ async def test_what_is_too_large_in_bytes_is_left_to_an_activity(
 
 
 @pytest.mark.real_server
-@pytest.mark.parametrize("has_documents", [False, True])
-async def test_a_turn_uses_a_tool_that_reaches_out_where_there_is_nothing_private(
-    environment: OpenEnvironment, tmp_path: Path, *, has_documents: bool
-) -> None:
-    """Without documents no call can take anything out; with them, each is checked against what they say."""
-    (tmp_path / "lease.md").write_text("# Lease\nThree months.", encoding="utf-8")
-    documents = (f"file:{tmp_path}/lease.md",) if has_documents else ()
+async def test_a_tool_that_reaches_out_takes_an_activity_of_its_own(environment: OpenEnvironment) -> None:
+    """It takes longer than the step, may cost money, and its words are checked."""
     script = Script().plan(subtask("T1", agent="researcher")).on("work", use("search"), answer("Known."))
-    async with environment(script, at_once=["search"], document_roots=(tmp_path,)) as opened:
-        session = await opened.chargehand.start(REQUEST.model_copy(update={"documents": documents}))
+    async with environment(script, at_once=["search"]) as opened:
+        session = await opened.chargehand.start(REQUEST)
 
-        assert await uses_of(opened, session) == ["search"] * has_documents
+        assert await uses_of(opened, session) == ["search"]
     assert len(opened.tools["search"].calls) == 1
 
 

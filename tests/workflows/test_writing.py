@@ -289,3 +289,24 @@ async def test_a_page_that_is_read_again_keeps_its_number(environment: OpenEnvir
     assert {"url": url, "from": 0, "find": "highest"} in [dict(each) for each in page.calls]
     assert [source.ref for source in result.sources] == [url]
     assert {claim.verification for claim in result.claims} == {"supported"}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Kessel werden zweimal im Jahr geprüft, und das ist die Regel.", "de"),
+        ("The boilers are tested twice a year, and that is the rule.", "en"),
+        ("锅炉每年检测两次。", ""),
+        ("42 %", ""),
+    ],
+)
+async def test_a_report_names_its_language_if_its_words_tell(
+    environment: OpenEnvironment, text: str, language: str
+) -> None:
+    """It is that of the answer, whatever the request was written in."""
+    script = Script().plan(subtask("T1"), subtask("T2")).synthesis(report(text))
+    async with environment(script) as opened:
+        result = await (await opened.chargehand.start(SessionRequest(goal="Tell me of it.", review="never"))).result()
+
+    assert text in result.answer
+    assert result.language == language

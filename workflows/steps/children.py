@@ -127,6 +127,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         if session.request.urgency == "now"
         else None,
         urgency=session.request.urgency,
+        live_text=session.request.live_text,
         turns_queue=session.facts.turns_queue,
         tool_queues=session.facts.tool_queues,
         reads=tuple(sorted(job.reads)),

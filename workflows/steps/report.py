@@ -15,6 +15,7 @@ from chargehand.contracts import Contradiction, CrewVersion, Grade, LimitUse, Re
 from chargehand.plugins import Hook, installed
 from workflows.rules.citation_checks import most_confidence, weakest
 from workflows.rules.citations import inert_links
+from workflows.rules.claim_words import language_of
 from workflows.rules.evidence import percentage
 from workflows.rules.graph import USABLE
 from workflows.rules.inputs import fit_task
@@ -47,6 +48,8 @@ from workflows.steps.synthesis import STRATEGIES
 from workflows.steps.turns import try_turn
 from workflows.steps.writer import Draft, Material, PluginReport, material_of, uncited_problems
 
+_TELLING_CHARACTERS: Final = 5_000
+"""Of an answer, from its beginning: they tell its language."""
 _COMPATIBLE: Final = "A judge decided that all that is said about {0} can be right; do not write of a contradiction."
 
 
@@ -107,6 +110,7 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         thread=session.facts.earlier.thread if session.facts.earlier else (),
         goal=session.request.goal,
         answer=inert_links(written.text.answer, written.text.sources),
+        language=language_of(written.text.answer[:_TELLING_CHARACTERS]) or "",
         notice=written.draft.notice,
         disclaimer=session.facts.crew.disclaimer,
         verification=weakest(claims),

@@ -71,13 +71,9 @@ async def make_calls(agent: AgentWork, result: TurnResult, number: int) -> None:
 
 
 def usable_at_once(work: AgentWork) -> tuple[str, ...]:
-    """Name the tools that a turn may use before it ends: those of its own queue that no policy or person binds.
-
-    One that can send something out is among them as long as there is nothing private that it could send.
-    """
+    """Name the tools that a turn may use before it ends: those that stay here, and that no policy or person binds."""
     request, agent, queues = work.request, work.request.agent, work.request.tool_queues
-    outward = agent.outward if request.documents or work.conversation.is_private else ()
-    bound = {*agent.acting, *agent.approvals, *outward, *(each.tool for each in (*agent.policy, *agent.watched))}
+    bound = {*agent.acting, *agent.approvals, *agent.outward, *(each.tool for each in (*agent.policy, *agent.watched))}
     return tuple(tool for tool in agent.at_once if tool not in bound and queues.of(tool) == request.turns_queue)
 
 

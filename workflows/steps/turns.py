@@ -44,6 +44,7 @@ async def take_turn(
         max_output_tokens=0,
         effort=purpose_of(task).effort_in(crew.effort),
         urgency=session.request.urgency,
+        live_text=session.request.live_text,
         after_reset=was_reset(),
     )
     calls = ModelCalls(

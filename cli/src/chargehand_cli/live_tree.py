@@ -166,8 +166,9 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     from rich.tree import Tree
 
     state, tone = standing(status.state) if status else ("starting", "running")
-    started_at = min(shown_since, (status.started_at if status else None) or shown_since)
-    elapsed = duration(at - started_at)
+    started_at, ended_at = (status.started_at, status.ended_at) if status else (None, None)
+    began_at = started_at if started_at and ended_at else min(shown_since, started_at or shown_since)
+    elapsed = duration((ended_at or at) - began_at)
     name = (one_safe_line(session_id), "bold")
     # Below the name, so that a narrow terminal cuts neither turns nor dollars.
     facts = " · ".join([*(spend_facts(status) if status else ()), elapsed])

@@ -27,7 +27,7 @@ _MOST_GOAL_CHARACTERS: Final = 100_000
 """Of standard input; the contract's limit is lower, and its message says so."""
 _FIELDS: Final[Mapping[str, str]] = {
     **{name: name for name in ("goal", "crew", "tenant", "profile", "criteria", "output_schema", "answer_within")},
-    **{name: name for name in ("approval", "review", "questions", "urgency")},
+    **{name: name for name in ("approval", "review", "questions", "urgency", "live_text")},
     "words": "length_words",
     "turns": "limits.max_turns",
     "budget": "limits.budget_usd",
@@ -116,6 +116,10 @@ class RequestOptions:
     urgency: Annotated[
         Literal["now", "batch"] | None,
         typer.Option(help="`batch` takes hours, at half the price where the provider offers it.", show_default="now"),
+    ] = None
+    live_text: Annotated[
+        Literal["report", "agents"] | None,
+        typer.Option(help="Whose text followers read while it is written.", show_default="report"),
     ] = None
 
 

@@ -163,6 +163,7 @@ def status_of(report: Report) -> Status:
         spent_usd=report.usage.cost_usd,
         budget_usd=Decimal(str(granted.get("budget_usd", 0))),
         started_at=report.timing.started_at,
+        ended_at=report.timing.ended_at,
     )
 
 

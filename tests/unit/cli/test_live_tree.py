@@ -84,3 +84,10 @@ def test_open_questions_come_with_the_command_that_answers_them() -> None:
     )
     assert "`chargehand answer s --subtask T1 TEXT`" in user_action(status(questions=(question, other)))
     assert "chargehand raise" in user_action(status(state="paused", questions=(question,)))
+
+
+def test_the_time_of_a_session_that_has_ended_stands_still() -> None:
+    """Shown later, or from a tree that was opened before it began, it is what the report says."""
+    ended = status(_DONE, state="finished", started_at=at(1), ended_at=at(3))
+
+    assert "2.0 s" in drawn(ended, moment=at(50)).splitlines()[1]

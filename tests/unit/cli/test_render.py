@@ -173,9 +173,10 @@ def test_a_disclaimer_stands_below_the_answer() -> None:
 
     page, markdown = Page(report_page(made)), report_markdown(made)
     assert "\n\n*No &lt;legal> advice.*\n\n" in markdown
-    assert ("p", {"class": "disclaimer"}) in page.elements
+    own = {"class": "disclaimer", "dir": "auto", "lang": "und"}
+    assert ("p", own) in page.elements
     assert "No <legal> advice." in "".join(page.words)
-    assert ("p", {"class": "disclaimer"}) not in Page(report_page(report())).elements
+    assert ("p", own) not in Page(report_page(report())).elements
 
 
 @pytest.mark.parametrize("notice", ["", "No model could write this."])

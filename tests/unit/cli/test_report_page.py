@@ -317,7 +317,7 @@ def test_subtasks_are_named_by_what_they_are_about() -> None:
 
     page = report_page(report(subtasks=records))
 
-    assert '<span dir="auto">Compare the ferries&#39; tide tables with the log</span>' in page
+    assert '<span dir="auto" lang="und">Compare the ferries&#39; tide tables with the log</span>' in page
     assert "Then list every gap" in page
     assert ">Compare the ferries&#x27; tide</text>" in plan_graph(records)
 
@@ -351,3 +351,19 @@ def test_a_trace_page_shows_what_tools_were_given_and_runs_nothing() -> None:
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
     for shown in ("9,999 bytes: s1/run#7", "task ab12", "ToolUnavailable", "never taken up"):
         assert shown in page
+
+
+@pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "und")])
+def test_text_states_its_language(language: str, stated: str) -> None:
+    """The page, its goal and its answer are in the answer's language, or say that it is not known; so do all other
+    elements whose text the page did not write, and what it did write is English."""
+    page = report_page(report(language=language, disclaimer="No advice."))
+
+    foreign = re.findall(r'<(\w+)[^>]* dir="auto"([^>]*)', page)
+    assert {"h1", "div", "p", "blockquote", "ul"} <= {element for element, _ in foreign}
+    assert all(' lang="' in attributes for _, attributes in foreign)
+    assert f'<html lang="{stated}">' in page
+    assert re.search(rf'<h1 dir="auto" lang="{stated}"', page)
+    assert f'<div class="answer" dir="auto" lang="{stated}">' in page
+    assert '<blockquote dir="auto" lang="und">' in page
+    assert '<main lang="en">' in page

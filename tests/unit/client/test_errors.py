@@ -73,6 +73,14 @@ def test_every_status_of_the_server_has_an_error() -> None:
             assert (type(told), str(told)) == (ServerRefused, "The Temporal server refused: reason")
 
 
+@pytest.mark.parametrize(
+    "words", ["transport error", "h2 protocol error: reset", "error reading a body from connection"]
+)
+def test_a_connection_that_is_cut_off_is_no_refusal(words: str) -> None:
+    """What the SDK says when the server is restarted in the middle of a call may be tried again."""
+    assert type(_told(RPCError(words, RPCStatusCode.UNKNOWN, b""))) is NotReachable
+
+
 _ACTIVITY_ERROR = ActivityError(
     "Activity task failed",
     scheduled_event_id=1,

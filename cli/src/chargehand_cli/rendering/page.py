@@ -10,7 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -43,6 +43,8 @@ _VERIFICATION_STATES: Final[dict[Verification, str]] = {
     "computed": "state-success",
     "supported": "state-success",
 }
+_UNKNOWN_LANGUAGE: Final = "und"
+"""The code of BCP 47 for it."""
 _NOTHING: Final = Attachments()
 _LONGEST_SOURCE_NAME: Final = 100
 _LONGEST_TITLE: Final = 160
@@ -59,7 +61,8 @@ Facts = list[tuple[str, str]]
 
 def report_page(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> str:
     """Render a report as a page of its own."""
-    return page(report.goal, report_body(report, trace, attachments), session=report.session)
+    body = report_body(report, trace, attachments)
+    return page(report.goal, body, session=report.session, language=report.language)
 
 
 def report_body(report: Report, trace: Trace | None = None, attachments: Attachments = _NOTHING) -> Markup:
@@ -116,12 +119,11 @@ def report_style() -> str:
     return _style("report.css")
 
 
-def page(name: str, body: Markup, *, session: str = "") -> str:
-    """Put safe HTML into a page that loads and runs nothing."""
+def page(name: str, body: Markup, *, session: str = "", language: str = "") -> str:
+    """Put safe HTML into a page that loads and runs nothing, with a name in some language."""
+    values = {"policy": _POLICY, "title": one_safe_line(name, 80), "body": body, "session": session}
     style = Markup(_style("page.css") + report_style())  # noqa: S704  # our own files
-    return render(
-        "page.html", policy=_POLICY, title=one_safe_line(name, 80), style=style, body=body, session=session
-    )  # fmt: skip
+    return render("page.html", style=style, language=language or _UNKNOWN_LANGUAGE, **values)
 
 
 class _ShownSource(NamedTuple):
@@ -348,7 +350,13 @@ def templates(package: str, filters: Mapping[str, Callable[..., object]]) -> Env
         lstrip_blocks=True,
     )
     environment.filters.update(filters)
+    cast("dict[str, object]", environment.globals)["text"] = _text_attributes
     return environment
+
+
+def _text_attributes(language: str = "") -> Markup:
+    """Write the attributes of an element whose text is not the page's own: its direction and its language."""
+    return Markup('dir="auto" lang="{}"').format(language or _UNKNOWN_LANGUAGE)
 
 
 def _visible(value: object) -> object:

@@ -37,9 +37,6 @@ async def status(connection: Connection, session: SessionId, *, as_json: AsJson 
         put_json(json.dumps(found.model_dump(mode="json") | {"has_worker": has_worker}, indent=2))
         return
     at = now()
-    ended = [record.ended_at for record in found.subtasks if record.ended_at]
-    if found.state in ("finished", "failed", "cancelled") and ended:
-        at = max(ended)
     remark = "" if has_worker else "no worker"
     console(sys.stdout).print(session_tree(found.session, found, remark, at, found.started_at or at))
     if found.failure:

@@ -44,6 +44,7 @@ from chargehand.contracts.report import *  # noqa: F403  # pyright: ignore[repor
 from chargehand.contracts.report import CrewVersion as CrewVersion
 from chargehand.contracts.request import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.request import Delegation as Delegation
+from chargehand.contracts.request import LiveTexts as LiveTexts
 from chargehand.contracts.steering import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 from chargehand.contracts.trace import Recorded as Recorded

@@ -12,6 +12,7 @@ from chargehand.contracts.waits import PendingCall
 from chargehand.state_words import SessionState, StopReason, SubtaskState
 
 __all__ = [
+    "AgentTextEvent",
     "CallEvent",
     "EndEvent",
     "Event",
@@ -192,6 +193,24 @@ class TextEvent(_Event):
     """Markdown."""
 
 
+class AgentTextEvent(_Event):
+    """The next part of what an agent answers, while it is written; only in a session with `live_text` `agents`.
+
+    It stands in place of whatever this turn has written from its offset on. The text of a turn that has ended is whole.
+    """
+
+    kind: Literal["agent_text"] = "agent_text"
+    """Tells events apart."""
+    turn: str
+    """Names the turn within its subtask."""
+    agent: str
+    """The agent, or `supervisor` for a part of a report, and for the report of a nested session."""
+    offset: int
+    """Where the part begins in the turn's text, in characters."""
+    text: str
+    """Markdown."""
+
+
 class StateEvent(_Event):
     """The session entered another state."""
 
@@ -223,6 +242,7 @@ Event = Annotated[
     | QuestionEvent
     | CallEvent
     | TextEvent
+    | AgentTextEvent
     | StateEvent
     | EndEvent,
     Field(discriminator="kind"),

@@ -5,7 +5,7 @@ from decimal import Decimal
 from html import escape
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from chargehand.contracts.authority import Capability
 from chargehand.contracts.base import Contract, Dollars, Duration, left_out
@@ -234,6 +234,8 @@ class Report(Contract):
     """The goal of the request."""
     answer: str
     """Markdown. `[S1]` refers to the first of `sources`."""
+    language: Annotated[str, StringConstraints(pattern=r"^([a-z]{2,3})?$")] = left_out("")
+    """The code of the answer's language, such as `en`; empty if its words do not tell."""
     output: JsonValue = None
     """What the request's `output_schema` asks for, valid against it; null if none was asked for, or none is valid."""
     output_problems: tuple[str, ...] = ()
@@ -364,5 +366,7 @@ class Status(Contract):
     """US dollars allowed."""
     started_at: datetime | None = None
     """When the session's first step began."""
+    ended_at: datetime | None = left_out(None)
+    """When it ended, if it has."""
     deadline_at: datetime | None = None
     """The latest time for the report to be written."""

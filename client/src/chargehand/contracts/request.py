@@ -105,6 +105,8 @@ Documents = Annotated[
 ]
 TrustedDocuments = Annotated[tuple[DocumentUri, ...], Field(max_length=MOST_DOCUMENTS)]
 
+LiveTexts = Literal["report", "agents"]
+
 SEALED: Final = "sealed:"
 """Begins every credential of a request."""
 Credentials = Annotated[
@@ -221,6 +223,9 @@ class SessionRequest(TypedByPeople):
     off meanwhile."""
     urgency: Literal["now", "batch"] = "now"
     """`batch` lets models answer within hours at half the price, where the provider offers it. The deadline holds."""
+    live_text: LiveTexts = left_out("report")
+    """Whose text followers read while it is written: the report's, or with `agents` that of every agent too, which
+    costs the server a heartbeat more for each agent up to four times a second."""
     tenant: Name = "default"
     """The tenant that the session runs for; tenants share the workers fairly."""
     priority: Annotated[int, Field(strict=True, ge=1, le=5)] = 3

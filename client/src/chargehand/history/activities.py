@@ -32,8 +32,8 @@ class Activities:
     scope: Scope
     paid: Usage = field(default_factory=Usage, init=False)
     """What its turns have cost so far."""
-    writing: set[str] = field(default_factory=set[str], init=False)
-    """Turns under way that write the report, or a reply."""
+    writing: dict[str, Draft] = field(default_factory=dict[str, Draft], init=False)
+    """Turns under way that may write what is read meanwhile, by their activities."""
     _open: dict[int, Draft] = field(default_factory=dict[int, Draft], init=False)
     """Those under way, by the event that scheduled them."""
     _turns: set[str] = field(default_factory=set[str], init=False)
@@ -80,14 +80,14 @@ class Activities:
         if draft.kind != "turn":
             return []
         agent, _, draft.purpose = name.partition(": ")
-        if self._is_writing(draft):
-            self.writing.add(draft.activity_id)
+        if is_text_for_all(draft, self.scope) or self.scope.live_text == "agents":
+            self.writing[draft.activity_id] = draft
         is_over = agent == SUPERVISOR and draft.purpose in _REPORTING and self.scope.state == "executing"
         entered = self.scope.enter("synthesising", at) if is_over and is_idle else []
         return [*entered, self._turn_event(draft, "started", at)]
 
     def _turn_event(self, draft: Draft, state: Any, at: datetime) -> TurnEvent:
-        about = {**_attempt(draft), "agent": _agent(draft), "purpose": draft.purpose, "model": draft.model}
+        about = {**_attempt(draft), "agent": agent_of(draft), "purpose": draft.purpose, "model": draft.model}
         return TurnEvent(turn=draft.activity_id, state=state, **about, **self.scope.about(at))
 
     def _tool_event(self, draft: Draft, state: Any, at: datetime, *, ok: bool = True) -> ToolEvent:
@@ -102,24 +102,22 @@ class Activities:
         return [self._tool_event(draft, draft.state, at, ok=result is None or result.ok)]
 
     async def _end_turn(self, draft: Draft, event: HistoryEvent, payloads: Sequence[Payload], at: datetime) -> Outputs:
-        self.writing.discard(draft.activity_id)
+        is_read = self.writing.pop(draft.activity_id, None) is not None
         turn = await self.scope.decoder.read(payloads, Turn) or Turn()
         draft.model, draft.usage = turn.model, self._count(draft, turn.usage)
         outputs: Outputs = [self._turn_event(draft, draft.state, at)]
         if draft.usage != Usage():
             self.paid += draft.usage
-            about = {"agent": _agent(draft), "purpose": draft.purpose, "model": turn.model, "usage": draft.usage}
+            about = {"agent": agent_of(draft), "purpose": draft.purpose, "model": turn.model, "usage": draft.usage}
             outputs.append(SpendEvent(**about, **self.scope.about(at)))
         if turn.model:
             draft.name = f"{draft.name} ({turn.model})"
         outputs += self._add_used(draft, turn, event, at)
-        if self._is_writing(draft) and turn.stop == "answer":
+        if is_read and turn.stop == "answer":
             text = ReportText.model_validate(turn.answer or {})
-            outputs.append(Written(at, text.answer or text.content, self.scope.subtask))
+            of_agent = None if is_text_for_all(draft, self.scope) else draft
+            outputs.append(Written(at, text.answer or text.content, self.scope.subtask, of_agent))
         return outputs
-
-    def _is_writing(self, draft: Draft) -> bool:
-        return draft.purpose == _REPLYING or (draft.purpose == _WRITING and not self.scope.subtask)
 
     def _count(self, draft: Draft, usage: Usage) -> Usage:
         """Count a turn once, however often its call is repeated, and only if it has reached its model."""
@@ -145,9 +143,14 @@ class Activities:
         return outputs
 
 
-def _agent(draft: Draft) -> str:
+def is_text_for_all(turn: Draft, scope: Scope) -> bool:
+    """Whether a turn writes the session's report, or a reply of a conversation."""
+    return turn.purpose == _REPLYING or (turn.purpose == _WRITING and not scope.subtask)
+
+
+def agent_of(turn: Draft) -> str:
     """Return the agent of a turn, which a session may have borrowed from its crew."""
-    return draft.name.partition(": ")[0]
+    return turn.name.partition(": ")[0]
 
 
 def _attempt(draft: Draft) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from pydantic import Field, ValidationError
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from chargehand.contracts import Contract, Event, LiveText, TextEvent, TurnEvent, left_out
+from chargehand.contracts import AgentTextEvent, Contract, Event, LiveText, TextEvent, TurnEvent, left_out
 from chargehand.errors import ChargehandError
+from chargehand.history.activities import agent_of, is_text_for_all
 from chargehand.history.projection import Change, Child, Projection
 from chargehand.history.records import Decoder, Heartbeat
 from chargehand.history.runs import growing_history, run_before
@@ -147,7 +148,7 @@ class _Live:
     """Text that a turn is writing."""
 
     branch: _Branch
-    turn: str
+    turn: Draft
     text: LiveText
 
 
@@ -177,10 +178,12 @@ class _Follower:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_writing = asyncio.Event()
         self._text = TextPosition()
+        self._agent_texts: dict[str, TextPosition] = {}
+        """How much of the text of turns under way was given, by the ids of their steps."""
         self._writing: set[_Branch] = set()
         """Workflows with a turn that writes."""
-        self._over: set[tuple[str, str]] = set()
-        """Turns that have ended, with their workflows."""
+        self._over: set[str] = set()
+        """Turns that have ended, by the ids of their steps."""
 
     async def events(self, cursor: Cursor | None) -> AsyncGenerator[Event]:
         self.root = root = await self._root(cursor)
@@ -216,6 +219,8 @@ class _Follower:
 
     def _branch(self, draft: Draft, position: Position, run: str, subtask: str = "") -> _Branch:
         scope = Scope(self._decoder, self._session, draft, subtask, has_contents=self._has_contents)
+        if subtask:
+            scope.live_text = self.root.projection.scope.live_text
         projection = Projection(scope)
         return _Branch(projection, position, (position.run, position.event, position.outputs), [run])
 
@@ -304,17 +309,30 @@ class _Follower:
             position.children.pop(item.ended.number, None)
         output = item.output
         if isinstance(output, Written):
-            return self._text_event(LiveText(text=output.text), output.at, output.subtask)
+            return self._text_event(LiveText(text=output.text), output.at, output.subtask, output.turn)
         if isinstance(output, TurnEvent) and output.state != "started":
-            self._over.add((item.branch.workflow_id, output.turn))
+            self._over.add(f"{item.branch.workflow_id}#{output.turn}")
         return output
 
     def _live_event(self, item: _Live) -> Event | None:
-        if (item.branch.workflow_id, item.turn) in self._over:
+        if item.turn.id in self._over:
             return None
-        return self._text_event(item.text, datetime.now(UTC), item.branch.projection.scope.subtask)
+        scope = item.branch.projection.scope
+        of_agent = None if is_text_for_all(item.turn, scope) else item.turn
+        return self._text_event(item.text, datetime.now(UTC), scope.subtask, of_agent)
 
-    def _text_event(self, text: LiveText, at: datetime, subtask: str) -> Event | None:
+    def _text_event(self, text: LiveText, at: datetime, subtask: str, of_agent: Draft | None) -> Event | None:
+        about: dict[str, Any] = {"session": self._session, "subtask": subtask, "at": at}
+        if of_agent:
+            # Who comes late to a long text begins where it can.
+            begun = TextPosition(draft=1, length=text.offset, crc=text.before)
+            position = self._agent_texts.setdefault(of_agent.id, begun)
+            if not (new := position.advance(text)):
+                return None
+            offset = position.length - len(new)
+            of_agent.written = of_agent.written[:offset] + new
+            about |= {"turn": of_agent.activity_id, "agent": agent_of(of_agent)}
+            return AgentTextEvent(offset=offset, text=new, **about)
         if subtask != self._text.subtask:
             self._text = TextPosition(subtask=subtask)
         new = self._text.advance(text)
@@ -322,7 +340,7 @@ class _Follower:
             return None
         offset = self._text.length - len(new)
         draft = self._text.draft
-        return TextEvent(session=self._session, subtask=subtask, at=at, draft=draft, offset=offset, text=new)
+        return TextEvent(draft=draft, offset=offset, text=new, **about)
 
     async def _read_live(self, _: _Branch) -> None:
         """Read the text that is being written while a turn writes."""
@@ -339,7 +357,7 @@ class _Follower:
     async def _read_heartbeats(self, branch: _Branch) -> None:
         description = await describe(self._client, branch.workflow_id)
         for activity in description.pending_activities:
-            if activity.activity_id in branch.projection.activities.writing:
+            if turn := branch.projection.activities.writing.get(activity.activity_id):
                 heartbeat = await self._decoder.read(activity.heartbeat_details.payloads, Heartbeat)
                 if heartbeat is not None and heartbeat.live is not None:
-                    await self._queue.put(_Live(branch, activity.activity_id, heartbeat.live))
+                    await self._queue.put(_Live(branch, turn, heartbeat.live))

@@ -35,6 +35,7 @@ from chargehand.contracts.trace import StepState
 from chargehand.history.activities import Activities
 from chargehand.history.records import (
     RUNNING,
+    Asked,
     CallReply,
     CallRequest,
     Ending,
@@ -278,6 +279,8 @@ class Projection:
         if scope.draft.started_at is None:  # a run that continues another has no summary
             scope.draft.kind = kind_of(attributes.workflow_type.name)
             scope.draft.name = await scope.decoder.summary(event) or attributes.workflow_type.name
+            if not scope.subtask and (asked := await scope.decoder.read(attributes.input.payloads, Asked)):
+                scope.live_text = asked.live_text
             if scope.has_contents and scope.draft.kind == "subtask":
                 given = await scope.decoder.read(attributes.input.payloads, ToldBefore)
                 for told in given.messages if given else ():

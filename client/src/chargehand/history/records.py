@@ -11,7 +11,17 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from chargehand.contracts import Contract, LiveText, Source, SpendLine, StopReason, SubtaskRecord, SubtaskState, Usage
+from chargehand.contracts import (
+    Contract,
+    LiveText,
+    LiveTexts,
+    Source,
+    SpendLine,
+    StopReason,
+    SubtaskRecord,
+    SubtaskState,
+    Usage,
+)
 
 _Value = TypeVar("_Value")
 
@@ -66,6 +76,12 @@ class Turn(Contract):
     answer: JsonValue = None
     tool_calls: tuple[ToolCall, ...] = ()
     used: tuple[UsedTool, ...] = ()
+
+
+class Asked(Contract):
+    """The request of a session, as far as it says what its followers read."""
+
+    live_text: LiveTexts = "report"
 
 
 class Heartbeat(Contract):

@@ -23,7 +23,7 @@ _BATCH_SECONDS: Final = 0.1
 """Between two answers: what happens meanwhile comes with one answer, whatever the number of events."""
 _QUIET_SECONDS: Final = 1.0
 """After an answer that came at once with nothing, as those about paused workflows do."""
-_LONGEST_PAUSE_SECONDS: Final = 5.0
+_LONGEST_PAUSE_SECONDS: Final = 2.0
 _REFUSALS: Final = frozenset({ErrorType.INVALID_INPUT, ErrorType.LIMIT_TOO_SMALL})
 _FINAL: Final = frozenset({RPCStatusCode.NOT_FOUND, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED})
 """Answers that another attempt would not change."""

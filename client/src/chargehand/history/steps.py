@@ -12,7 +12,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
-from chargehand.contracts import Event, FailureCause, Recorded, SessionState, StateEvent, Step
+from chargehand.contracts import Event, FailureCause, LiveTexts, Recorded, SessionState, StateEvent, Step
 from chargehand.contracts.trace import StepKind, StepState
 from chargehand.history.records import Decoder
 from chargehand.spans import SUPERVISOR
@@ -42,6 +42,9 @@ class Draft(Step):
     """A step as far as its history is read."""
 
     model_config = Step.model_config | {"frozen": False}
+
+    written: str = ""
+    """What an agent has written in a turn so far, where that is followed."""
 
     @classmethod
     def of(cls, session_id: str) -> "Draft":
@@ -94,6 +97,8 @@ class Written:
     text: str
     subtask: str = ""
     """That writes a reply; empty for the report."""
+    turn: Draft | None = None
+    """That answers for an agent; None for a report or a reply."""
 
 
 @dataclass
@@ -109,6 +114,8 @@ class Scope:
     """Path of the subtask that it does; empty for the session at the root."""
     has_contents: bool = False
     """Whether steps get arguments and results of tools, which may have to be fetched from storage."""
+    live_text: LiveTexts = "report"
+    """Whose text is read while it is written."""
     first_run: str = field(default="", init=False)
     run: str = field(default="", init=False)
     """Id of the run that is read."""

@@ -167,6 +167,7 @@ def status_of(session: Projection, goal: str = "") -> Status:
         turns=spent.turns,
         spent_usd=spent.cost_usd,
         started_at=scope.draft.started_at,
+        ended_at=scope.draft.ended_at,
     )
 
 

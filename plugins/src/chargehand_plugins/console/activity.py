@@ -11,6 +11,7 @@ from chargehand.history.steps import Draft
 from chargehand.history.tree import status_of
 from chargehand.spans import SUPERVISOR
 from chargehand.state_words import Tone
+from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.page import recorded_text
 from chargehand_cli.rendering.progress import record_words
@@ -19,6 +20,8 @@ from chargehand_plugins.console.words import words
 
 _MOST_ACTIONS: Final = 10
 """Of one agent; the trace has them all."""
+_MOST_WRITTEN: Final = 600
+"""Characters of what an agent is writing, the last ones."""
 _TONES: Final[dict[str, Tone]] = {"running": "running", "completed": "success"}
 
 
@@ -32,6 +35,8 @@ class Action:
     facts: tuple[str, ...]
     since: datetime | None = None
     """Since when it is under way; absent if it is over."""
+    text: str = ""
+    """The end of what the agent writes in it, where that is followed."""
     arguments: str = ""
     result: str = ""
 
@@ -149,6 +154,7 @@ def _action(step: Draft) -> Action:
         tone=_TONES.get(step.state, "failure"),
         facts=tuple(fact for fact in facts if fact),
         since=began if is_running else None,
+        text=safe_text(step.written[-_MOST_WRITTEN:]) if is_running else "",
         arguments=recorded_text(step.arguments),
         result=recorded_text(step.result),
     )

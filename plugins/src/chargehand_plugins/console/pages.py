@@ -159,6 +159,7 @@ class Typed:
     approve_plan: str = ""
     questions: str = ""
     pause: str = ""
+    live_text: str = ""
     follows: str = ""
 
     @property
@@ -206,6 +207,7 @@ def _fields(typed: Typed) -> dict[str, Any]:
     fields["limits"] = {name: value for name, value in limits.items() if value != ""}
     fields["approval"] = "plan" if typed.approve_plan else ""
     fields["questions"] = "allowed" if typed.questions else ""
+    fields["live_text"] = "agents" if typed.live_text else ""
     return {"goal": typed.goal} | {name: value for name, value in fields.items() if value}
 
 

@@ -74,6 +74,8 @@ class SessionView:
     can_steer: bool = False
     can_change: bool = False
     """Whether a part of the plan has not begun, and can be changed."""
+    language: str = ""
+    """Of the answer, if its words tell."""
     has_report: bool = False
     answer: Markup | str = ""
     gaps: tuple[str, ...] = ()
@@ -235,6 +237,7 @@ def _of_report(report: Report, work: Projection, web_ui: str | None) -> SessionV
         answer=safe_html(answer_below_notice(report), report.sources),
         gaps=report.gaps,
         is_open=False,
+        language=report.language,
         has_report=True,
         artifacts=report.artifacts,
         web_ui=web_ui,

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _DEEPEST_LIST: Final = 3
 """Styles of the template: `List Bullet`, `List Bullet 2`, `List Bullet 3`."""
 _INCHES: Final = 6
+_OWN_LANGUAGE: Final = "en"
+"""Of headings and facts that no agent has written."""
+_UNKNOWN_LANGUAGE: Final = "x-none"
+"""Word's code for it; its spelling is not checked."""
 
 
 def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | None:
@@ -35,15 +39,23 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
     if report is None:
         return None
     document = word.Document()
+    _set_language(
+        cast("Any", document.styles.element).find(f".//{qn('w:rPrDefault')}//{qn('w:lang')}"), report.language
+    )
     properties = document.core_properties
     properties.title, properties.author = safe_text(report.goal)[:255], "Chargehand"
     document.add_heading(safe_text(report.goal), 0)
-    document.add_paragraph(safe_text(f"{moment(report.timing.ended_at)} · {' · '.join(session_facts(report))}"))
+    facts = safe_text(f"{moment(report.timing.ended_at)} · {' · '.join(session_facts(report))}")
+    _in_language(document.add_paragraph(facts), _OWN_LANGUAGE)
     if report.notice:
-        document.add_paragraph(style="Intense Quote").add_run(safe_text(report.notice)).bold = True
+        notice = document.add_paragraph(style="Intense Quote")
+        notice.add_run(safe_text(report.notice)).bold = True
+        _in_language(notice, _OWN_LANGUAGE)
     _Markdown(document).add(parse_markdown(answer_below_notice(report)))
     if report.disclaimer:
-        document.add_paragraph().add_run(safe_text(report.disclaimer)).italic = True
+        disclaimer = document.add_paragraph()
+        disclaimer.add_run(safe_text(report.disclaimer)).italic = True
+        _in_language(disclaimer, _UNKNOWN_LANGUAGE)
     _add_pictures(document, report.artifacts, attachments.pictures)
     _add_list(document, "Not found or not done", report.gaps)
     _add_list(
@@ -56,6 +68,18 @@ def docx(_: str, report: Report | None, attachments: Attachments) -> bytes | Non
     written = io.BytesIO()
     document.save(written)
     return written.getvalue()
+
+
+def _in_language(paragraph: "Paragraph", language: str) -> None:
+    for run in paragraph.runs:
+        stated = _element("w:lang")
+        _set_language(stated, language)
+        cast("Any", run)._r.get_or_add_rPr().append(stated)  # noqa: SLF001  # python-docx has no name for it
+
+
+def _set_language(stated: Any, language: str) -> None:
+    for script in ("val", "eastAsia", "bidi"):
+        stated.set(qn(f"w:{script}"), language or _UNKNOWN_LANGUAGE)
 
 
 def _set_directions(document: "Document") -> None:
@@ -87,7 +111,7 @@ def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures:
     from docx.shared import Inches
 
     if artifacts:
-        document.add_heading("Pictures and files", 1)
+        _in_language(document.add_heading("Pictures and files", 1), _OWN_LANGUAGE)
     for artifact in artifacts:
         head, _, content = pictures.get(artifact.uri, "").partition(",")
         if content and "svg" not in head:  # python-docx adds none; it is named below
@@ -100,13 +124,13 @@ def _add_pictures(document: "Document", artifacts: Sequence[Artifact], pictures:
 def _add_list(document: "Document", heading: str, items: Iterable[str]) -> None:
     for number, item in enumerate(items):
         if number == 0:
-            document.add_heading(heading, 1)
+            _in_language(document.add_heading(heading, 1), _OWN_LANGUAGE)
         document.add_paragraph(safe_text(item), style="List Bullet")
 
 
 def _add_sources(document: "Document", report: Report) -> None:
     if report.sources:
-        document.add_heading("Sources", 1)
+        _in_language(document.add_heading("Sources", 1), _OWN_LANGUAGE)
     for number, source in enumerate(report.sources, start=1):
         paragraph = document.add_paragraph()
         paragraph.add_run(f"S{number}  ").bold = True
@@ -115,8 +139,9 @@ def _add_sources(document: "Document", report: Report) -> None:
         if source.url and is_web_address(source.url):
             paragraph.add_run(" ")
             _add_link(paragraph, source.url, safe_text(source.url))
+        _in_language(paragraph, _UNKNOWN_LANGUAGE)
         if source.quote:
-            document.add_paragraph(safe_text(source.quote), style="Quote")
+            _in_language(document.add_paragraph(safe_text(source.quote), style="Quote"), _UNKNOWN_LANGUAGE)
 
 
 class _Markdown:

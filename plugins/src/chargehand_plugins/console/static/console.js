@@ -4,6 +4,7 @@
 
 const PATIENCE = 12_000; // ms: the console is heard of every 5 seconds
 const RETRY = 2_000; // ms
+const KEPT = "textarea, input:not([type])";
 let skew = 0; // ms by which this clock is ahead of the server's
 
 function localTimes(root) {
@@ -45,6 +46,7 @@ function replacePart(id, key, html) {
     if (known.has(name(each))) each.open = known.get(name(each));
     if (summary === name(each)) each.querySelector("summary").focus();
   }
+  restoreTyped(target); // a form comes back that was away with its worker
   for (const each of typed) {
     const successor = document.getElementById(each.id);
     if (!successor) continue;
@@ -113,23 +115,27 @@ function follow(article) {
   addEventListener("pagehide", () => source.close());
 }
 
-// What is typed outlives a reload, a console that is away and a sign-in; it is forgotten once the console has taken it.
-function keepTyped(done) {
-  const place = (each) => `${new URL(each.form.action).pathname} ${each.name} ${each.id}`;
-  if (done) {
-    Object.keys(sessionStorage).filter((each) => each.startsWith(`${done} `)).forEach((each) => sessionStorage.removeItem(each));
-    history.replaceState(null, "", location.pathname);
-  }
-  const kinds = "textarea, input:not([type])";
-  for (const each of document.querySelectorAll(`form[method=post] :is(${kinds})`)) {
-    const kept = sessionStorage.getItem(place(each));
+const placeOf = (field) => `${new URL(field.form.action).pathname} ${field.name} ${field.id}`;
+
+function restoreTyped(root) {
+  for (const each of root.querySelectorAll(`form[method=post] :is(${KEPT})`)) {
+    const kept = sessionStorage.getItem(placeOf(each));
     if (!kept || each.value !== each.defaultValue) continue;
     each.value = kept;
     for (let outer = each.closest("details"); outer; outer = outer.parentElement.closest("details")) outer.open = true;
   }
+}
+
+// What is typed outlives a reload, a console that is away and a sign-in; it is forgotten once the console has taken it.
+function keepTyped(done) {
+  if (done) {
+    Object.keys(sessionStorage).filter((each) => each.startsWith(`${done} `)).forEach((each) => sessionStorage.removeItem(each));
+    history.replaceState(null, "", location.pathname);
+  }
+  restoreTyped(document);
   document.addEventListener("input", ({ target }) => {
-    if (!target.form || target.form.method !== "post" || !target.matches(kinds)) return;
-    sessionStorage.setItem(place(target), target.value);
+    if (!target.form || target.form.method !== "post" || !target.matches(KEPT)) return;
+    sessionStorage.setItem(placeOf(target), target.value);
   });
   // A form that is sent while the console is away would leave an error page in place of what was typed.
   document.addEventListener("submit", async (event) => {

@@ -1,6 +1,6 @@
 """A console that is served over real HTTP, for a worker with a scripted model."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,10 +32,16 @@ class OpenConsole:
 
 @asynccontextmanager
 async def open_console(
-    client: Client, folder: Path, respond: Respond, *, tenant: str | None = None, **settings: float
+    client: Client,
+    folder: Path,
+    respond: Respond,
+    *,
+    tenant: str | None = None,
+    at_once: Sequence[str] = (),
+    **settings: float,
 ) -> AsyncGenerator[OpenConsole]:
     """Serve a console on a free port."""
-    async with open_environment(client, folder, respond) as environment:
+    async with open_environment(client, folder, respond, at_once=at_once) as environment:
         backend = Backend(
             lambda: environment.chargehand, str(folder / "artifacts"), crews=crew_choices([]), tenant=tenant
         )

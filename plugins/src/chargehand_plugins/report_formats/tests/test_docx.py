@@ -4,6 +4,7 @@ import io
 from base64 import b64decode, b64encode
 from typing import Any, cast
 
+import pytest
 from docx import Document
 from docx.enum.text import WD_ALIGN_PARAGRAPH
 
@@ -106,3 +107,24 @@ def test_figures_and_text_stand_on_their_side() -> None:
     assert from_the_right == ["مرحبا بالعالم"]
     assert aligned == [[None, WD_ALIGN_PARAGRAPH.RIGHT]] * 3
     assert [each.target_ref for each in read.part.rels.values() if each.is_external] == ["https://a.example/b"]
+
+
+@pytest.mark.parametrize(("language", "stated"), [("de", "de"), ("", "x-none")])
+def test_a_document_states_its_language(language: str, stated: str) -> None:
+    """What agents wrote is in the answer's language, or in none that is known; headings and facts of the program's own
+    are English, and passages of sources may be in any language."""
+    source = Source(ref="manual.pdf", title="", quote="Alle sechs Monate.")
+
+    written = docx("", report(answer="Zweimal im Jahr.", language=language, sources=(source,)), Attachments())
+    assert written
+    read = Document(io.BytesIO(written))
+
+    default = read.styles.element.xpath(".//w:rPrDefault//w:lang/@w:val")
+    own = {
+        each.text: [code for run in each.runs for code in run._r.xpath("./w:rPr/w:lang/@w:val")]
+        for each in read.paragraphs
+    }
+    assert default == [stated]
+    assert own["Zweimal im Jahr."] == []
+    assert own["Sources"] == ["en"]
+    assert own["Alle sechs Monate."] == ["x-none"]

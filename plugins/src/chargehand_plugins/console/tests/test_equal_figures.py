@@ -1,0 +1,214 @@
+"""The law of equal figures: what each view says was spent is what the provider has charged."""
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+from httpx2 import AsyncClient
+from temporalio.client import Client
+
+from activities.models.protocol import ModelCall
+from chargehand.contracts import SessionRequest, SpendEvent, Status, Usage
+from chargehand.session import Session
+from chargehand_cli import live_session
+from chargehand_cli.connection import Connection
+from chargehand_cli.live_tree import Lines
+from chargehand_cli.location import LocationOptions, find_location
+from chargehand_cli.rendering.progress import spend_facts
+from chargehand_plugins.console.tests.conftest import OpenConsole, open_console
+from tests.scripted_model import COST, Held, Script, Turn, answer, report, subtask, use
+from tests.waiting import eventually, until
+
+NESTED: Final = "Look into the second topic as a whole."
+BELOW: Final = "Look into the third topic as a whole."
+QUICK: Final = "search_documents"
+SCRIPT: Final = (
+    Script()
+    .plan(subtask("T1"), subtask("N1", agent="supervisor", instruction=NESTED))
+    .plan(subtask("X1"), subtask("X2", agent="supervisor", instruction=BELOW), goal=NESTED)
+    .plan(subtask("Y1"), subtask("Y2"), goal=BELOW)
+    .work("", use(QUICK), use("query_data"), answer("Known."))
+    .synthesis(report("All of it is known."))
+)
+LATEST_SECONDS: Final = 2.0
+Figures = tuple[int, Decimal]
+View = Callable[[], Awaitable[Figures]]
+
+
+class Books:
+    """A provider that answers one call at a time, when it is told to, and notes what it has charged."""
+
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Event] = []
+
+    def respond(self, call: ModelCall) -> Turn:
+        self.waiting.append(asyncio.Event())
+        return Held(SCRIPT(call), self.waiting[-1])
+
+    def answer_one(self, moments: random.Random) -> None:
+        """Answer any of the calls that wait."""
+        self.waiting.pop(moments.randrange(len(self.waiting))).set()
+
+
+def _read(facts: str) -> Figures:
+    turns, dollars = re.search(r"(\d+)(?: of 60)? turns?", facts), re.search(r"\$([\d.]+)", facts)
+    return (int(turns[1]), Decimal(dollars[1])) if turns and dollars else (0, Decimal(0))
+
+
+class _Terminal(Lines):
+    """Keeps the latest figures that the live tree shows."""
+
+    shown: Figures = (0, Decimal(0))
+
+    def chosen(self, *_: object, **__: object) -> "_Terminal":
+        return self
+
+    def update(self, status: Status) -> None:
+        self.shown = _read(" ".join(spend_facts(status)))
+
+
+@dataclass
+class _Views:
+    """Every view of a session, three of which follow it."""
+
+    console: OpenConsole
+    session: Session
+    browser: AsyncClient
+    terminal: _Terminal
+    spent: Usage = field(default_factory=Usage)
+    part: str = ""
+    """The part of the open page that has the figures."""
+
+    async def status(self) -> Figures:
+        found = await self.session.status()
+        return found.turns, found.spent_usd
+
+    async def histories(self) -> Figures:
+        found = await self.session.recorded_status()
+        return found.turns, found.spent_usd
+
+    async def http(self) -> Figures:
+        found = (await self.console.api.get(f"/api/v1/sessions/{self.session.id}/status")).json()
+        return found["turns"], Decimal(str(found["spent_usd"]))
+
+    async def page(self) -> Figures:
+        return _read((await self.browser.get(f"/sessions/{self.session.id}")).text)
+
+    async def open_page(self) -> Figures:
+        return _read(self.part)
+
+    async def follower(self) -> Figures:
+        return self.spent.turns, self.spent.cost_usd
+
+    async def live_tree(self) -> Figures:
+        return self.terminal.shown
+
+    @property
+    def all(self) -> Sequence[View]:
+        return (self.status, self.histories, self.http, self.page, self.open_page, self.follower, self.live_tree)
+
+    async def follow(self) -> None:
+        async for event in self.session.follow():
+            if isinstance(event, SpendEvent):
+                self.spent += event.usage
+
+    async def stream(self) -> None:
+        async for name, data in _messages(self.browser, f"/sessions/{self.session.id}/stream"):
+            if name == "part" and (told := json.loads(data))["id"] == "live":
+                self.part = told["html"]
+
+
+@asynccontextmanager
+async def _open_views(
+    console: OpenConsole, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Sequence[View]]:
+    terminal, chargehand = _Terminal(write=lambda _: None), console.environment.chargehand
+    monkeypatch.setattr(live_session, "choose_progress", partial(_Terminal.chosen, terminal))
+    address = chargehand.client.service_client.config.target_host
+    options = LocationOptions(address=address, task_queue=chargehand.task_queue)
+    connection = Connection(find_location(options, {}, console.folder, here=console.folder, project=console.folder))
+    await connection.open(worker=False)
+    async with _browser(console) as browser:
+        views = _Views(console, session, browser, terminal)
+        showing = live_session.follow(connection, session.id, quiet=False)
+        async with asyncio.TaskGroup() as following:
+            for each in (showing, views.follow(), views.stream()):
+                following.create_task(each)
+            yield views.all
+
+
+@asynccontextmanager
+async def _browser(console: OpenConsole) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(base_url=console.running.url, timeout=60, trust_env=False) as browser:
+        await browser.get(console.running.sign_in_link())
+        yield browser
+
+
+async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str, str]]:
+    async with browser.stream("GET", path) as answered:
+        name = data = ""
+        async for line in answered.aiter_lines():
+            field, _, value = line.partition(": ")
+            if field == "event":
+                name = value
+            elif field == "data":
+                data += value
+            elif not line:
+                yield name, data
+                name = data = ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tools", ["quick", "slow"])
+async def test_every_view_says_what_the_provider_has_charged(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Literal["quick", "slow"]
+) -> None:
+    """After each answer of the provider, in any order of the agents of three nested sessions, all views come to equal
+    its books within two seconds, a tool that takes longer or not, and stay there until it answers again."""
+    moments, books = random.Random(24), Books()
+    async with open_console(client, tmp_path, books.respond, at_once=[QUICK]) as console:
+        opened = console.environment
+        if tools == "slow":
+            opened.tools[QUICK].released = asyncio.Event()
+        session = await opened.chargehand.start(
+            SessionRequest(goal="What is known of the topics?", review="never", limits={"max_turns": 60})  # pyright: ignore[reportArgumentType]  # as JSON
+        )
+        async with _open_views(console, session, monkeypatch) as views:
+            while await _is_called(books, opened.tools[QUICK].released):
+                charged = opened.model.replies + 1
+                books.answer_one(moments)
+                await until(lambda charged=charged: opened.model.replies == charged)
+                late = await asyncio.gather(*(_await_equal(view, (charged, charged * COST)) for view in views))
+                assert not any(late), (charged, late)
+        usage = (await session.result()).usage
+
+    assert (usage.turns, usage.cost_usd) == (opened.model.replies, opened.model.replies * COST)
+    assert usage.turns == 18
+
+
+async def _is_called(books: Books, tool: asyncio.Event | None) -> bool:
+    """Wait for the next call; where none comes, the agents wait for their tool, or the session has ended."""
+    with suppress(TimeoutError):
+        await until(lambda: bool(books.waiting), LATEST_SECONDS)
+    if not books.waiting and tool is not None and not tool.is_set():
+        tool.set()
+        return await _is_called(books, tool)
+    return bool(books.waiting)
+
+
+async def _await_equal(view: View, figures: Figures) -> str:
+    """Wait until a view says these figures; return what it says instead if it is late."""
+    try:
+        await eventually(view, lambda said: said == figures, LATEST_SECONDS)
+    except TimeoutError:
+        return f"{view.__name__} says {await view()}"
+    return ""
