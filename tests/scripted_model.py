@@ -32,7 +32,6 @@ from activities.turn_kinds.design_agents import DesignAnswer
 from activities.turn_kinds.expand_subtask import ExpandAnswer, ExpandTask
 from activities.turn_kinds.grade_report import GradeAnswer, GradeDraft
 from activities.turn_kinds.judge_call import JudgeCallAnswer
-from activities.turn_kinds.judge_claims import ClaimVerdict, JudgeClaimsAnswer, JudgeClaimsTask, Verdict
 from activities.turn_kinds.judge_outcomes import JudgeAnswer
 from activities.turn_kinds.outline_report import OutlineAnswer, SectionDraft
 from activities.turn_kinds.output import OutputAnswer, OutputTask
@@ -42,6 +41,7 @@ from activities.turn_kinds.review_outcomes import ReviewAnswer
 from activities.turn_kinds.synthesis import SynthesisAnswer, SynthesisTask
 from activities.turn_kinds.work import FindingDraft, WorkAnswer, WorkTask
 from chargehand.contracts import Capability, Source, Usage
+from tests.claim_judge import claim_judge
 
 Turn: TypeAlias = "BaseModel | Held | Exception | Callable[[ModelCall], Turn]"
 """What a model does when called: a `ModelReply`, or an answer to be wrapped in one; an error to raise; a function."""
@@ -416,19 +416,6 @@ def outlined(title: str, *headings: str, gaps: Sequence[str] = ()) -> OutlineAns
     return OutlineAnswer(title=title, sections=sections, gaps=list(gaps), contradictions=[], confidence=70)
 
 
-def verdicts(*, verdict: Verdict = "says", of: str = "", reason: str = "It says 4.") -> Turn:
-    """Give all claims with these words a verdict, and find the others in their evidence."""
-
-    def judge(call: ModelCall) -> BaseModel:
-        assert isinstance(call.task, JudgeClaimsTask)
-        said: list[Verdict] = [verdict if of in claim.text else "says" for claim in call.task.claims]
-        return JudgeClaimsAnswer(
-            verdicts=[ClaimVerdict(claim=n, verdict=each, reason=reason) for n, each in enumerate(said, start=1)]
-        )
-
-    return judge
-
-
 DEFAULTS: Final[Mapping[str, Turn]] = {
     "work": answer("Known."),
     "converse": say("I see."),
@@ -441,7 +428,7 @@ DEFAULTS: Final[Mapping[str, Turn]] = {
     "critique": criticised(),
     "grade": graded(),
     "judge_call": JudgeCallAnswer(is_expected=True, reason=""),
-    "judge_claims": verdicts(),
+    "judge_claims": claim_judge(),
     "compress": compressed("In short: so."),
     "outline": outlined("Topics"),
     "output": output(None, "Nothing is scripted."),

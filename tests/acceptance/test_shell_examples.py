@@ -35,7 +35,6 @@ _OTHERS: Final = {
         "docs/how-to/temporal-cloud.md",
     ),
     "they need a package registry": (
-        "docs/comparison.md",
         "docs/how-to/installing.md",
         "docs/how-to/a2a.md",
         "docs/how-to/mcp-server.md",
@@ -66,6 +65,7 @@ _OTHERS: Final = {
         "docs/how-to/approving-tool-calls.md",
         "docs/how-to/following-a-session.md",
         "docs/how-to/restoring.md",
+        "plugins/src/chargehand_plugins/memory/README.md",
         "docs/how-to/steering.md",
         "docs/how-to/traces.md",
     ),

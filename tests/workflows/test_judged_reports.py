@@ -9,6 +9,7 @@ from activities.models.protocol import ModelCall
 from activities.turn_kinds.grade_report import GradeTask
 from activities.turn_kinds.synthesis import SynthesisTask
 from chargehand.contracts import Grade, Limits, Report, SessionRequest, Verification
+from tests.claim_judge import claim_judge
 from tests.scripted_model import (
     Script,
     Turn,
@@ -21,7 +22,6 @@ from tests.scripted_model import (
     subtask,
     topics,
     use,
-    verdicts,
 )
 from tests.workflows.conftest import RunSession
 
@@ -135,10 +135,10 @@ def _claims(result: Report) -> dict[str, Verification]:
 @pytest.mark.parametrize(
     ("judge", "true", "false"),
     [
-        (verdicts(), "supported", "cited"),
-        (verdicts(verdict="does_not_say", of="Claim 2 is not"), "supported", "supported"),
-        (verdicts(verdict="does_not_say"), "cited", "cited"),
-        (verdicts(verdict="contradicts"), "contradicted", "contradicted"),
+        (claim_judge(objections="says"), "supported", "cited"),
+        (claim_judge(), "supported", "supported"),
+        (claim_judge(verdict="does_not_say"), "cited", "cited"),
+        (claim_judge(verdict="contradicts"), "contradicted", "contradicted"),
         (refuse, "cited", "cited"),
     ],
 )
@@ -158,7 +158,7 @@ async def test_only_what_code_and_judge_agree_on_is_supported(
 
 async def test_what_a_source_contradicts_goes_back_once(run: RunSession) -> None:
     """The writer is told which claim and why; what it corrects counts, and what it repeats is shown as contradicted."""
-    judge = verdicts(verdict="contradicts", of="It costs 3")
+    judge = claim_judge(verdict="contradicts", of="It costs 3")
     wrong, right = "It costs 3 [S1.1].", TRUE
     corrected, opened = await run(_written(wrong, right).on("judge_claims", judge), CLAIMS_GOAL)
     repeated, again = await run(_written(wrong, wrong).on("judge_claims", judge), CLAIMS_GOAL)

@@ -33,7 +33,7 @@ from chargehand_cli.terminal import can_ask, prompt, read_line, say
 _PATIENCE_SECONDS: Final = 60
 """How long to wait for an answer before giving up; the session itself goes on waiting."""
 _REMARK_AFTER_SECONDS: Final = 5
-_QUIET_SECONDS: Final = 1.0
+_UNCHANGED_SECONDS: Final = 1.0
 """How often to read the status while nothing changes."""
 _SHARE: Final = 4
 """How many times longer than a status takes to read it is left alone: that of long work takes some time."""
@@ -146,7 +146,7 @@ async def _poll_status(
             if prompts:
                 await prompts.update(status)
             pause = 2 * pause if status == latest else connection.polling_seconds
-            pause, latest = min(max(pause, _SHARE * (answered_at - began_at)), _QUIET_SECONDS), status
+            pause, latest = min(max(pause, _SHARE * (answered_at - began_at)), _UNCHANGED_SECONDS), status
         except SessionNotFound:
             raise
         except (ChargehandError, TimeoutError) as error:

@@ -9,6 +9,7 @@ from tests.acceptance.played import agents, planning
 from tests.acceptance.played.billing import Meter
 from tests.acceptance.played.prose import Claim, contradictions, long_text, words_asked
 from tests.acceptance.played.sight import Sight, sentences, speaks_of
+from tests.claim_judge import OBJECTION
 from tests.scripted_provider import ScriptedReply, ScriptedRequest, calling
 
 _ROLE: Final = re.compile(r"You are (?:the|a|an) (\w+)")
@@ -135,9 +136,13 @@ def _compress(sight: Sight) -> ScriptedReply:
 
 
 def _verdicts(sight: Sight) -> ScriptedReply:
-    """Find every claim in its evidence."""
-    numbers = re.findall(r"^Claim (\d+):", sight.task, re.MULTILINE)
-    return sight.answer(verdicts=[{"claim": int(number), "verdict": "says", "reason": ""} for number in numbers])
+    """Find every claim in its evidence, and dismiss the objections of code."""
+    claims = re.findall(r"^Claim (\d+): <data>\n(.*)", sight.task, re.MULTILINE)
+    verdicts = [
+        {"claim": int(number), "verdict": "does_not_say" if OBJECTION.match(text) else "says", "reason": ""}
+        for number, text in claims
+    ]
+    return sight.answer(verdicts=verdicts)
 
 
 _TURNS: Final[Mapping[str, Callable[[Sight], ScriptedReply]]] = {

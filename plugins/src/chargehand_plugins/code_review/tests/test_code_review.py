@@ -136,7 +136,7 @@ async def test_a_repository_is_reviewed_without_running_anything_of_it(tmp_path:
         ("load.py", 2, "critical", 95)
     ]
     assert "`load.py:2`" in report.answer
-    assert (report.claims, report.verification) == ((), "unsupported")  # there is nothing to judge
+    assert (report.claims, report.verification) == ((), None)  # there is nothing to judge
     assert "logic, security" in report.answer
     assert "2 not confirmed by the second look (performance 1, style 1)" in report.answer
     assert {line.purpose for line in report.spend} == {"work", "tools"}
