@@ -197,7 +197,7 @@ async def test_the_session_page_is_the_live_truth(client: Client, tmp_path: Path
             await page.wait_for_selector("#live .answer strong:text-is('known')")
             await page.wait_for_selector("#stale", state="hidden")
             assert "read by N1/X1, turn 3; T1, turn 3" in await page.inner_text("#live")
-            assert await page.inner_text("#standing") == "answered"
+            assert await page.inner_text("#standing") == "answered, not all verified"
             assert not await page.evaluate("document.getElementById('session').classList.contains('is-stale')")
             await look(page, "answered")
 

@@ -126,7 +126,7 @@ def _long_report() -> Report:
     sources = tuple(
         Source(ref=f"{_URL}{number}", url=f"{_URL}{number}", title="t" * 200, quote="w" * 900) for number in range(40)
     )
-    return report(goal="w" * 300, answer=_ANSWER, subtasks=subtasks, sources=sources, artifacts=(_MADE,))
+    return report(goal="w" * 300, answer=_ANSWER, language="de", subtasks=subtasks, sources=sources, artifacts=(_MADE,))
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
     found: Any = await tab.page.evaluate(
         "[document.documentElement.scrollWidth, document.images[0].naturalWidth, document.documentElement.lang]"
     )
-    assert found == [width, 1, "en"]
+    assert found == [width, 1, "de"]
     assert [address for address in tab.requests if not address.startswith(("file:", "data:"))] == []
     assert tab.console == []
 

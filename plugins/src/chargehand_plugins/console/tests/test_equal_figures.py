@@ -168,7 +168,7 @@ async def _messages(browser: AsyncClient, path: str) -> AsyncIterator[tuple[str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tools", ["quick", "slow"])
+@pytest.mark.parametrize("tools", [pytest.param("quick", marks=pytest.mark.nightly), "slow"])
 async def test_every_view_says_what_the_provider_has_charged(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: Literal["quick", "slow"]
 ) -> None:
