@@ -128,8 +128,10 @@ _LIMITS: Final = {
     "deadline": 21_600,
     "subtask_deadline": 3_600,
 }
+_READERS: Final = (_TURNS - 2) // 3
+"""A plan with more agents that have tools goes back: each is planned with three turns."""
 _SHAPES: Final = (
-    _Shape(f"{_TURNS // 2 - 1} subtasks that read and answer", subtasks=_TURNS // 2 - 1, rounds=1),
+    _Shape(f"{_READERS} subtasks that read and answer", subtasks=_READERS, rounds=1),
     _Shape(f"{_TURNS - 2} subtasks that answer at once", subtasks=_TURNS - 2),
     _Shape("a subtask of 20 rounds", rounds=19),
     _Shape("5 sessions below one another", below=4, rounds=1),
