@@ -9,6 +9,7 @@ fetches pictures by itself, and shows other words than the address of a link.
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from chargehand.contracts import Source
@@ -86,9 +87,16 @@ def number_more_refs(text: str, numbers: Mapping[str, int]) -> str:
 
 
 def _numbered(text: str, numbers: Mapping[str, int], kept: Callable[[re.Match[str]], str]) -> str:
-    names = "|".join(re.escape(ref) for ref in sorted(numbers, key=len, reverse=True)) or "(?!)"
-    known = re.compile(rf"\[({names})\]|{_CITATION.pattern}")
-    return _rewrite(text, known, lambda match: f"[S{numbers[match[1]]}]" if match[1] else kept(match))
+    return _rewrite(
+        text, _pattern_of(tuple(numbers)), lambda match: f"[S{numbers[match[1]]}]" if match[1] else kept(match)
+    )
+
+
+@lru_cache(maxsize=4)
+def _pattern_of(refs: tuple[str, ...]) -> re.Pattern[str]:
+    """Match a citation by ref or number; built once for the many texts of a report, whose refs may be a thousand."""
+    names = "|".join(re.escape(ref) for ref in sorted(refs, key=len, reverse=True)) or "(?!)"
+    return re.compile(rf"\[({names})\]|{_CITATION.pattern}")
 
 
 def _number(digits: str) -> int:
