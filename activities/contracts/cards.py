@@ -101,6 +101,10 @@ class CrewCard(Contract):
     prompt_bytes: int
     """UTF-8 bytes of the supervisor's own fixed prompts, the longest of them."""
 
+    def agent(self, name: str) -> AgentCard | None:
+        """Find an agent; None for a nested session."""
+        return next((agent for agent in self.agents if agent.name == name), None)
+
 
 class AgentDraft(Contract):
     name: str

@@ -62,7 +62,7 @@ def books_of(execution: Execution) -> Books | None:
     instance = cast("object", execution.instance)
     if execution.workflow_type == WorkflowType.SUPERVISOR:
         session: Session | None = getattr(instance, "_object")._session  # noqa: B009  # the SDK's own name
-        return Books(session.ledger, session) if session else None
+        return Books(session.budget.ledger, session) if session else None
     if execution.workflow_type == WorkflowType.SUBTASK:
         agent: AgentWork = getattr(instance, "_object")._agent  # noqa: B009  # as above
         return Books(agent.spending.ledger, None)
@@ -167,7 +167,7 @@ class Invariants(Watcher):
             dollars = sum((call.worst for call in under_way), Decimal(0))
             reserved = ledger.reserved
             if books.session is not None:
-                for grant in books.session.grants.amounts.values():
+                for grant in books.session.budget.grants.amounts.values():
                     reserved = reserved - grant
             assert reserved.covers(Amount(turns, dollars)), (
                 f"I01: {workflow_id} has calls under way for which nothing is reserved"
@@ -175,7 +175,7 @@ class Invariants(Watcher):
             parent = execution.parent
             above = self._books.get(parent.workflow_id) if parent and parent.is_open else None
             if above is not None and above.session is not None:
-                grant = above.session.grants.amounts.get(workflow_id)
+                grant = above.session.budget.grants.amounts.get(workflow_id)
                 assert grant is None or grant.covers(ledger.granted), f"I01: {workflow_id} was lent less than it has"
         root = self._books.get(world.root.workflow_id)
         if root is not None:

@@ -1,13 +1,10 @@
 """The state of one session, in parts that are changed only by their own methods."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Final
 
-from activities.contracts.cards import AgentCard, CrewCard
-from activities.contracts.model import ModelCard
+from activities.contracts.cards import CrewCard
 from activities.contracts.rounds import InputOutcome
 from activities.contracts.session import SessionFacts
 from activities.turn_kinds.plan import PlanTask
@@ -20,27 +17,12 @@ from chargehand.contracts import (
     RaisedLimits,
     SessionRequest,
     SpendLine,
-    Subtask,
-    Tier,
     Usage,
     left_out,
 )
 from chargehand.contracts.problems import join_problems
 from workflows import options
-from workflows.budget.estimates import (
-    cost_of_turns,
-    early_turn,
-    fixed_bytes,
-    input_bound,
-    least_workable,
-    likely_cost,
-    most_of_agent,
-    worst_judge,
-    worst_output,
-    worst_report,
-)
-from workflows.budget.grants import Grants
-from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation
+from workflows.budget.ledger import Amount
 from workflows.budget.spending import Spending
 from workflows.contracts import SpendingState
 from workflows.mailbox.contracts import MailboxState
@@ -49,24 +31,15 @@ from workflows.rules.authority import authority_of
 from workflows.rules.deduplication import fingerprint
 from workflows.rules.evidence import earlier_outcome
 from workflows.rules.information_flow import Provenance
-from workflows.rules.inputs import WRITER_TOKENS
-from workflows.rules.plan_edits import MOST_ITEMS
 from workflows.rules.plan_validation import SUPERVISOR
 from workflows.rules.refusal import Refused
 from workflows.rules.report_content import sections_for
+from workflows.state.budget import Budget
 from workflows.state.call_approvals import Approvals
 from workflows.state.clock import Clock
 from workflows.state.memo import Memo
 from workflows.state.places import Places
 from workflows.state.progress import Progress
-
-_RESERVED_TO_SPENT: Final = 3
-"""How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
-_MOST_SUBTASKS: Final = 100
-"""Of one plan, however much the limits leave."""
-_NO_LANGUAGE_MODEL: Final = "extractive"
-_MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
-"""The most of the outcomes that the report's turn is reserved for."""
 
 
 class SupervisorState(Contract):
@@ -104,37 +77,20 @@ class Session:
     """Whether an operator has reset this session, so that children may exist that it does not know."""
     request: SessionRequest = field(init=False)
     """The request on the crew's terms, with the documents of the session that it follows."""
-    grants: Grants = field(init=False)
+    budget: Budget = field(init=False)
     places: Places = field(init=False)
-    report_reserve: ReportReserve = field(init=False)
-    output_reserve: ReportReserve | None = field(default=None, init=False)
-    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
-    judge_reserve: ReportReserve | None = field(default=None, init=False)
-    """For the turn that judges the report's claims, if a model does."""
     provenance: Provenance = field(init=False)
     memo: Memo = field(default_factory=Memo, init=False)
 
     def __post_init__(self) -> None:
-        """Settle the request, and measure what its report needs."""
+        """Settle the request."""
         original, facts, earlier = self.original, self.facts, self.facts.earlier
         documents = (*original.documents, *(earlier.documents if earlier else ()))
         self.request = original.model_copy(update={**dict(facts.terms), "documents": documents})
-        self.grants = Grants(self.ledger)
+        self.budget = Budget(facts, self.request, self.progress, self.spending)
         self.places = Places(total=1 if original.delegation else self.request.limits.max_parallel)
-        own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, documents)
-        self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
-        if self.request.output_schema is not None:
-            self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, self.request.output_schema))
-        small = facts.models[Tier.SMALL]
-        # A nested session leaves it to the one at the root.
-        if self.request.review != "never" and not original.delegation and small.provider != _NO_LANGUAGE_MODEL:
-            self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
         above = original.delegation.goal_reads if original.delegation else ()
         self.provenance = Provenance(inherited=frozenset((*above, *(earlier.reads if earlier else ()))))
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.spending.ledger
 
     @property
     def approvals(self) -> Approvals:
@@ -228,129 +184,21 @@ class Session:
         """Whether the report is to be written by section."""
         return sections_for(self.report_words) > 0
 
-    def agent(self, name: str) -> AgentCard | None:
-        """Find an agent of the crew; None for a nested session."""
-        return next((agent for agent in self.facts.crew.agents if agent.name == name), None)
-
-    def model(self, tier: Tier) -> ModelCard:
-        """Find the model of a tier, priced at what it has proven to cost."""
-        return self.spending.with_overcharge(self.facts.models[tier])
-
-    def model_of(self, agent: AgentCard) -> ModelCard:
-        return self.spending.with_overcharge(self.facts.model_of(agent))
-
-    def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
-        """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
-        if subtask.tier is None or agent.name in self.request.tiers.agents:
-            return agent
-        return agent.model_copy(update={"tier": subtask.tier, "model": None})
-
-    def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
-        """Whether the ledger covers turns of the supervisor that each write so many tokens."""
-        bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
-        turn = likely_cost(self.model(self.facts.crew.tier), bound, output)
-        return self.ledger.unspent.covers(Amount(turns, turns * turn.usd))
-
     def use_crew(self, crew: CrewCard) -> None:
         """Go on with another version of the crew, which has more agents."""
         self.facts = self.facts.model_copy(update={"crew": crew})
-
-    def least_grant(self, agent: str) -> Amount:
-        """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
-        card = self.agent(agent)
-        return self._cost_of(card, card.least_turns if card else 0)
-
-    @property
-    def spare(self) -> Amount:
-        """What running agents may borrow: all that no subtask needs which has not begun."""
-        return self.ledger.unspent.beyond(self.least_of_waiting())
-
-    def least_start(self, subtask: Subtask) -> Amount:
-        """Estimate the least with which a subtask can start; a template has to be expanded before."""
-        least = self.least_grant(subtask.agent)
-        return least + self.expansion_turn() if subtask.for_each else least
-
-    def expansion_turn(self) -> Amount:
-        """The worst case of the turn that expands a template."""
-        crew = self.facts.crew
-        return early_turn(self.model(crew.tier), fixed_bytes(crew, ()))
-
-    def planned_grant(self, agent: str) -> Amount:
-        """Estimate what a plan of several subtasks has to have for one of an agent, or for a nested session."""
-        card = self.agent(agent)
-        return self._cost_of(card, card.planned_turns if card else 0)
-
-    def _cost_of(self, agent: AgentCard | None, turns: int) -> Amount:
-        """Estimate what so many turns of an agent cost; of a nested session, all of it."""
-        if agent is None:
-            return least_workable(self.facts, self.request.documents)
-        return cost_of_turns(agent, self.model_of(agent), self.request.documents, turns)
-
-    def agents_within(self, amount: Amount) -> int:
-        """Compute how many subtasks an amount pays for, if their agents have tools; 1 at least."""
-        agents = [agent for agent in self.facts.crew.agents if agent.tools] or self.facts.crew.agents
-        cheapest = min(agents, key=lambda agent: self.planned_grant(agent.name).usd)
-        first, others = self.dollars_for([cheapest.name] * 2)
-        by_usd = 1 + int(max(amount.usd - first, Decimal(0)) // others) if others else _MOST_SUBTASKS
-        return max(1, min(_MOST_SUBTASKS, amount.turns // cheapest.planned_turns, by_usd))
-
-    def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
-        """Estimate what the dearest of some agents has to have to start, and what the others add to that."""
-        spent = [self.planned_grant(agent).usd / _RESERVED_TO_SPENT for agent in agents]
-        first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
-        return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
-
-    def least_of_waiting(self) -> Amount:
-        """Estimate the least that the subtasks take which have not begun."""
-        planned, begun = self.progress.subtasks, self.progress.begun
-        agents = [subtask.agent for subtask in planned if subtask.id not in begun]
-        return sum((self.least_grant(agent) for agent in agents), Amount())
-
-    def items_beside(self, template: Subtask, kept: Amount) -> int:
-        """Compute how many subtasks of a template the limits pay for, beside what is kept for others."""
-        least, unspent = self.least_grant(template.agent), self.ledger.unspent
-        by_turns = (unspent.turns - kept.turns) // least.turns
-        by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
-        return max(0, min(MOST_ITEMS, by_turns, by_usd))
-
-    def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
-        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
-        least, agent, most = self.least_grant(subtask.agent), self.agent(subtask.agent), self.ledger.unspent
-        if agent is not None:
-            card, limits = self.card_for(subtask, agent), self.request.limits
-            rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
-            most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
-        if most_usd is not None:
-            most = most.at_most(Amount(most.turns, max(most_usd, least.usd)))
-        return self.grants.reserve(least, most, not_started)
-
-    def reserve_report(self) -> None:
-        """Set aside for the report what the present outcomes need."""
-        crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
-        fixed = fixed_bytes(crew, self.request.documents)
-        needed = worst_report(self.model(crew.tier), fixed, size, self.report_words)
-        self.report_reserve.grow(needed)
+        self.budget.price(self.facts)
 
     def stop_if_overcharged(self) -> None:
         """Start nothing more once providers charged more than the budget, unless a person can raise it.
 
         A nested session asks its parent instead, before its next turn.
         """
-        excess = self.ledger.spent.usd - self.ledger.granted.usd
+        excess = self.budget.ledger.spent.usd - self.budget.ledger.granted.usd
         if excess > 0 and self.request.delegation is None and self.request.limits.on_limit == "finish":
             self.clock.stop_overcharged()
-            charged = f"${excess:.4f} more than the budget of ${self.ledger.granted.usd:.2f}"
+            charged = f"${excess:.4f} more than the budget of ${self.budget.ledger.granted.usd:.2f}"
             self.progress.state_overrun(f"{charged}; nothing more was started.")
-
-    def close_ledger(self) -> Decimal:
-        """Free what was set aside for the report, and return what the session has cost at most.
-
-        Subtasks that have not ended may still spend what they were granted.
-        """
-        for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
-            if reserve is not None:
-                reserve.release()
-        return self.ledger.spent.usd + self.ledger.reserved.usd
 
     def check_raised(self, raised: RaisedLimits, execution_timeout: timedelta | None) -> None:
         """Refuse limits that are not higher, or too high; the server may end the session after some time."""
@@ -358,8 +206,8 @@ class Session:
             raise Refused("A nested session gets its limits from its parent; raise them at the root session.")
         ceilings = self.facts.ceilings
         present = {
-            "max_turns": self.ledger.granted.turns,
-            "budget_usd": self.ledger.granted.usd,
+            "max_turns": self.budget.ledger.granted.turns,
+            "budget_usd": self.budget.ledger.granted.usd,
             "deadline": self.clock.time,
         }
         problems: list[str] = []
@@ -377,7 +225,8 @@ class Session:
             raise Refused(join_problems(problems))
 
     def raise_limits(self, raised: RaisedLimits) -> None:
-        self.ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(self.ledger.granted))
+        ledger = self.budget.ledger
+        ledger.grant(Amount(raised.max_turns or 0, raised.budget_usd or Decimal(0)).beyond(ledger.granted))
         if raised.deadline is not None:
             self.clock.extend(raised.deadline)
 
@@ -388,7 +237,7 @@ class Session:
         new = {charge: usd for charge, usd in lost.charges.items() if charge not in self.progress.booked}
         self.progress.note_booked(new)
         cost = sum(new.values(), Decimal(0))
-        above = max(cost - self.ledger.unspent.usd, Decimal(0))
+        above = max(cost - self.budget.unspent.usd, Decimal(0))
         usage = Usage(turns=len(new), cost_usd=cost, charged_above_reservation_usd=above)
         self.spending.book(SpendLine(agent=SUPERVISOR, model="", purpose="lost", usage=usage))
         self.stop_if_overcharged()
@@ -405,7 +254,7 @@ class Session:
             started_at=self.clock.started_at,
             deadline_at=self.clock.deadline_at,
             spending=self.spending.state(),
-            holds_report=self.report_reserve.is_held,
+            holds_report=self.budget.report_reserve.is_held,
             mailbox=self.mailbox.state(),
             provenance=self.provenance,
             places=self.places,

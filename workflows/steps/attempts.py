@@ -100,10 +100,11 @@ async def reserve_in_time(
     session: Session, subtask: Subtask, sharers: int = 1, most_usd: Decimal | None = None
 ) -> Reservation | None:
     """Reserve an attempt's share; wait for it if others may return something or the limits may be raised."""
-    reservation = session.reserve(subtask, sharers, most_usd)
+    budget = session.budget
+    reservation = budget.reserve(subtask, sharers, most_usd)
     if reservation is None:
-        await wait_for_budget(session, session.least_grant(subtask.agent), lambda: session.grants.all_wait)
-        reservation = session.reserve(subtask, sharers, most_usd)
+        await wait_for_budget(session, budget.least_grant(subtask.agent), lambda: budget.grants.all_wait)
+        reservation = budget.reserve(subtask, sharers, most_usd)
     return reservation
 
 
@@ -132,7 +133,7 @@ async def attempt_once(
     began_at = workflow.now()
     session.progress.start(subtask.id, child, began_at)
     # A fallback can get the work that another subtask is doing: the server refuses the second, which needs no grant.
-    is_granted = session.grants.open(child, reservation)
+    is_granted = session.budget.grants.open(child, reservation)
     publish(session)
     inputs = session.progress.inputs(subtask.depends_on)
     if inputs:
@@ -144,7 +145,7 @@ async def attempt_once(
     if notes:
         reads |= session.provenance.of_attempts(subtask.id)
     session.provenance.record_attempt(subtask.id, reads, own)
-    way = session.progress.steering.open(subtask.id, child, is_session=session.agent(subtask.agent) is None)
+    way = session.progress.steering.open(subtask.id, child, is_session=session.facts.crew.agent(subtask.agent) is None)
     read: tuple[int, ...] = ()
     with on_exit(lambda: session.progress.steering.close(way, read)):
         job = Job(
@@ -154,15 +155,15 @@ async def attempt_once(
         read = ended.messages_read
     session.approvals.abandon(child)
     own_time = timedelta(0)
-    if session.agent(subtask.agent):
+    if session.facts.crew.agent(subtask.agent):
         own_time = workflow.now() - began_at - ended.waited
         session.places.record([AgentsAtWork(at=began_at, change=1), AgentsAtWork(at=workflow.now(), change=-1)])
     use = LimitUsage(rounds=ended.rounds, depth=session.depth + 1, longest_attempt=own_time)
     session.progress.count_use(use)
     if not is_granted:
-        session.grants.release(reservation)
+        session.budget.grants.release(reservation)
     else:
-        closed = session.grants.close(child, subtask.agent, ended.outcome)
+        closed = session.budget.grants.close(child, subtask.agent, ended.outcome)
         if closed is not ended.outcome:
             count_lost_grant(usage_of(closed.spend).cost_usd)
         ended = ended.model_copy(update={"outcome": closed})
@@ -172,11 +173,11 @@ async def attempt_once(
 
 async def _run(session: Session, job: Job, tier: Tier | None) -> SubtaskResult:
     """Run one child workflow: an agent, or a nested session."""
-    agent = session.agent(job.subtask.agent)
+    agent = session.facts.crew.agent(job.subtask.agent)
     if agent is None:
         return await run_nested_session(session, job)
-    agent = in_place_of(agent, session.agent(session.progress.planned_version(job.subtask).agent))
-    agent = session.card_for(job.subtask, agent)
+    agent = in_place_of(agent, session.facts.crew.agent(session.progress.planned_version(job.subtask).agent))
+    agent = session.budget.card_for(job.subtask, agent)
     agent = agent.model_copy(update={"tier": tier, "model": None}) if tier else agent
     return await run_subtask(session, job, agent)
 
@@ -191,7 +192,7 @@ async def _decide(session: Session, tried: _Tried, done: set[Action]) -> Try | O
         action = next_action(ended.outcome, attempts, means)
         if not has_waited and lacks_budget(action, ended.outcome, attempts, means):
             has_waited = True
-            await wait_for_budget(session, _needed(session, latest.subtask), lambda: session.grants.all_wait)
+            await wait_for_budget(session, _needed(session, latest.subtask), lambda: session.budget.grants.all_wait)
             continue
         done.add(action)
         if action is Action.GIVE_UP:
@@ -241,7 +242,7 @@ def _for_fallback(session: Session, subtask: Subtask, agent: str) -> Try:
 
 def _needed(session: Session, subtask: Subtask) -> Amount:
     """Estimate what another attempt takes, with a turn to decide about it."""
-    return session.least_grant(subtask.agent) + Amount(1)
+    return session.budget.least_grant(subtask.agent) + Amount(1)
 
 
 def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtask) -> bool:
@@ -251,7 +252,7 @@ def is_unapproved(session: Session, able: frozenset[Capability], planned: Subtas
 
 
 def _means(session: Session, subtask: Subtask) -> Means:
-    agent = session.agent(subtask.agent)
+    agent = session.facts.crew.agent(subtask.agent)
     fallback = agent.fallback if agent else None
     planned = session.progress.planned_version(subtask)
     if fallback:
@@ -263,10 +264,10 @@ def _means(session: Session, subtask: Subtask) -> Means:
     return Means(
         max_attempts=session.request.limits.max_attempts,
         fallback=fallback,
-        stronger=_ABOVE.get(session.card_for(subtask, agent).tier) if agent else None,
+        stronger=_ABOVE.get(session.budget.card_for(subtask, agent).tier) if agent else None,
         may_nest=session.may_nest,
         may_ask=session.may_ask,
-        can_pay=session.ledger.unspent.covers(_needed(session, subtask)),
+        can_pay=session.budget.unspent.covers(_needed(session, subtask)),
     )
 
 

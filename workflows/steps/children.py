@@ -102,7 +102,7 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         subtask=subtask,
         # Only its supervisor reads these.
         agent=agent.model_copy(update={"fallback": None, "input": None}),
-        model=session.model_of(agent),
+        model=session.budget.model_of(agent),
         output_caps=_caps(session.facts.output_caps, subtask),
         documents=session.request.documents,
         documents_may_leave=session.request.vouches_for_documents,
@@ -119,8 +119,8 @@ def _subtask_request(session: Session, job: Job, agent: AgentCard) -> SubtaskReq
         notes=job.notes,
         turns=job.grant.turns,
         usd=job.grant.usd,
-        spare_turns=session.spare.turns,
-        spare_usd=session.spare.usd,
+        spare_turns=session.budget.spare.turns,
+        spare_usd=session.budget.spare.usd,
         max_rounds=min(limits.max_rounds, agent.rounds or limits.max_rounds),
         # A provider that may take hours for a batch cannot keep a deadline for each attempt.
         deadline=min(limits.subtask_deadline, subtask.deadline or limits.subtask_deadline)
@@ -167,7 +167,7 @@ def _caps(caps: OutputCaps, subtask: Subtask) -> OutputCaps:
 async def run_nested_session(session: Session, job: Job) -> SubtaskResult:
     """Run a subtask as a session of its own; its report becomes the outcome."""
     subtask, crew = job.subtask, session.facts.crew.nested or session.request.crew
-    planned = session.agent(session.progress.planned_version(subtask).agent)
+    planned = session.facts.crew.agent(session.progress.planned_version(subtask).agent)
     limits = session.request.limits.model_copy(
         update={"max_turns": job.grant.turns, "budget_usd": job.grant.usd, "on_limit": "finish"}
     )

@@ -53,7 +53,7 @@ async def check_claims(
         gaps_for: returns what is known to be missing of a draft: to say so is no claim.
         is_judged: whether a model may be asked; without it nothing is better than cited.
     """
-    judge = _judge if is_judged and session.judge_reserve else _leave
+    judge = _judge if is_judged and session.budget.judge_reserve else _leave
     text = await _check(session, draft, material, gaps_for(draft), judge)
     contradicted = _contradicted(text)
     if not contradicted or session.clock.was_interrupted:
@@ -130,7 +130,7 @@ async def grade(session: Session, draft: Draft, material: Material) -> tuple[Dra
         return draft, ()
     for _ in range(_MOST_REVISIONS):
         problems = [f"It does not meet the criterion “{each.criterion}”: {each.reason}" for each in _unmet(grades)]
-        if not problems or session.ledger.unspent.turns < _LEAST_TURNS:
+        if not problems or session.budget.unspent.turns < _LEAST_TURNS:
             break
         before = session.spending.mark()
         revised = await draft.rewrite(session, material, problems)

@@ -25,7 +25,7 @@ async def close(session: Session, report: Report, place: Place) -> Report:
     report = with_late_messages(session, report)
     enter(session, "finished", report)
     list_state(session, report)
-    await place.leave(session.close_ledger())
+    await place.leave(session.budget.close())
     await _announce(session, stop_reason=report.stop_reason)
     return report
 
@@ -35,7 +35,7 @@ async def close_conversation(session: Session, place: Place, reason: str) -> Non
     await workflow.wait_condition(workflow.all_handlers_finished)
     enter(session, "finished")
     list_state(session)
-    await place.leave(session.close_ledger())
+    await place.leave(session.budget.close())
     await _announce(session, stop_reason=reason)
 
 
@@ -58,7 +58,7 @@ async def close_early(error: BaseException, session: Session | None, progress: P
     if progress.failure is not None and workflow.info().parent is None:
         workflow.upsert_memo({"state": progress.state, "failure": progress.failure.model_dump(mode="json")})
     if workflow.in_workflow():
-        await place.leave(session.close_ledger() if session else Decimal(0))
+        await place.leave(session.budget.close() if session else Decimal(0))
     if session is not None and session.request.delegation is None:
         await _announce(session, error=(error.type or "") if isinstance(error, ApplicationError) else "")
 

@@ -202,7 +202,7 @@ def _settle(session: Session, subtask: Subtask, outcome: Outcome, kept: Outcome)
 def _problem_of(talk: Talk, agent: str, held: Sequence[str]) -> str:
     """Say why an agent cannot get the floor; empty if it can."""
     session = talk.session
-    if session.agent(agent) is None:
+    if session.facts.crew.agent(agent) is None:
         return "there is no such agent"
     if agent in held:
         return "it had the floor for this message already"

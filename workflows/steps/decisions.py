@@ -83,7 +83,7 @@ async def _answer_question_request(session: Session, envelope: Envelope, request
     child, progress = envelope.sender, session.progress
 
     def is_over() -> bool:
-        return session.clock.work_is_over or child not in session.grants.amounts
+        return session.clock.work_is_over or child not in session.budget.grants.amounts
 
     content = None
     if session.may_ask:
@@ -137,8 +137,8 @@ def note_outcome(session: Session, envelope: Envelope, report: CallReport) -> bo
 
 async def _doubt(session: Session, request: CallRequest) -> str:
     """Have a model judge a call; returns why a person has to decide, empty if it is expected."""
-    agent = session.agent(request.agent)
-    others = [tier for tier in Tier if agent is None or session.model(tier).name != session.model_of(agent).name]
+    agent, budget = session.facts.crew.agent(request.agent), session.budget
+    others = [tier for tier in Tier if agent is None or budget.model(tier).name != budget.model_of(agent).name]
     task = JudgeCallTask(goal=session.request.goal, tool=request.tool, arguments=request.arguments)
     judged = await try_turn(session, task, JudgeCallAnswer, tier=others[0] if others else Tier.SMALL)
     if judged is None:
@@ -239,7 +239,7 @@ def check_edit(session: Session, edit: PlanEdit) -> tuple[Plan, tuple[EditRecord
     if len(progress.edits) + len(edit.edits) > _MOST_EDITS:
         raise InvalidPlan([f"edits: a session takes {_MOST_EDITS} at most, and has taken {len(progress.edits)}"])
     draft, records = apply_edits(progress.plan, edit.edits, progress.begun, workflow.now())
-    if len(draft.subtasks) > 1 and not session.report_reserve.is_payable:
+    if len(draft.subtasks) > 1 and not session.budget.report_reserve.is_payable:
         raise InvalidPlan(["edits: the limits cannot pay for a report on several subtasks; raise them first"])
     return validate(session, draft, begun=progress.begun), records
 
@@ -248,8 +248,8 @@ def edit_plan(session: Session, edit: PlanEdit) -> Plan:
     """Follow the plan as edited."""
     plan, records = check_edit(session, edit)
     if len(plan.subtasks) > 1:
-        session.report_reserve.hold()
-        session.reserve_report()
+        session.budget.report_reserve.hold()
+        session.budget.reserve_report(session.report_words)
     session.progress.edit(plan, records)
     publish(session)
     return plan

@@ -24,7 +24,7 @@ _Running = dict["asyncio.Task[Outcome | None]", Subtask]
 async def execute(session: Session) -> None:
     """Run the plan to its end, to the end of a wave that has to be looked at, or until the report is due."""
     if len(session.progress.subtasks) == 1 and not session.is_long_report:
-        session.report_reserve.release()
+        session.budget.report_reserve.release()
     running: _Running = {}
     try:
         await _run_until_done(session, running)
@@ -92,19 +92,20 @@ def _start_ready(session: Session, running: _Running) -> None:
 
 def _start(session: Session, subtask: Subtask, not_started: int) -> Coroutine[None, None, Outcome | None] | None:
     """Begin to expand a template, or to attempt any other subtask; None if not even the least of it can be paid."""
+    budget = session.budget
     if subtask.for_each:
-        return expand(session, subtask) if session.ledger.unspent.covers(session.least_start(subtask)) else None
-    reservation = session.reserve(subtask, not_started)
+        return expand(session, subtask) if budget.unspent.covers(budget.least_start(subtask)) else None
+    reservation = budget.reserve(subtask, not_started)
     return None if reservation is None else attempt(session, subtask, reservation)
 
 
 async def _wait_for_change(session: Session, running: _Running) -> None:
     """Wait until a subtask has ended or may be able to start, or time is up."""
-    closed, plan, places = session.grants.closed, session.progress.plan, session.places.total
+    closed, plan, places = session.budget.grants.closed, session.progress.plan, session.places.total
     await workflow.wait_condition(
         lambda: (
             session.clock.work_is_over
-            or session.grants.closed != closed
+            or session.budget.grants.closed != closed
             or session.places.total != places
             or session.progress.plan is not plan
             or any(task.done() for task in running)
@@ -119,14 +120,14 @@ async def _wait_for_budget(session: Session) -> bool:
     if not blocked:
         # A skipped subtask can have made others ready, or skippable, that came before it in the plan.
         return len(outcomes) < len(planned)
-    needed = session.least_start(blocked[0])
+    needed = session.budget.least_start(blocked[0])
     await wait_for_budget(session, needed, lambda: True, lambda: session.progress.plan is not plan)
-    if session.clock.work_is_over or session.ledger.unspent.covers(needed) or session.progress.plan is not plan:
+    if session.clock.work_is_over or session.budget.unspent.covers(needed) or session.progress.plan is not plan:
         return True
     for subtask in blocked:
-        needed = session.least_start(subtask)
-        if not session.ledger.unspent.covers(needed):
-            reason: FailureReason = "out_of_turns" if session.ledger.unspent.turns < needed.turns else "out_of_budget"
+        needed = session.budget.least_start(subtask)
+        if not session.budget.unspent.covers(needed):
+            reason: FailureReason = "out_of_turns" if session.budget.unspent.turns < needed.turns else "out_of_budget"
             _end(session, subtask, Failure(reason=reason, message="The limits were used up before it could start."))
     return True
 
@@ -141,7 +142,7 @@ def _collect(session: Session, running: _Running) -> None:
 
 def _end(session: Session, subtask: Subtask, outcome: Outcome) -> None:
     session.progress.end(subtask.id, outcome, workflow.now())
-    session.reserve_report()
+    session.budget.reserve_report(session.report_words)
 
 
 async def _stop(session: Session, running: _Running) -> None:
@@ -162,6 +163,6 @@ async def _stop(session: Session, running: _Running) -> None:
     _collect(session, running)
     for subtask in running.values():
         _end(session, subtask, Failure(reason="deadline", message="It did not stop in time."))
-    count_lost_grant(session.grants.charge_lost())
+    count_lost_grant(session.budget.grants.charge_lost())
     if cancelled_again is not None:
         raise cancelled_again

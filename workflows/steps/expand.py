@@ -73,8 +73,8 @@ def _refusal(session: Session, template: Subtask) -> Failure | None:
 
 async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]) -> ExpandAnswer | RejectedPlan:
     """Have a model write the instructions."""
-    own_turn, waiting = session.expansion_turn(), session.least_of_waiting()
-    room = session.items_beside(template, own_turn + waiting)
+    own_turn, waiting = session.budget.expansion_turn(), session.budget.least_of_waiting()
+    room = session.budget.items_beside(template, own_turn + waiting)
     most = MOST_ITEMS if session.may_grow else room
     if not most:
         raise CannotPay("out_of_budget")
@@ -98,11 +98,11 @@ async def _ask(session: Session, template: Subtask, rejected: list[RejectedPlan]
 
 async def _paid(session: Session, template: Subtask, wanted: int) -> int:
     """Compute how many of the wanted subtasks the limits pay for; a nested session asks its parent for the rest."""
-    least = session.least_grant(template.agent)
-    await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), session.least_of_waiting()))
+    least = session.budget.least_grant(template.agent)
+    await ask_parent(session, sum([least] * min(wanted, MOST_ITEMS), session.budget.least_of_waiting()))
     if session.request.limits.on_limit == "pause":
         return MOST_ITEMS
-    return session.items_beside(template, session.least_of_waiting())
+    return session.budget.items_beside(template, session.budget.least_of_waiting())
 
 
 def _adopt(session: Session, template: Subtask, answer: ExpandAnswer, room: int) -> tuple[str, ...]:

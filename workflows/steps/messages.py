@@ -58,11 +58,11 @@ async def _answer_grant_request(session: Session, envelope: Envelope, request: G
     others return enough, the limits are raised, or no child is left that could return anything.
     """
     child = envelope.sender
-    if child not in session.grants.amounts:
+    if child not in session.budget.grants.amounts:
         return False
-    session.grants.queue(child, is_optional=request.is_optional)
+    session.budget.grants.queue(child, is_optional=request.is_optional)
     granted = await _enlarge_in_time(session, child, request)
-    session.grants.dequeue(child, is_optional=request.is_optional)
+    session.budget.grants.dequeue(child, is_optional=request.is_optional)
     publish(session)
     # A child that has ended meanwhile needs no reply: its grant comes back with its outcome.
     await answer(session.mailbox, envelope, Grant(turns=granted.turns, usd=granted.usd))
@@ -74,7 +74,7 @@ async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) 
     missing, granted = Amount(request.turns, request.usd), Amount()
 
     def is_in_vain() -> bool:
-        return session.grants.is_hopeless(child, is_optional=request.is_optional)
+        return session.budget.grants.is_hopeless(child, is_optional=request.is_optional)
 
     is_hopeless = missing == granted  # only a forged request asks for nothing
     while granted == Amount() and not is_hopeless:
@@ -85,7 +85,7 @@ async def _enlarge_in_time(session: Session, child: str, request: GrantRequest) 
         # Of several children that wait for the same amount, the others wait on.
         is_hopeless = is_in_vain()
         unfinished = len(session.progress.subtasks) - len(session.progress.outcomes)
-        granted = session.grants.enlarge(child, missing, unfinished)
+        granted = session.budget.grants.enlarge(child, missing, unfinished)
     return granted
 
 

@@ -60,10 +60,10 @@ async def open_session(
         queued_at = workflow.now()
         await place.wait(facts, written, progress, lambda: _is_limited(written))
         session.clock.delay(workflow.now() - queued_at)
-    progress.open(session.ledger, session.clock)
+    progress.open(session.budget.ledger, session.clock)
     if not converses:
         start_alarm(session.clock)
-        session.reserve_report()
+        session.budget.reserve_report(session.report_words)
     if delegation is not None:
         session.spending.learn(delegation.overcharges)
     publish(session)
@@ -128,16 +128,16 @@ def _resume(
     )
     if not converses:
         start_alarm(session.clock)
-    progress.open(session.ledger, session.clock)
+    progress.open(session.budget.ledger, session.clock)
     session.resume(state)
     mailbox.resume(state.mailbox)
-    if session.output_reserve:
-        session.output_reserve.hold()
-    if session.judge_reserve:
-        session.judge_reserve.hold()
+    if session.budget.output_reserve:
+        session.budget.output_reserve.hold()
+    if session.budget.judge_reserve:
+        session.budget.judge_reserve.hold()
     if state.holds_report:
-        session.report_reserve.hold()
-        session.reserve_report()
+        session.budget.report_reserve.hold()
+        session.budget.reserve_report(session.report_words)
     return session
 
 
@@ -165,11 +165,11 @@ def _check(request: SupervisorRequest) -> None:
 
 def _hold_report(session: Session) -> None:
     """Set aside the report and its output."""
-    least, output = least_workable(session.facts, session.request.documents), session.output_reserve
+    least, output = least_workable(session.facts, session.request.documents), session.budget.output_reserve
     if output is not None:
         least += Amount(output.worst.turns, output.worst.usd.quantize(Decimal("0.01"), rounding=ROUND_UP))
-    reserves = (session.report_reserve, output)
-    if not session.ledger.granted.covers(least) or not all(reserve.hold() for reserve in reserves if reserve):
+    reserves = (session.budget.report_reserve, output)
+    if not session.budget.ledger.granted.covers(least) or not all(reserve.hold() for reserve in reserves if reserve):
         also = ", the report and its output" if output else " and the report"
         raise ApplicationError(
             f"The limits cannot pay for a plan, one turn of an agent{also}. The smallest that work here are "
@@ -178,8 +178,8 @@ def _hold_report(session: Session) -> None:
             non_retryable=True,
         )
     # Beside a plan and one agent with room to work: unjudged, a report says less, without an agent it says nothing.
-    if session.judge_reserve and session.ledger.granted.covers(least + least):
-        session.judge_reserve.hold()
+    if session.budget.judge_reserve and session.budget.ledger.granted.covers(least + least):
+        session.budget.judge_reserve.hold()
 
 
 async def _read_facts(request: SessionRequest, *, converses: bool) -> SessionFacts:

@@ -30,9 +30,9 @@ async def fill_output(
     `why_not` says why no model is to be asked; it is empty if one is.
     """
     schema = session.request.output_schema
-    if schema is None or session.output_reserve is None:
+    if schema is None or session.budget.output_reserve is None:
         return None, ()
-    session.output_reserve.release()
+    session.budget.output_reserve.release()
     if why_not:
         return None, (why_not,)
     goal = session.request.goal
@@ -47,7 +47,7 @@ async def fill_output(
         task = fit(material.outcomes, reading, DECISION_TOKENS)
         try:
             until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
-            if not session.can_pay(task, OUTPUT.least_output):
+            if not session.budget.can_pay(task, OUTPUT.least_output):
                 task = task.model_copy(update={"outcomes": ()})
             result = await take_turn(session, task, until=until)
         except CannotPay:

@@ -83,7 +83,7 @@ def validate(session: Session, draft: PlanAnswer | Plan, *, begun: Collection[st
         draft,
         session.facts.crew,
         turns=_turns_for(session, draft),
-        funds=Funds(_usd_for(session), *session.dollars_for(new)),
+        funds=Funds(_usd_for(session), *session.budget.dollars_for(new)),
         begun=begun,
         may_nest=session.may_nest,
         ancestors=session.ancestors,
@@ -105,8 +105,8 @@ def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
     """
     if session.request.limits.on_limit == "pause":
         return session.facts.ceilings.max_turns
-    needs_report, turns = len(draft.subtasks) > 1, session.ledger.unspent.turns
-    if session.report_reserve.is_held:
+    needs_report, turns = len(draft.subtasks) > 1, session.budget.unspent.turns
+    if session.budget.report_reserve.is_held:
         return turns if needs_report else turns + 1
     return max(turns - 1, 0) if needs_report else turns
 
@@ -114,18 +114,18 @@ def _turns_for(session: Session, draft: PlanAnswer | Plan) -> int:
 def _usd_for(session: Session) -> Decimal:
     """Return the dollars that a plan's subtasks may use; a session that pauses at its limits can be given more."""
     pauses = session.request.limits.on_limit == "pause"
-    return session.facts.ceilings.budget_usd if pauses else session.ledger.unspent.usd
+    return session.facts.ceilings.budget_usd if pauses else session.budget.unspent.usd
 
 
 async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer | RejectedPlan:
-    unspent, limits = session.ledger.unspent, session.request.limits
+    unspent, limits = session.budget.unspent, session.request.limits
     turns = max(1, unspent.turns - 1)  # this very turn is paid before the plan is executed
     task = PlanTask(
         goal=session.request.goal,
         criteria=session.request.criteria,
         earlier=prior_knowledge(session.earlier),
         thread=session.facts.earlier.thread[:-1] if session.facts.earlier else (),
-        max_subtasks=session.agents_within(Amount(turns, unspent.usd)),
+        max_subtasks=session.budget.agents_within(Amount(turns, unspent.usd)),
         allowance=Allowance(
             turns=turns,
             usd=unspent.usd.quantize(_CENT),
@@ -150,10 +150,10 @@ async def _draft(session: Session, rejected: list[RejectedPlan]) -> PlanAnswer |
 def _least(session: Session, draft: PlanAnswer) -> Amount:
     """Estimate the least that a plan takes; nothing if that is there."""
     known = {SUPERVISOR, *(agent.name for agent in session.facts.crew.agents)}
-    grant = session.planned_grant if len(draft.subtasks) > 1 else session.least_grant
+    grant = session.budget.planned_grant if len(draft.subtasks) > 1 else session.budget.least_grant
     agents = [subtask.agent for subtask in draft.subtasks if subtask.agent in known]
     turns = sum(grant(agent).turns for agent in agents) + sum(bool(subtask.for_each) for subtask in draft.subtasks)
-    needed = Amount(turns, sum(session.dollars_for(agents), Decimal(0)))
+    needed = Amount(turns, sum(session.budget.dollars_for(agents), Decimal(0)))
     return Amount() if Amount(_turns_for(session, draft), _usd_for(session)).covers(needed) else needed
 
 

@@ -85,9 +85,9 @@ async def _write(session: Session, material: Material, *, by_models: bool) -> _W
         draft, grades = await grade(session, draft, material)
     else:
         draft = _unwritten(material, "The session was stopped before its report was written.")
-    session.report_reserve.release()
-    if session.judge_reserve:
-        session.judge_reserve.release()
+    session.budget.report_reserve.release()
+    if session.budget.judge_reserve:
+        session.budget.judge_reserve.release()
     if by_plugin:
         # What a plug-in wrote it has checked itself: it cites no sources.
         return _Written(draft, CheckedText(draft.text.answer, (), ()), grades, by_plugin)
@@ -126,8 +126,8 @@ def _state(session: Session, written: _Written, gaps: tuple[str, ...]) -> Report
         brain=brain_of(spend),
         usage=usage_of(spend),
         spend=spend,
-        reserved_usd=session.ledger.reserved.usd,
-        wasted=waste_of(progress.records, session.grants.lost_spend) + session.spending.wasted,
+        reserved_usd=session.budget.ledger.reserved.usd,
+        wasted=waste_of(progress.records, session.budget.grants.lost_spend) + session.spending.wasted,
         limits=_limit_use(session, ended_at),
         timing=timing_of(progress.plan, progress.records, clock.started_at, ended_at).model_copy(
             update={"at_work": session.places.at_work if session.request.delegation else ()}
@@ -175,7 +175,7 @@ def _stop_reason(material: Material, draft: Draft, output_problems: Sequence[str
 def _spend(session: Session) -> tuple[SpendLine, ...]:
     """Add up what the session and its subtasks have spent, and what lost ones may have."""
     below = (line for outcome in session.progress.outcomes.values() for line in outcome.spend)
-    return merge_spend([*session.spending.lines, *session.grants.lost_spend, *below])
+    return merge_spend([*session.spending.lines, *session.budget.grants.lost_spend, *below])
 
 
 def _all_gaps(session: Session, draft: Draft) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ async def _draft(session: Session, material: Material) -> Draft:
         draft = await STRATEGIES[plan.strategy](session, material)
     if draft is None:
         return _unwritten(material, "No model could write this report.")
-    session.report_reserve.release()
+    session.budget.report_reserve.release()
     return await _revise(session, draft, material)
 
 
@@ -247,7 +247,7 @@ async def _criticise(session: Session, draft: SynthesisAnswer, material: Materia
 
 def _limit_use(session: Session, ended_at: datetime) -> tuple[LimitUse, ...]:
     limits, use, clock = session.request.limits, session.progress.limit_usage, session.clock
-    spent, granted = session.ledger.spent, session.ledger.granted
+    spent, granted = session.budget.ledger.spent, session.budget.ledger.granted
     uses: tuple[tuple[str, float, float], ...] = (
         ("max_turns", spent.turns, granted.turns),
         ("budget_usd", float(spent.usd), float(granted.usd)),

@@ -125,11 +125,11 @@ async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> 
     progress, goal, may_nest = session.progress, session.request.goal, session.may_nest
     progress.count_review()
     waiting = progress.waiting
-    unspent = session.ledger.unspent
+    unspent = session.budget.unspent
     turns = unspent.turns - 2  # without this turn and the report's
-    is_possible = session.report_reserve.is_payable and turns > 0
+    is_possible = session.budget.report_reserve.is_payable and turns > 0
     # The subtasks that are still to start need their part.
-    most = max(session.agents_within(Amount(turns, unspent.usd)) - len(waiting), 0) if is_possible else 0
+    most = max(session.budget.agents_within(Amount(turns, unspent.usd)) - len(waiting), 0) if is_possible else 0
 
     def reading(outcomes: tuple[InputOutcome, ...]) -> ReviewTask:
         return ReviewTask(
@@ -148,7 +148,7 @@ async def _look(session: Session, differences: Sequence[ContradictionDraft]) -> 
 def _enlarge(session: Session, found: ReviewAnswer) -> Plan | None:
     """Add what a review asks for to the plan; None if it asks for nothing that can be executed."""
     plan = session.progress.plan
-    if plan is None or not found.subtasks or not session.report_reserve.hold():
+    if plan is None or not found.subtasks or not session.budget.report_reserve.hold():
         return None
     present = [
         SubtaskDraft.model_validate(subtask.model_dump(mode="json") | {"for_each": subtask.for_each or ""})

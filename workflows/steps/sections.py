@@ -62,9 +62,9 @@ async def write_by_section(session: Session, material: Material, outcomes: Seque
     words = session.report_words
     if not session.is_long_report or session.clock.was_interrupted:
         return None
-    session.report_reserve.release()
+    session.budget.report_reserve.release()
     # One turn is kept for the report in one piece, should the outline fail.
-    most = min(sections_for(words), session.ledger.unspent.turns - 1)
+    most = min(sections_for(words), session.budget.unspent.turns - 1)
     before = session.spending.mark()
     outline = await _outline(session, material, outcomes, words, most) if most > 1 else None
     if outline is None or len(outline.sections) < 2:

@@ -55,7 +55,7 @@ async def take_turn(
     )
     # The clock's own alarm comes first.
     result = await calls.take(
-        request, session.model(tier), lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
+        request, session.budget.model(tier), lambda: until or session.clock.report_starts_at + options.LEAST_REPORT_TIME
     )
     session.stop_if_overcharged()
     return result

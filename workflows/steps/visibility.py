@@ -62,7 +62,7 @@ def list_state(session: Session, report: Report | None = None) -> None:
     state = session.progress.state
     if workflow.info().typed_search_attributes.get(STATE) == state:
         return
-    usd, turns = session.ledger.spent.usd, session.ledger.spent.turns
+    usd, turns = session.budget.ledger.spent.usd, session.budget.ledger.spent.turns
     if report is not None:
         usd, turns = report.usage.cost_usd, report.usage.turns
     list_attributes(

@@ -48,13 +48,13 @@ async def within_time(clock: Clock, step: Coroutine[object, object, _Result]) ->
 async def ask_parent(session: Session, needed: Amount) -> None:
     """Ask the parent session for what is missing of an amount; it may refuse. The root has no parent."""
     if session.request.delegation is not None:
-        await request_grant(session.mailbox, session.ledger, needed, lambda: session.clock.work_is_over)
+        await request_grant(session.mailbox, session.budget.ledger, needed, lambda: session.clock.work_is_over)
 
 
 async def wait_for_returns(session: Session, needed: Amount, is_hopeless: Callable[[], bool]) -> None:
     """Wait until an amount is unspent, cannot become so without others, or the report is due."""
     await workflow.wait_condition(
-        lambda: session.ledger.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
+        lambda: session.budget.unspent.covers(needed) or session.clock.work_is_over or is_hopeless()
     )
 
 
@@ -67,13 +67,13 @@ async def wait_for_budget(
     """
 
     def is_there() -> bool:
-        return session.ledger.unspent.covers(needed)
+        return session.budget.unspent.covers(needed)
 
     await ask_parent(session, needed)
     await wait_for_returns(session, needed, is_hopeless)
     if session.request.limits.on_limit == "pause" and not is_there() and not session.clock.work_is_over:
         enter(session, "paused")
-        spent, granted = session.ledger.spent, session.ledger.granted
+        spent, granted = session.budget.ledger.spent, session.budget.ledger.granted
         asks = f"{spent.turns} of {granted.turns} turns and ${spent.usd:.2f} of ${granted.usd:.2f} are spent"
         wait = new_wait(session, "limits", session.progress.waits.limits_id, asks)
         if not await wait_for_person(session, wait, lambda: is_there() or session.clock.work_is_over or is_moot()):

@@ -141,14 +141,14 @@ async def write(
         problems=tuple(problems),
         first_version=first_version,
     )
-    session.report_reserve.release()
+    session.budget.report_reserve.release()
     until = max(session.clock.deadline_at, workflow.now() + options.LEAST_REPORT_TIME)
     read = (*material.earlier, *outcomes)
-    task = fit_task(task, read, material.numbering, lambda task: session.can_pay(task, REPORT.least_output))
+    task = fit_task(task, read, material.numbering, lambda task: session.budget.can_pay(task, REPORT.least_output))
     if section is not None and not problems and can_reopen(session):
         # Two turns for each section that is written beside it, less those that sections before it have reserved.
         turns = 2 * len(section.outline) - section.outline.index(section.heading)
-        task = task.model_copy(update={"may_reopen": session.can_pay(task, REPORT.least_output, turns)})
+        task = task.model_copy(update={"may_reopen": session.budget.can_pay(task, REPORT.least_output, turns)})
     draft = await try_turn(session, task, SynthesisAnswer, until=until)
     if draft is not None and draft.reopen and task.may_reopen:
         reopened = await reopen(session, material.numbering, draft.reopen)

@@ -72,7 +72,7 @@ def session(request: Mapping[str, Any] | None = None, **limits: Any) -> Session:
         mailbox=Mailbox("s"),
         was_reset=False,
     )
-    opened.progress.open(opened.ledger, opened.clock)
+    opened.progress.open(opened.budget.ledger, opened.clock)
     opened.progress.adopt(Plan(subtasks=(T1, T2)))
     return opened
 
@@ -193,7 +193,7 @@ def test_a_charge_that_a_restore_has_forgotten_is_booked_once() -> None:
     for lost in (before, before, LostCharges(charges={"a" * 40: Decimal("0.5"), "b" * 40: Decimal(2)})):
         opened.book_charges(lost)
 
-    assert opened.ledger.spent == Amount(2, Decimal("2.5"))
+    assert opened.budget.ledger.spent == Amount(2, Decimal("2.5"))
     assert opened.spending.wasted.cost_usd == Decimal("2.5")
     assert opened.spending.wasted.charged_above_reservation_usd == Decimal("0.5")
     assert opened.clock.is_overcharged

@@ -52,7 +52,7 @@ async def route(session: Session) -> Plan | None:
 
 async def around_backlog(session: Session, subtask: Subtask) -> tuple[Subtask, Tier | None]:
     """Choose the backup of an agent whose task queue is slow: another agent, or another tier."""
-    agent = session.agent(subtask.agent)
+    agent = session.facts.crew.agent(subtask.agent)
     if agent is None or agent.slow is None:
         return subtask, None
     slow = agent.slow

@@ -1,0 +1,184 @@
+"""What a session may spend: what it gives to its subtasks, and what it sets aside for its report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final
+
+from activities.contracts.cards import AgentCard
+from activities.contracts.model import ModelCard
+from activities.contracts.session import SessionFacts
+from activities.turn_kinds.registry import Task
+from chargehand.contracts import SessionRequest, Subtask, Tier
+from workflows.budget.estimates import (
+    cost_of_turns,
+    early_turn,
+    fixed_bytes,
+    input_bound,
+    least_workable,
+    likely_cost,
+    most_of_agent,
+    worst_judge,
+    worst_output,
+    worst_report,
+)
+from workflows.budget.grants import Grants
+from workflows.budget.ledger import Amount, Ledger, ReportReserve, Reservation
+from workflows.budget.spending import Spending
+from workflows.rules.inputs import WRITER_TOKENS
+from workflows.rules.plan_edits import MOST_ITEMS
+from workflows.state.progress import Progress
+
+_RESERVED_TO_SPENT: Final = 3
+"""How many times what an agent spends is set aside for it in the end: answers are shorter than they may be."""
+_MOST_SUBTASKS: Final = 100
+"""Of one plan, however much the limits leave."""
+_NO_LANGUAGE_MODEL: Final = "extractive"
+_MOST_REPORT_BYTES: Final = 4 * WRITER_TOKENS
+"""The most of the outcomes that the report's turn is reserved for."""
+
+
+@dataclass
+class Budget:
+    """The ledger of a session, its grants, and its reserves."""
+
+    facts: SessionFacts
+    request: SessionRequest
+    progress: Progress
+    spending: Spending
+    grants: Grants = field(init=False)
+    report_reserve: ReportReserve = field(init=False)
+    output_reserve: ReportReserve | None = field(default=None, init=False)
+    """For the turn that puts the report into the shape that the request asks for, if it asks for one."""
+    judge_reserve: ReportReserve | None = field(default=None, init=False)
+    """For the turn that judges the report's claims, if a model does."""
+
+    def __post_init__(self) -> None:
+        """Measure what the report needs."""
+        facts, request = self.facts, self.request
+        self.grants = Grants(self.ledger)
+        own, fixed = facts.models[facts.crew.tier], fixed_bytes(facts.crew, request.documents)
+        self.report_reserve = ReportReserve(self.ledger, worst_report(own, fixed))
+        if request.output_schema is not None:
+            self.output_reserve = ReportReserve(self.ledger, worst_output(own, fixed, request.output_schema))
+        small = facts.models[Tier.SMALL]
+        # A nested session leaves it to the one at the root.
+        if request.review != "never" and not request.delegation and small.provider != _NO_LANGUAGE_MODEL:
+            self.judge_reserve = ReportReserve(self.ledger, worst_judge(small, fixed))
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.spending.ledger
+
+    @property
+    def unspent(self) -> Amount:
+        return self.ledger.unspent
+
+    def price(self, facts: SessionFacts) -> None:
+        """Reckon with other agents or models from now on."""
+        self.facts = facts
+
+    def model(self, tier: Tier) -> ModelCard:
+        """Find the model of a tier, priced at what it has proven to cost."""
+        return self.spending.with_overcharge(self.facts.models[tier])
+
+    def model_of(self, agent: AgentCard) -> ModelCard:
+        return self.spending.with_overcharge(self.facts.model_of(agent))
+
+    def card_for(self, subtask: Subtask, agent: AgentCard) -> AgentCard:
+        """Give an agent the model tier that the plan names, unless the user chose one for the agent."""
+        if subtask.tier is None or agent.name in self.request.tiers.agents:
+            return agent
+        return agent.model_copy(update={"tier": subtask.tier, "model": None})
+
+    def can_pay(self, task: Task, output: int, turns: int = 1) -> bool:
+        """Whether the ledger covers turns of the supervisor that each write so many tokens."""
+        bound = input_bound(task, fixed_bytes(self.facts.crew, self.request.documents))
+        turn = likely_cost(self.model(self.facts.crew.tier), bound, output)
+        return self.unspent.covers(Amount(turns, turns * turn.usd))
+
+    def least_grant(self, agent: str) -> Amount:
+        """Estimate the least that is of use to an agent: its fewest turns, or a whole nested session."""
+        card = self.facts.crew.agent(agent)
+        return self._cost_of(card, card.least_turns if card else 0)
+
+    @property
+    def spare(self) -> Amount:
+        """What running agents may borrow: all that no subtask needs which has not begun."""
+        return self.unspent.beyond(self.least_of_waiting())
+
+    def least_start(self, subtask: Subtask) -> Amount:
+        """Estimate the least with which a subtask can start; a template has to be expanded before."""
+        least = self.least_grant(subtask.agent)
+        return least + self.expansion_turn() if subtask.for_each else least
+
+    def expansion_turn(self) -> Amount:
+        """The worst case of the turn that expands a template."""
+        crew = self.facts.crew
+        return early_turn(self.model(crew.tier), fixed_bytes(crew, ()))
+
+    def planned_grant(self, agent: str) -> Amount:
+        """Estimate what a plan of several subtasks has to have for one of an agent, or for a nested session."""
+        card = self.facts.crew.agent(agent)
+        return self._cost_of(card, card.planned_turns if card else 0)
+
+    def _cost_of(self, agent: AgentCard | None, turns: int) -> Amount:
+        """Estimate what so many turns of an agent cost; of a nested session, all of it."""
+        if agent is None:
+            return least_workable(self.facts, self.request.documents)
+        return cost_of_turns(agent, self.model_of(agent), self.request.documents, turns)
+
+    def agents_within(self, amount: Amount) -> int:
+        """Compute how many subtasks an amount pays for, if their agents have tools; 1 at least."""
+        agents = [agent for agent in self.facts.crew.agents if agent.tools] or self.facts.crew.agents
+        cheapest = min(agents, key=lambda agent: self.planned_grant(agent.name).usd)
+        first, others = self.dollars_for([cheapest.name] * 2)
+        by_usd = 1 + int(max(amount.usd - first, Decimal(0)) // others) if others else _MOST_SUBTASKS
+        return max(1, min(_MOST_SUBTASKS, amount.turns // cheapest.planned_turns, by_usd))
+
+    def dollars_for(self, agents: Sequence[str]) -> tuple[Decimal, Decimal]:
+        """Estimate what the dearest of some agents has to have to start, and what the others add to that."""
+        spent = [self.planned_grant(agent).usd / _RESERVED_TO_SPENT for agent in agents]
+        first = max((self.least_grant(agent).usd for agent in agents), default=Decimal(0))
+        return first, sum(spent, Decimal(0)) - max(spent, default=Decimal(0))
+
+    def least_of_waiting(self) -> Amount:
+        """Estimate the least that the subtasks take which have not begun."""
+        planned, begun = self.progress.subtasks, self.progress.begun
+        agents = [subtask.agent for subtask in planned if subtask.id not in begun]
+        return sum((self.least_grant(agent) for agent in agents), Amount())
+
+    def items_beside(self, template: Subtask, kept: Amount) -> int:
+        """Compute how many subtasks of a template the limits pay for, beside what is kept for others."""
+        least, unspent = self.least_grant(template.agent), self.unspent
+        by_turns = (unspent.turns - kept.turns) // least.turns
+        by_usd = int((unspent.usd - kept.usd) // least.usd) if least.usd else MOST_ITEMS
+        return max(0, min(MOST_ITEMS, by_turns, by_usd))
+
+    def reserve(self, subtask: Subtask, not_started: int, most_usd: Decimal | None = None) -> Reservation | None:
+        """Reserve a share of what is left for a subtask, one of so many; None if not even the least can be paid."""
+        least, agent, most = self.least_grant(subtask.agent), self.facts.crew.agent(subtask.agent), self.unspent
+        if agent is not None:
+            card, limits = self.card_for(subtask, agent), self.request.limits
+            rounds = min(limits.max_rounds, agent.rounds or limits.max_rounds)
+            most = most_of_agent(agent, self.model_of(card), self.request.documents, self.facts.output_caps, rounds)
+        if most_usd is not None:
+            most = most.at_most(Amount(most.turns, max(most_usd, least.usd)))
+        return self.grants.reserve(least, most, not_started)
+
+    def reserve_report(self, words: int) -> None:
+        """Set aside for a report of about so many words, or of any length for 0, what the present outcomes need."""
+        crew, size = self.facts.crew, min(self.progress.outcome_bytes, _MOST_REPORT_BYTES)
+        fixed = fixed_bytes(crew, self.request.documents)
+        needed = worst_report(self.model(crew.tier), fixed, size, words)
+        self.report_reserve.grow(needed)
+
+    def close(self) -> Decimal:
+        """Free what was set aside for the report, and return what the session has cost at most.
+
+        Subtasks that have not ended may still spend what they were granted.
+        """
+        for reserve in (self.report_reserve, self.output_reserve, self.judge_reserve):
+            if reserve is not None:
+                reserve.release()
+        return self.ledger.spent.usd + self.ledger.reserved.usd
