@@ -1,11 +1,18 @@
 """Replies of models that people or older versions wrote, completed by the schema of the answer."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, cast
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 _EMPTY: Final[Mapping[str, JsonValue]] = {"string": "", "array": [], "boolean": False, "integer": 0, "number": 0}
+
+
+@cache
+def schema_of(answer_type: type[BaseModel]) -> Mapping[str, Any]:
+    """Build the JSON Schema of an answer, once: it takes longer than all else that a scripted turn does."""
+    return answer_type.model_json_schema()
 
 
 def with_empty_fields(

@@ -91,8 +91,13 @@ async def test_a_tool_that_looks_up_its_calls_is_asked(crews: Path) -> None:
 
 
 @pytest.mark.parametrize("approved", [True, False, None])
-async def test_a_test_can_stand_in_for_the_person_who_approves(crews: Path, *, approved: bool | None) -> None:
-    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up."""
+async def test_a_test_can_stand_in_for_the_person_who_approves(
+    crews: Path, caplog: pytest.LogCaptureFixture, *, approved: bool | None
+) -> None:
+    """A call that waits is made, or not, as the test says; without a say it is denied when its time is up.
+
+    Neither warns of anything.
+    """
 
     @tool(capabilities=[], acts=True, approval=True)
     def refund(order: str) -> str:
@@ -111,6 +116,7 @@ async def test_a_test_can_stand_in_for_the_person_who_approves(crews: Path, *, a
     expected = {True: "Refunded A-17.", False: "A person rejected this call.", None: "it was not approved in time"}
     assert expected[approved] in run.turns[-1].prompt
     assert len(run.tool_calls) == (1 if approved else 0)
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == []
 
 
 async def test_an_unknown_outcome_is_a_gap_and_never_repeated(crews: Path) -> None:

@@ -25,7 +25,7 @@ from chargehand.contracts.problems import describe_problems, join_problems, prin
 from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand.visibility import describe
 from chargehand.wire import ErrorType
-from chargehand_plugins.empty_fields import with_empty_fields
+from chargehand_plugins.empty_fields import schema_of, with_empty_fields
 from chargehand_plugins.tape.contracts import Line, TapedReply, ToolAsked, TurnAsked, WorkerFacts, differences, identify
 from chargehand_plugins.tape.format import MOST_BYTES, MOST_LINE_BYTES, MOST_LINE_VALUES, MOST_LINES, VERSION
 from chargehand_plugins.tape.recorder import redact
@@ -145,7 +145,7 @@ class ReplayedModel:
             raise ProviderError(failure.message, failure.fault, failure.kind, is_final=True)
         taped = line.reply or TapedReply(stop="empty", model=call.model, provider="tape")
         if taped.answer is not None:
-            filled = with_empty_fields(taped.answer, call.answer_type.model_json_schema())
+            filled = with_empty_fields(taped.answer, schema_of(call.answer_type))
             taped = taped.model_copy(update={"answer": filled})
         return _reply(taped)
 

@@ -16,7 +16,7 @@ from activities.turn_kinds.design_agents import DesignTask
 from activities.turn_kinds.registry import TASK_TYPES, Task
 from activities.turn_kinds.work import WorkTask
 from chargehand.contracts import Usage
-from chargehand_plugins.empty_fields import with_empty_fields
+from chargehand_plugins.empty_fields import schema_of, with_empty_fields
 from chargehand_plugins.testing.scripts import Asked, Reply, Script
 
 PROVIDER: Final = "scripted"
@@ -85,7 +85,7 @@ class ScriptedModel:
                 for position, use in enumerate(reply.tools, start=1)
             )
             return common.model_copy(update={"stop": "tools", "tool_calls": calls})
-        filled = with_empty_fields(dict(reply.fields), call.answer_type.model_json_schema())
+        filled = with_empty_fields(dict(reply.fields), schema_of(call.answer_type))
         return common.model_copy(update={"text": json.dumps(filled)})
 
 
@@ -105,7 +105,7 @@ def _problem(call: ModelCall, reply: Reply | None, sent: ModelReply) -> str:
         tools = [tool.name for tool in call.tools]
         unknown = [use.tool for use in reply.tools if use.tool not in tools]
         return f"uses '{unknown[0]}', and its tools are {', '.join(tools) or 'none'}; write" if unknown else ""
-    known = [*call.answer_type.model_json_schema()["properties"], *(["data"] if call.data_schema else [])]
+    known = [*schema_of(call.answer_type)["properties"], *(["data"] if call.data_schema else [])]
     if unknown := sorted(reply.fields.keys() - known):
         need = f" ({_NEEDS[unknown[0]]})" if unknown[0] in _NEEDS else ""
         return f"has '{unknown[0]}'{need}, and its fields are {', '.join(known)}; write"
@@ -130,6 +130,6 @@ def _to_write(call: ModelCall) -> str:
     """Show what a script may say to a turn."""
     if call.task.kind == "work" and call.data_schema:
         return f".work('<words of the instruction>', answer('<text>', data=<valid by {json.dumps(call.data_schema)}>))"
-    schema = call.answer_type.model_json_schema()
+    schema = schema_of(call.answer_type)
     lists: dict[str, JsonValue] = {name: [{}] for name, each in schema["properties"].items() if "$ref" in str(each)}
     return _TO_WRITE.get(call.task.kind, f".on({call.task.kind!r}, Reply({with_empty_fields(lists, schema)}))")

@@ -331,7 +331,9 @@ class Server:
         execution = self.executions.get(workflow_id)
         if execution is None or not execution.is_open:
             return False
-        self._tell(execution, jobs.job(signal_workflow={"signal_name": name, "input": payloads}))
+        # The SDK warns of a signal that is of no event; there is no history here.
+        signal = {"signal_name": name, "input": payloads, "originating_event_id": 1}
+        self._tell(execution, jobs.job(signal_workflow=signal))
         return True
 
 
