@@ -252,21 +252,26 @@ class TurnCosts:
         model, following = self.model, usual_tokens(bound + NEXT_ROUND_BYTES, self.counted)
         most = output_range(WORK, self.caps, model).most
         answer = worst_case(model, following, min(_ROOM_TO_ANSWER, most))
-        work = likely_cost(model, bound, min(max(WORK.least_output, self.written), most), self.counted)
         return GoingOn(
             roomy=likely_cost(model, bound, min(ROOM_TO_WORK, most), self.counted) + answer,
-            least=work + self._usual(bound + NEXT_ROUND_BYTES),
+            least=self._least(bound, most),
             set_aside=SetAside(worst_case(model, following, most).usd, answer.usd),
         )
 
     def turns_paid_by(self, left: Amount, bound: int) -> int:
         """Estimate how many of the turns that are left the dollars pay for, the one that answers included."""
         turns, usd = 1, left.usd
-        while turns < left.turns and usd >= self.going_on(bound).least.usd:
+        most = output_range(WORK, self.caps, self.model).most
+        while turns < left.turns and usd >= self._least(bound, most).usd:
             usd -= self._usual(bound).usd
             bound += NEXT_ROUND_BYTES
             turns += 1
         return turns
+
+    def _least(self, bound: int, most: int) -> Amount:
+        """Price a turn that may write so much at what its kind needs, with the turn that follows it."""
+        work = likely_cost(self.model, bound, min(max(WORK.least_output, self.written), most), self.counted)
+        return work + self._usual(bound + NEXT_ROUND_BYTES)
 
     def _usual(self, bound: int) -> Amount:
         return worst_case(self.model, usual_tokens(bound, self.counted), max(_USUAL_OUTPUT_TOKENS, self.written))
