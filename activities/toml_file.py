@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -28,14 +29,18 @@ def read_toml(file: Path, most_bytes: int) -> Mapping[str, object]:
             data = opened.read(most_bytes + 1)
         if len(data) > most_bytes:
             raise UnusableToml(f"is larger than {most_bytes // 1024} KiB")
-        text = data.decode()
-        if _ENDLESS_KEY.search(text):
-            raise UnusableToml("has a key of more than 20 parts; no table is that deep")
-        tables: dict[str, object] = tomllib.loads(text)
+        return _tables(data.decode())
     except OSError as error:
         raise UnusableToml(f"cannot be read: {error.strerror or error}") from error
     except RecursionError as error:
         raise UnusableToml("is nested too deeply") from error
     except ValueError as error:  # also of dates and numbers that cannot be
         raise UnusableToml(f"is not TOML: {error}") from error
-    return tables
+
+
+@lru_cache(maxsize=100)
+def _tables(text: str) -> Mapping[str, object]:
+    """Read the tables of a text, which several parts of a worker need as it starts."""
+    if _ENDLESS_KEY.search(text):
+        raise UnusableToml("has a key of more than 20 parts; no table is that deep")
+    return tomllib.loads(text)
