@@ -42,6 +42,13 @@ class Tab:
         self.console.append(f"exception: {error}")
 
 
+async def accessibility_problems(page: Any) -> list[str]:
+    """List what axe finds in a page that may run scripts: by WCAG 2.2 AA and by good practice, an element each."""
+    axe = cast("Any", importlib.import_module("axe_playwright_python.async_playwright")).Axe()
+    found = (await axe.run(page)).response["violations"]
+    return [f"{rule['id']}: {node['html']}" for rule in found for node in rule["nodes"]]
+
+
 class Chromium:
     """A running browser."""
 

@@ -19,7 +19,7 @@ from chargehand_cli.attachments import Attachments, attach_pictures
 from chargehand_cli.rendering.page import report_page
 from chargehand_cli.session_files import keep
 from chargehand_plugins.report_formats.pdf import pdf
-from tests.browser.chromium import Tab
+from tests.browser.chromium import Tab, accessibility_problems
 from tests.security.hostile_reports import HOSTILE, READ, hostile_report, hostile_trace
 from tests.unit.cli.reports import at, report, trace
 
@@ -140,7 +140,8 @@ def page(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: str) -> None:
-    """Whatever is long or wide, the page is no wider than a phone; pictures show, and nothing else is asked for."""
+    """Whatever is long or wide, the page is no wider than a phone, and axe finds nothing; pictures show, and nothing
+    else is asked for."""
     await tab.page.emulate_media(color_scheme=scheme)
     await tab.page.set_viewport_size({"width": width, "height": 800})
     await tab.page.goto(page.as_uri())
@@ -149,6 +150,7 @@ async def test_a_page_fits_its_window(tab: Tab, page: Path, width: int, scheme: 
         "[document.documentElement.scrollWidth, document.images[0].naturalWidth, document.documentElement.lang]"
     )
     assert found == [width, 1, "de"]
+    assert await accessibility_problems(tab.page) == []
     assert [address for address in tab.requests if not address.startswith(("file:", "data:"))] == []
     assert tab.console == []
 

@@ -23,7 +23,7 @@ from chargehand import (
     Status,
 )
 from chargehand_cli.connection import Connection
-from chargehand_cli.live_tree import Progress, choose_progress
+from chargehand_cli.live_tree import LiveTree, Progress, choose_progress
 from chargehand_cli.rendering.escaping import one_safe_line, safe_text
 from chargehand_cli.rendering.progress import plan_lines
 from chargehand_cli.run_options import BadRequest, read_plan
@@ -61,6 +61,7 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             asyncio.create_task(_poll_status(connection, session_id, progress, prompts)),
             asyncio.create_task(_watch_embedded(connection)),
         )
+        texts = asyncio.create_task(_show_texts(connection.session(session_id), progress))
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             report = await (result if result in ended else ended.pop())
@@ -72,9 +73,9 @@ async def follow(connection: Connection, session_id: str, *, quiet: bool) -> Rep
             progress.end(state_at(ending))
             raise
         finally:
-            for task in tasks:
+            for task in (*tasks, texts):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, texts, return_exceptions=True)
             if prompts:
                 await prompts.close()
 
@@ -157,6 +158,13 @@ async def _poll_status(
             if silent > _REMARK_AFTER_SECONDS or not is_silence:
                 progress.remark("waiting: no worker answers" if is_silence else one_safe_line(str(error), 300))
         await asyncio.sleep(pause)
+
+
+async def _show_texts(session: Session, progress: Progress) -> None:
+    """Draw what agents write while they write it, in a session with `live_text` `agents`."""
+    if isinstance(progress, LiveTree) and (await session.request()).live_text == "agents":
+        async for event in session.follow():
+            progress.note(event)
 
 
 async def _watch_embedded(connection: Connection) -> NoReturn:

@@ -2,15 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
-from chargehand import PendingCall, Status, SubtaskRecord
+from chargehand import AgentTextEvent, Event, PendingCall, Status, SubtaskRecord, TurnEvent
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
-from chargehand_cli.rendering.progress import TONES, argument_lines, record_words, spend_facts
+from chargehand_cli.rendering.progress import TONES, argument_lines, record_reason, record_words, spend_facts
 from chargehand_cli.rendering.text import clock_time, duration
 from chargehand_cli.terminal import console, say
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 _REFRESHES_PER_SECOND: Final = 8
+_MOST_WRITTEN: Final = 150
+"""Characters of what an agent is writing, the last ones."""
+
+Texts: TypeAlias = Mapping[tuple[str, str], str]
+"""What turns under way have written, by the paths of their subtasks and their names."""
 
 Clock = Callable[[], datetime]
 
@@ -106,6 +112,7 @@ class LiveTree:
         self._url = url
         self._status: Status | None = None
         self._remark = ""
+        self._texts: dict[tuple[str, str], str] = {}
         self._started_at = now()
         self._console = console(sys.stderr)
         self._live = Live(
@@ -123,11 +130,24 @@ class LiveTree:
 
     def __exit__(self, *_ending: object) -> None:
         self._live.stop()
+        self._texts.clear()
         if self._status:
             self._console.print(self._tree())
 
     def update(self, status: Status) -> None:
         self._status = status
+
+    def note(self, event: Event) -> None:
+        """Keep what turns write until they end."""
+        match event:
+            case TurnEvent(state="started"):
+                self._texts[event.subtask, event.turn] = ""
+            case TurnEvent():
+                self._texts.pop((event.subtask, event.turn), None)
+            case AgentTextEvent() if (turn := (event.subtask, event.turn)) in self._texts:
+                self._texts[turn] = self._texts[turn][: event.offset] + event.text
+            case _:
+                pass
 
     def remark(self, text: str) -> None:
         self._remark = text
@@ -153,15 +173,23 @@ class LiveTree:
         return Group(self._tree(), *([Text(f"\n{self._url}", style="bright_black")] if self._url else []), below)
 
     def _tree(self) -> "Tree":
-        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at)
+        return session_tree(self._session_id, self._status, self._remark, now(), self._started_at, texts=self._texts)
 
 
 Progress: TypeAlias = Lines | LiveTree
 """Shows a session's status and a remark beside it while its context is entered, except while `hidden`."""
 
 
-def session_tree(session_id: str, status: Status | None, remark: str, at: datetime, shown_since: datetime) -> "Tree":
-    """Draw a session: its state, its subtasks, its turns and dollars."""
+def session_tree(
+    session_id: str,
+    status: Status | None,
+    remark: str,
+    at: datetime,
+    shown_since: datetime,
+    *,
+    texts: Texts = MappingProxyType({}),
+) -> "Tree":
+    """Draw a session: its state, its subtasks with what their agents are writing, its turns and dollars."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -176,14 +204,23 @@ def session_tree(session_id: str, status: Status | None, remark: str, at: dateti
     tree = Tree(head, guide_style="bright_black")
     for record in status.subtasks if status else ():
         colour = TONES[record.state]
-        tree.add(
+        reason = record_reason(record)
+        subtask = tree.add(
             _line(
                 (f"{SUBTASK_MARKS[record.state]} ", colour),
                 (f"{one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)} ", "bold"),
                 (record_words(record, at), colour),
+                f"  {reason}" if reason else "",
                 (f"  {one_safe_line(record.instruction, 400)}", "bright_black"),
             )
         )
+        for (path, _), text in texts.items():
+            name, _, below = path.partition("/")
+            if text and name == record.id:
+                written = one_safe_line(text[-_MOST_WRITTEN:])
+                subtask.add(
+                    Text.assemble((f"{one_safe_line(below, 40)} " if below else "", "bold"), (written, "italic"))
+                )
     for question in status.questions if status else ():
         tree.add(
             Text.assemble(
@@ -223,5 +260,6 @@ def describe_call(call: PendingCall) -> str:
 def describe_record(record: SubtaskRecord, at: datetime) -> str:
     """Describe a subtask in one line."""
     who = f"{SUBTASK_MARKS[record.state]} {one_safe_line(record.id, 20)} {one_safe_line(record.agent, 40)}"
-    head = f"{who}: {record_words(record, at)}"
-    return f"{head}: {one_safe_line(record.instruction, 120)}" if record.state in ("waiting", "running") else head
+    goes_on = record.state in ("waiting", "running")
+    more = one_safe_line(record.instruction, 120) if goes_on else record_reason(record)
+    return ": ".join(filter(None, [who, record_words(record, at), more]))

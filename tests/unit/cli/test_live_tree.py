@@ -1,16 +1,17 @@
 """What is shown while a session runs."""
 
+import re
 from datetime import datetime
 from decimal import Decimal
 from io import StringIO
-from typing import get_args
+from typing import Any, get_args
 
 from rich.console import Console
 
-from chargehand import Question, Status, SubtaskRecord
+from chargehand import AgentTextEvent, Question, Status, SubtaskRecord, TurnEvent
 from chargehand.contracts import SessionState
 from chargehand_cli.live_session import user_action
-from chargehand_cli.live_tree import Lines, session_tree
+from chargehand_cli.live_tree import Lines, LiveTree, session_tree
 from tests.unit.cli.reports import at
 
 _WAITING = SubtaskRecord(id="T1", agent="reader", instruction="Read the rules.")
@@ -59,9 +60,36 @@ def test_the_tree_shows_every_subtask_with_its_state() -> None:
         "1 of 20 turns · $0.00 of $2.00 · 4.0 s\n"
         "├── ▶ T1 reader running, 3.0 s  Read the rules.\n"
         "├── · T2 writer waiting for T1  Write it up.\n"
-        "├── ✘ T3 analyst failure, no_answer, attempt 3, 2.0 s  Count.\n"
+        "├── ✘ T3 analyst failure, attempt 3, 2.0 s  no_answer  Count.\n"
         "└── no worker answers\n"
     )
+
+
+def test_the_tree_shows_what_agents_write_until_their_turns_end() -> None:
+    """The end of each text stands below its subtask, a nested agent's by its path; a text that is told again once its
+    turn is over does not come back."""
+    tree = LiveTree("s")
+    tree.update(status(_RUNNING))
+    for subtask, offset, text in (("T1", 0, "It is nown."), ("T1", 6, "known."), ("T1/X1", 0, "long " * 50 + "So it is.")):
+        if not offset:
+            tree.note(TurnEvent(state="started", purpose="work", **_turn(subtask)))
+        tree.note(AgentTextEvent(offset=offset, text=text, **_turn(subtask)))
+    written = _screen(tree)
+    tree.note(TurnEvent(state="completed", purpose="work", **_turn("T1")))
+    tree.note(AgentTextEvent(offset=0, text="It is known.", **_turn("T1")))
+
+    assert re.fullmatch(r"├── It is known\. └── X1 (?:[long]+ )?(long ){20,40}So it is\.", written)
+    assert "known" not in _screen(tree)
+
+
+def _turn(subtask: str) -> dict[str, Any]:
+    return {"session": "s", "subtask": subtask, "at": at(2), "cursor": "", "turn": "turn-1", "agent": "reader"}
+
+
+def _screen(tree: LiveTree) -> str:
+    output = StringIO()
+    Console(file=output, width=100, force_terminal=False).print(tree._tree())
+    return " ".join(output.getvalue().partition("Read the rules.\n")[2].split())
 
 
 def test_a_session_that_waits_for_its_user_says_what_to_type() -> None:

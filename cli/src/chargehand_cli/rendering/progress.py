@@ -45,20 +45,23 @@ def ended_records(records: Iterable[SubtaskRecord]) -> tuple[SubtaskRecord, ...]
 
 
 def record_words(record: SubtaskRecord, at: datetime | None = None) -> str:
-    """Say how a subtask does; of one that runs for how long, if the time is given."""
+    """Describe a subtask's state in a few words, without its reason; a running one with its duration until a time."""
     facts: list[str] = [record.state]
     if record.state == "waiting" and record.depends_on:
         facts = [f"waiting for {', '.join(one_safe_line(each, 20) for each in record.depends_on)}"]
     if record.for_each:
         facts.append(f"for each item of {one_safe_line(record.for_each, 20)}")
-    if record.reason and record.reason != record.state:
-        facts.append(one_safe_line(record.reason, 80))
     if record.attempts > 1:
         facts.append(f"attempt {record.attempts}")
     until = record.ended_at or (at if record.state == "running" else None)
     if record.started_at and until:
         facts.append(duration(until - record.started_at))
     return ", ".join(facts)
+
+
+def record_reason(record: SubtaskRecord) -> str:
+    """Return why a subtask is in its state, which may be a sentence; empty if the state says it."""
+    return "" if record.reason == record.state else one_safe_line(record.reason, 400)
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:

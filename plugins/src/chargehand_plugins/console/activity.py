@@ -14,7 +14,7 @@ from chargehand.state_words import Tone
 from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.page import recorded_text
-from chargehand_cli.rendering.progress import record_words
+from chargehand_cli.rendering.progress import record_reason, record_words
 from chargehand_cli.rendering.text import dollars, duration
 from chargehand_plugins.console.words import words
 
@@ -61,6 +61,8 @@ class AgentView:
     agent: str
     state: str
     words: str
+    reason: str
+    """Why it is in that state, if the state does not say it."""
     title: str
     since: datetime | None
     """Since when it runs; absent if it does not."""
@@ -113,6 +115,7 @@ def _agent(work: Projection | None, record: SubtaskRecord | None, records: Seque
         agent=record.agent if record else SUPERVISOR,
         state=record.state if record else "",
         words=record_words(record) if record else "",
+        reason=record_reason(record) if record else "",
         title=record.instruction if record else "",
         since=draft.started_at if draft and record and record.state == "running" else None,
         spent=_spent(work) if work else "",
