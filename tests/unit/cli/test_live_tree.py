@@ -70,7 +70,11 @@ def test_the_tree_shows_what_agents_write_until_their_turns_end() -> None:
     turn is over does not come back."""
     tree = LiveTree("s")
     tree.update(status(_RUNNING))
-    for subtask, offset, text in (("T1", 0, "It is nown."), ("T1", 6, "known."), ("T1/X1", 0, "long " * 50 + "So it is.")):
+    for subtask, offset, text in (
+        ("T1", 0, "It is nown."),
+        ("T1", 6, "known."),
+        ("T1/X1", 0, "long " * 50 + "So it is."),
+    ):
         if not offset:
             tree.note(TurnEvent(state="started", purpose="work", **_turn(subtask)))
         tree.note(AgentTextEvent(offset=offset, text=text, **_turn(subtask)))

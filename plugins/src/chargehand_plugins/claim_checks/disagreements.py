@@ -4,10 +4,10 @@ Nothing here decides which is right, or whether both can be: a judge does.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import islice
 from typing import Final
 
 from activities.contracts.drafts import ContradictionDraft
@@ -33,6 +33,8 @@ _LABEL: Final = 4
 _MOST_STATEMENTS: Final = 200
 """Statements of all subtasks that are compared; each subtask has an equal part of them."""
 _MOST_DISAGREEMENTS: Final = 10
+_MOST_DIFFERING: Final = 10
+"""Later statements whose difference from one is worded: 200 that all differ in pairs would hold the workflow's task."""
 _CHARACTERS: Final = 300
 """Of a statement."""
 
@@ -58,16 +60,21 @@ def disagreements(outcomes: Iterable[InputOutcome]) -> list[ContradictionDraft]:
     """List what different subtasks say differently about the same thing, each position with the id of its subtask."""
     usable = [entry for entry in outcomes if entry.outcome.kind in USABLE]
     most = _MOST_STATEMENTS // max(len(usable), 1)
-    statements = [(entry.id, _statement(text)) for entry in usable for text in _texts(entry)[:most]]
+    found = _differences(tuple((entry.id, text) for entry in usable for text in _texts(entry)[:most]))
+    return [ContradictionDraft(about=about, positions=list(each), resolution="") for about, each in found.items()]
+
+
+@lru_cache(maxsize=16)
+def _differences(texts: tuple[tuple[str, str], ...]) -> Mapping[str, Collection[str]]:
+    """Return the positions on each subject; a workflow asks several times for those of the same texts."""
+    statements = [(name, _statement(text)) for name, text in texts]
     found: dict[str, dict[str, None]] = {}
-    for (one_id, one), (other_id, other) in combinations(statements, 2):
-        if one_id != other_id and _differ(one, other):
+    for number, (one_id, one) in enumerate(statements, 1):
+        differing = (each for each in statements[number:] if each[0] != one_id and _differ(one, each[1]))
+        for other_id, other in islice(differing, _MOST_DIFFERING):
             positions = found.setdefault(_subject(one.text, other.text), {})
             positions |= dict.fromkeys((f"{one_id}: {one.text}", f"{other_id}: {other.text}"))
-    return [
-        ContradictionDraft(about=about, positions=list(positions), resolution="")
-        for about, positions in list(found.items())[:_MOST_DISAGREEMENTS]
-    ]
+    return dict(islice(found.items(), _MOST_DISAGREEMENTS))
 
 
 def is_disagreement(one: str, other: str) -> bool:
@@ -88,8 +95,9 @@ def _differ(one: _Statement, other: _Statement) -> bool:
         return False
     has_other_name = bool(names and others)
     has_other_date = any(a and b and not a & b for a, b in zip(one.dates, other.dates, strict=True))
-    has_other_amount = _has_other_amount(one.amounts, other.amounts)
-    if has_other_name + has_other_date + has_other_amount != 1:
+    if has_other_name and has_other_date:
+        return False
+    if has_other_name + has_other_date + _has_other_amount(one.amounts, other.amounts) != 1:
         return False
     return not has_other_name or (mine == theirs and _is_about_names(one, names) and _is_about_names(other, others))
 
@@ -100,13 +108,15 @@ def _is_about_names(statement: _Statement, names: frozenset[str]) -> bool:
 
 
 def _has_other_amount(mine: Sequence[Quantity], theirs: Sequence[Quantity]) -> bool:
-    alone = [each for each in mine if not _is_there(each, theirs)]
-    others = [each for each in theirs if not _is_there(each, mine)]
-    return any(_counts_the_same(one, other) for one in alone for other in others)
+    return any(
+        _counts_the_same(one, other) and not _is_there(one, theirs) and not _is_there(other, mine)
+        for one in mine
+        for other in theirs
+    )
 
 
 def _is_there(amount: Quantity, amounts: Iterable[Quantity]) -> bool:
-    return any(amount.is_in((other,)) or other.is_in((amount,)) for other in amounts)
+    return any(amount.is_one_with(other) for other in amounts)
 
 
 def _counts_the_same(one: Quantity, other: Quantity) -> bool:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal, localcontext
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import permutations, zip_longest
 from typing import Final
 
@@ -49,10 +49,15 @@ class Quantity:
     scale: Decimal = Decimal(1)
     """Thousand, million and the like."""
 
-    @property
+    @cached_property
     def values(self) -> frozenset[Decimal | str]:
         """What it may stand for."""
         return _times(self.digits, self.scale)
+
+    @cached_property
+    def measures(self) -> frozenset[Decimal | str]:
+        """What it may stand for, in one unit of its dimension."""
+        return _times(self.values, self.size)
 
     @property
     def is_year(self) -> bool:
@@ -61,7 +66,11 @@ class Quantity:
 
     def is_in(self, others: Iterable["Quantity"]) -> bool:
         """Whether others have it: the same value, or one that it rounds, in no other unit."""
-        return any(self.has_unit_of(other) and self._has_value_of(other) for other in others)
+        return any(self.has_unit_of(other) and self.has_value_of(other) for other in others)
+
+    def is_one_with(self, other: "Quantity") -> bool:
+        """Whether either is in the other's text: the same value, or one that the other rounds."""
+        return self.has_unit_of(other) and (self.has_value_of(other) or other.has_value_of(self))
 
     def has_unit_of(self, other: "Quantity") -> bool:
         """Whether both count the same, as far as that is known."""
@@ -79,12 +88,17 @@ class Quantity:
             return False
         return (1 not in {self.scale, other.scale} and self.scale != other.scale) or bool(self.unit and other.unit)
 
-    def _has_value_of(self, other: "Quantity") -> bool:
+    def has_value_of(self, other: "Quantity") -> bool:
+        """Whether the other has its value, or one that it rounds."""
         is_same = self.unit != other.unit or self.size == other.size
-        mine, theirs = (each.values if is_same else _times(each.values, each.size) for each in (self, other))
-        return bool(mine & theirs) or any(
-            _rounds(one, two) for one in mine for two in theirs if isinstance(one, Decimal) and isinstance(two, Decimal)
-        )
+        mine, theirs = (self.values, other.values) if is_same else (self.measures, other.measures)
+        if not mine.isdisjoint(theirs):
+            return True
+        for one in mine:
+            for two in theirs:
+                if isinstance(one, Decimal) and isinstance(two, Decimal) and _rounds(one, two):
+                    return True
+        return False
 
 
 @lru_cache(maxsize=4096)
@@ -248,12 +262,20 @@ def _rounds(rounded: Decimal, exact: Decimal) -> bool:
     """Whether a number is another one, rounded to fewer digits of which enough are left."""
     if rounded == exact or exact.adjusted() != rounded.adjusted():
         return rounded == exact
-    _, digits, exponent = rounded.normalize().as_tuple()
-    last = min(int(exponent), rounded.adjusted() + 1 - _ROUNDED_DIGITS)
-    if len(digits) < _ROUNDED_DIGITS and last:  # 10 to 90 have two
+    exponent = _last_place(rounded)
+    if exponent <= _last_place(exact):  # it has no digit that could have been rounded away
+        return False
+    last = min(exponent, rounded.adjusted() + 1 - _ROUNDED_DIGITS)
+    if rounded.adjusted() - exponent + 1 < _ROUNDED_DIGITS and last:  # 10 to 90 have two
         return False
     with localcontext(prec=2 * _DIGITS):
         return exact.quantize(Decimal(1).scaleb(last), ROUND_HALF_UP) == rounded
+
+
+@lru_cache(maxsize=4096)
+def _last_place(number: Decimal) -> int:
+    """Return the exponent of the last digit that is no zero."""
+    return int(number.normalize().as_tuple().exponent)
 
 
 def _factors(code: str, word: str) -> list[str]:

@@ -1,5 +1,8 @@
 """Where subtasks disagree: found by code in figures, dates and names, and only where the rest is the same."""
 
+import cProfile
+import pstats
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -108,3 +111,25 @@ def test_one_subtask_does_not_disagree_with_itself_or_with_a_lost_one() -> None:
     )
 
     assert disagreements([own, lost]) == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "The harbour ferry of the company cost {n} euros, {m} percent and {m} hours on the long route.",
+        "The harbour ferry of the company {n} cost {m}000 euros and {m} percent in 20{n} on the long route.",
+    ],
+)
+def test_texts_that_repeat_themselves_do_not_hold_the_workflow(sentence: str) -> None:
+    """The most statements that are compared, all much alike, take far less work than a workflow task has time for,
+    counted in calls of functions, of which even a busy machine makes some millions a second."""
+    texts = [" ".join(sentence.format(n=n + 10, m=7 * n + agent) for n in range(40)) for agent in range(5)]
+    outcomes = [_outcome(f"T{number}", content=text) for number, text in enumerate(texts)]
+    with cProfile.Profile() as profile:
+        found = disagreements(outcomes)
+    calls = sum(
+        int(each.ncalls.partition("/")[0]) for each in pstats.Stats(profile).get_stats_profile().func_profiles.values()
+    )
+
+    assert found
+    assert calls < 3_000_000
