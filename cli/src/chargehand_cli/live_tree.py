@@ -12,7 +12,7 @@ from chargehand import AgentTextEvent, Event, PendingCall, Status, SubtaskRecord
 from chargehand.state_words import SUBTASK_MARKS, standing
 from chargehand_cli.rendering.escaping import one_safe_line
 from chargehand_cli.rendering.progress import TONES, argument_lines, record_reason, record_words, spend_facts
-from chargehand_cli.rendering.text import clock_time, duration
+from chargehand_cli.rendering.text import clock_time, duration, text_end
 from chargehand_cli.terminal import console, say
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def session_tree(
         for (path, _), text in texts.items():
             name, _, below = path.partition("/")
             if text and name == record.id:
-                written = one_safe_line(text[-_MOST_WRITTEN:])
+                written = one_safe_line(text_end(text, _MOST_WRITTEN))
                 subtask.add(
                     Text.assemble((f"{one_safe_line(below, 40)} " if below else "", "bold"), (written, "italic"))
                 )

@@ -136,6 +136,11 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _CLAIM_CHARACTERS else line[: _CLAIM_CHARACTERS - 1] + "…"
 
 
+def text_end(text: str, most: int) -> str:
+    """Return the end of a text that is still being written."""
+    return text if len(text) <= most else "…" + text[-most:]
+
+
 def dollars(amount: float) -> str:
     """Format an amount with as many digits as it needs."""
     return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"

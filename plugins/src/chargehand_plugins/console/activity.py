@@ -15,7 +15,7 @@ from chargehand_cli.rendering.escaping import safe_text
 from chargehand_cli.rendering.figures import count
 from chargehand_cli.rendering.page import recorded_text
 from chargehand_cli.rendering.progress import record_reason, record_words
-from chargehand_cli.rendering.text import dollars, duration
+from chargehand_cli.rendering.text import dollars, duration, text_end
 from chargehand_plugins.console.words import words
 
 _MOST_ACTIONS: Final = 10
@@ -150,14 +150,19 @@ def _action(step: Draft) -> Action:
     ]
     name = step.name
     if step.kind == "turn":
-        name = words("live", "turn", number=step.activity_id.removeprefix("turn-"), purpose=step.purpose)
+        name = words(
+            "live",
+            "turn",
+            number=step.activity_id.removeprefix("turn-").replace(".again-", ", again "),
+            purpose=step.purpose,
+        )
     return Action(
         id=step.id,
         words=name,
         tone=_TONES.get(step.state, "failure"),
         facts=tuple(fact for fact in facts if fact),
         since=began if is_running else None,
-        text=safe_text(step.written[-_MOST_WRITTEN:]) if is_running else "",
+        text=safe_text(text_end(step.written, _MOST_WRITTEN)) if is_running else "",
         arguments=recorded_text(step.arguments),
         result=recorded_text(step.result),
     )
