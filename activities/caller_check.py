@@ -25,6 +25,7 @@ from chargehand.wire import SESSIONS, ActivityType, ErrorType, WorkflowType
 _CALLERS: Final[Mapping[str, frozenset[str]]] = {
     ActivityType.VERIFY_REPORT: frozenset({WorkflowType.VERIFICATION}),
     ActivityType.FIND_ENDED: frozenset({WorkflowType.TENANT}),
+    ActivityType.COUNT_SPENT: frozenset({WorkflowType.TENANT}),
 }
 """Activities that belong to one type of workflow."""
 _OURS: Final[frozenset[str]] = frozenset(WorkflowType) - frozenset[str]().union(*_CALLERS.values())

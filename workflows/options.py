@@ -139,6 +139,14 @@ BACKLOG: Final = ActivityLimits(
 """Reads a backlog: without an answer, nothing is slow."""
 FIND_ENDED: Final = _limits(timedelta(minutes=2), _OPEN_SESSION_RETRIES)
 """Looks for ended sessions, and is called again anyway."""
+COUNT_SPENT: Final = ActivityLimits(
+    start_to_close_timeout=timedelta(minutes=10),
+    heartbeat_timeout=HEARTBEAT_TIMEOUT,
+    retry_policy=_OPEN_SESSION_RETRIES,
+)
+"""Counts what a tenant's sessions have spent: without that, none of them is admitted."""
+COUNT_AGAIN: Final = timedelta(minutes=1)
+"""After a count, whoever asks for another."""
 ADD_AGENTS: Final = ActivityLimits(
     start_to_close_timeout=_OPEN_SESSION_TIMEOUT,
     schedule_to_close_timeout=6 * _OPEN_SESSION_TIMEOUT,

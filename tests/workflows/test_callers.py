@@ -109,8 +109,8 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
         case ActivityType.RECORD_DECISION:
             ids = dict.fromkeys(("session", "workflow_id", "run_id", "update_id"), "s")
             return [ids | {"name": "answer", "content": {}, "at": datetime.now(UTC).isoformat()}]
-        case ActivityType.FIND_ENDED:
-            return [{"sessions": []}]
+        case ActivityType.FIND_ENDED | ActivityType.COUNT_SPENT:
+            return [{"tenant": "acme", "sessions": [], "day": "2026-11-22", "keys": []}]
         case ActivityType.AWAIT_DUPLICATE:
             return [{"workflow_id": "s"}]
         case ActivityType.ADD_AGENTS:
@@ -121,11 +121,13 @@ def inputs(kind: ActivityType) -> list[dict[str, Any]]:  # noqa: PLR0911  # one 
             return [{"session": "s", "request": {"goal": "Spend money."} | more} for more in ({}, delegated())]
 
 
+_TENANTS = TenantActivities(cast("Any", None))
 OF_PLUGINS: tuple[Callable[..., Any], ...] = (
     WebhookActivities(WebhookRules(frozenset({"hooks.example"}), b"a secret of twenty-four bytes")).call_webhook,
     NotificationActivities({}, Links("")).send_notice,
     CodeReviewActivities(cast("Any", None), cast("Any", None)).write_review,
-    TenantActivities().find_ended,
+    _TENANTS.find_ended,
+    _TENANTS.count_spent,
 )
 
 

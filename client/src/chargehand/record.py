@@ -5,15 +5,15 @@ sessions that began on each day. Workers write them, and who has restored a data
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from datetime import date, datetime
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from pydantic import JsonValue
 
 from chargehand.bucket import open_folder
-from chargehand.contracts import Contract, Usage, left_out
+from chargehand.contracts import Contract, Dollars, Usage, left_out
 from chargehand.payloads.at_rest import SealedFiles
 from chargehand.payloads.encryption import Encryption
 from chargehand.tools import ToolAnswer
@@ -22,6 +22,8 @@ FOLDER: Final = "record"
 """In the place of the artifacts."""
 _PURPOSE: Final = "record"
 _DIGITS: Final = 40
+_DAYS: Final = 32
+"""For which a session may run and still be found by the day on which it took its place."""
 
 
 class Activity(NamedTuple):
@@ -33,6 +35,17 @@ class Activity(NamedTuple):
 class SessionBegun(Contract):
     session: str
     run: str
+    at: datetime
+
+
+class PlaceTaken(Contract):
+    """A session asks the ledger of its tenant for a place, before it does."""
+
+    session: str
+    key: str
+    """The run that opened the session."""
+    usd: Dollars
+    """Its budget."""
     at: datetime
 
 
@@ -132,6 +145,26 @@ class Record:
         for name in self._files.names(_day(day)):
             if begun := self._read(_day(day), name, SessionBegun):
                 yield begun
+
+    def take_place(self, ledger: str, place: PlaceTaken) -> None:
+        self._add(_places(ledger, place.at.date()), _place(place.session, place.key), place)
+
+    def took_place(self, ledger: str, session: str, key: str, day: date) -> bool:
+        """Whether a session took a place on a day or before."""
+        return any(
+            self._read(_places(ledger, each), _place(session, key), PlaceTaken) is not None for each in _days(day)
+        )
+
+    def places(self, ledger: str, day: date, sessions: Collection[str]) -> list[PlaceTaken]:
+        """Read the places that were taken on a day, and those that these sessions took before."""
+        earlier, found = {_digest(session) for session in sessions}, list[PlaceTaken]()
+        for each in _days(day):
+            folder = _places(ledger, each)
+            for name in self._files.names(folder):
+                is_asked = each == day or name.split("-")[0] in earlier
+                if is_asked and (place := self._read(folder, name, PlaceTaken)):
+                    found.append(place)
+        return sorted(found, key=lambda place: place.at)
 
     def begin_call(self, begun: CallBegun) -> bool:
         """Record that a call is going to be made; False if the attempt of that number is another worker's."""
@@ -234,6 +267,18 @@ def _folder(session: str) -> str:
 
 def _day(day: date) -> str:
     return f"began-{day}"
+
+
+def _places(ledger: str, day: date) -> str:
+    return f"places-{_digest(ledger)}-{day}"
+
+
+def _place(session: str, key: str) -> str:
+    return f"{_digest(session)}-{_digest(key)}"
+
+
+def _days(day: date) -> list[date]:
+    return [day - timedelta(days=ago) for ago in range(_DAYS)]
 
 
 def _digest(*parts: str) -> str:

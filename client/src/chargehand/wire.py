@@ -39,6 +39,7 @@ class ActivityType(StrEnum):
     CALL_WEBHOOK = "call_webhook"
     SEND_NOTICE = "send_notice"
     FIND_ENDED = "find_ended"
+    COUNT_SPENT = "count_spent"
 
 
 class SignalName(StrEnum):
@@ -46,6 +47,7 @@ class SignalName(StrEnum):
 
     MAILBOX = "mailbox"
     SET_LIMITS = "set_limits"
+    COUNT_ANEW = "count_anew"
 
 
 class SearchAttribute(StrEnum):

@@ -1,22 +1,31 @@
 """The ledgers of tenants as workers see them, and the activity that looks for sessions on their behalf."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeVar
 
 from temporalio import activity
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
 from temporalio.client import Client
 from temporalio.common import WorkflowIDReusePolicy
+from temporalio.converter import decode_typed_search_attributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.contracts.session import AdmissionTerms, SessionFacts
 from chargehand.contracts import SessionRequest, Step
 from chargehand.history.tree import read_trace
-from chargehand.visibility import OPEN, describe, is_open, list_executions
+from chargehand.listing import summarise
+from chargehand.record import PlaceTaken, Record
+from chargehand.search_attributes import TENANT
+from chargehand.visibility import OPEN, ROOT_RUNS, describe, is_open, list_executions
 from chargehand.wire import ActivityType, SignalName, WorkflowType
 from chargehand_plugins.tenants.contracts import (
+    Count,
+    CountQuery,
     EndedQuery,
     EndedSession,
     EndedSessions,
@@ -29,6 +38,9 @@ from chargehand_plugins.tenants.file import Tenants
 _MOST_AT_ONCE: Final = 8
 _WORKFLOWS: Final = frozenset({"session", "subtask"})
 _SUMMARY: Final = "ledger of a tenant"
+_NOT_BEGUN: Final = frozenset({"", "queued"})
+_IDLE: Final = "awaiting_message"
+_T = TypeVar("_T")
 _LOOK_SECONDS: Final = 60.0
 """What was not found by then is looked for again: well below the time of the activity."""
 
@@ -39,6 +51,7 @@ class Ledgers:
 
     tenants: Tenants
     task_queue: str
+    record: Record
 
     def check(self, request: SessionRequest) -> list[str]:
         return self.tenants.problems(request.tenant)
@@ -46,10 +59,12 @@ class Ledgers:
     async def admit(self, request: SessionRequest, facts: SessionFacts) -> SessionFacts:
         """Note the share of the session's tenant, and the ledger that admits the session."""
         weight = self.tenants.limits_of(request.tenant).weight
-        return facts.model_copy(update={"weight": weight, "admission": await self._open(request)})
+        return facts.model_copy(update={"weight": weight, "admission": await self._open(request, facts)})
 
     async def announce_limits(self, client: Client) -> None:
-        """Tell the ledgers that run what the file says, for sessions that already wait.
+        """Tell the ledgers that run what the file says, for sessions that already wait, and to count anew.
+
+        Workers start after a database was restored, in which a ledger has forgotten what was spent since the backup.
 
         Raises:
             RPCError: the server does not answer.
@@ -62,17 +77,28 @@ class Ledgers:
                 handle = client.get_workflow_handle(name)
                 try:
                     await handle.signal(SignalName.SET_LIMITS, self.tenants.limits_of(name.removeprefix(prefix)))
+                    await handle.signal(SignalName.COUNT_ANEW)
                 except RPCError as error:
                     if error.status is not RPCStatusCode.NOT_FOUND:  # it has ended meanwhile
                         raise
 
-    async def _open(self, request: SessionRequest) -> AdmissionTerms | None:
-        """Have the ledger of the running session's tenant run, for the session to ask; None without limits."""
+    async def _open(self, request: SessionRequest, facts: SessionFacts) -> AdmissionTerms | None:
+        """Have the ledger of the running session's tenant run, for the session to ask; None without limits.
+
+        Its place is recorded before: a ledger that is lost is counted anew from that.
+        """
         limits = self.tenants.limits_of(request.tenant)
         info = activity.info()
         if not limits.need_ledger or request.delegation is not None or not info.workflow_id:
             return None
         terms = AdmissionTerms(ledger=ledger_id(self.task_queue, request.tenant), key=info.workflow_run_id or "")
+        place = PlaceTaken(
+            session=info.workflow_id,
+            key=terms.key,
+            usd=facts.terms.limits.budget_usd,
+            at=info.current_attempt_scheduled_time,
+        )
+        await asyncio.to_thread(self.record.take_place, terms.ledger, place)
         await activity.client().start_workflow(
             WorkflowType.TENANT,
             LedgerRequest(tenant=request.tenant, limits=limits),
@@ -86,44 +112,153 @@ class Ledgers:
         return terms
 
 
+@dataclass(frozen=True)
 class TenantActivities:
     """Looks after sessions that cannot tell their ledger that they have ended."""
+
+    record: Record
 
     @activity.defn(name=ActivityType.FIND_ENDED)
     async def find_ended(self, query: EndedQuery) -> EndedSessions:
         """Find out which sessions have ended, and what they have spent at most."""
-        client, at_once = activity.client(), asyncio.Semaphore(_MOST_AT_ONCE)
-        ended: list[EndedSession] = []
+        sessions, ended = _Sessions(activity.client(), self.record, query.tenant), list[EndedSession]()
 
         async def look(entry: Entry) -> None:
-            async with at_once:
-                if found := await _end_of(client, entry):
-                    ended.append(found)
+            if found := await sessions.end_of(entry):
+                ended.append(found)
 
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_SECONDS):
-                await asyncio.gather(*map(look, query.sessions))
+                await _each(look, query.sessions)
         return EndedSessions(ended=tuple(ended))
 
+    @activity.defn(name=ActivityType.COUNT_SPENT)
+    async def count_spent(self, query: CountQuery) -> Count:
+        """Count what the sessions of a tenant have spent on a day, and find those that run."""
+        client = activity.client()
+        midnight = datetime.combine(query.day, datetime.min.time(), UTC)
+        visible = f"{ROOT_RUNS} AND (CloseTime IS NULL OR CloseTime >= '{midnight.isoformat()}')"
+        ids = {each.execution.workflow_id async for each in list_executions(client, visible)}
+        ledger = ledger_id(activity.info().task_queue, query.tenant)
+        places = await asyncio.to_thread(self.record.places, ledger, query.day, ids)
+        newest = {place.session: place for place in places}
+        keys = {name: set[str]() for name in newest}
+        for place in places:
+            keys[place.session].add(place.key)
+        sessions, running, ended = _Sessions(client, self.record, query.tenant), list[Entry](), set[str]()
+        spent = [Decimal(0)]
 
-async def _end_of(client: Client, entry: Entry) -> EndedSession | None:
-    """Return what an ended session has spent; its whole budget if that is unknown. None while any part of it runs."""
-    try:
-        described = await describe(client, entry.session)
-        if is_open(described.workflow_execution_info):
+        async def count(place: PlaceTaken) -> None:
+            found = await sessions.stand(place, midnight)
+            earlier = keys[place.session] - {place.key}
+            if isinstance(found, Entry):
+                running.append(found)
+            elif found is not None:
+                spent.append(found)
+                ended.add(place.key)
+            if earlier:
+                spent.append(await sessions.charged(place.session, midnight))
+                ended.update(earlier)
+
+        await _each(count, newest.values())
+        known = tuple(key for key in query.keys if key in ended)
+        return Count(spent_usd=sum(spent, Decimal(0)), running=tuple(running), ended=known)
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """What histories and the record know of a tenant's sessions."""
+
+    client: Client
+    record: Record
+    tenant: str
+
+    async def end_of(self, entry: Entry) -> EndedSession | None:
+        """Return what an ended session has spent; its whole budget if that is unknown. None while any of it runs.
+
+        One that never took its place has spent nothing of the tenant's: anyone with access can send a request.
+        """
+        found = await self._find(entry.session)
+        if not await self._took_place(entry, found):
+            return EndedSession(key=entry.key, spent_usd=Decimal(0))
+        if found is None:
+            return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
+        if is_open(found):
             return None
-        steps = (await read_trace(client, entry.session)).steps
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return EndedSession(key=entry.key, spent_usd=entry.usd)  # its history was deleted
-    if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
-        return None
-    # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
-    turns = [step for step in steps if step.kind == "turn"]
-    is_known = all(map(_is_billed, turns))
-    spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
-    return EndedSession(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
+        try:
+            steps = (await read_trace(self.client, entry.session)).steps
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return EndedSession(key=entry.key, spent_usd=entry.usd)
+        if any(step.kind in _WORKFLOWS and step.state == "running" for step in steps):
+            return None
+        # The history of a terminated workflow does not tell a call under way from one that no worker has begun.
+        turns = [step for step in steps if step.kind == "turn"]
+        is_known = all(map(_is_billed, turns))
+        spent = sum((step.usage.cost_usd for step in turns), Decimal(0))
+        return EndedSession(key=entry.key, spent_usd=spent if is_known else max(spent, entry.usd))
+
+    async def stand(self, place: PlaceTaken, midnight: datetime) -> Entry | Decimal | None:
+        """Return the place of a session that runs, or what it has spent since midnight; None if it has not begun."""
+        found = await self._find(place.session)
+        if found is None:  # a restored database does not know it
+            return await self.charged(place.session, midnight)
+        if not is_open(found) and found.close_time.ToDatetime(UTC) < midnight:
+            return Decimal(0)
+        step = (await summarise(found, self.client.data_converter)).step
+        if is_open(found) and step in _NOT_BEGUN:
+            return None
+        entry = Entry(
+            key=place.key,
+            session=place.session,
+            usd=await asyncio.to_thread(self._budget, place),
+            priority=SessionRequest.model_fields["priority"].default,
+            since=place.at,
+            is_idle=step == _IDLE,
+        )
+        ended = None if is_open(found) else await self.end_of(entry)
+        return entry if ended is None else ended.spent_usd
+
+    async def charged(self, session: str, midnight: datetime) -> Decimal:
+        """Sum what the record says that calls have cost since midnight."""
+        charges = await asyncio.to_thread(self.record.charges, session)
+        return sum((each.usage.cost_usd for each in charges if each.scheduled_at >= midnight), Decimal(0))
+
+    def _budget(self, place: PlaceTaken) -> Decimal:
+        """Read the budget of a session, which people may have raised."""
+        decided = (each.content.get("budget_usd") for each in self.record.decisions(place.session))
+        return max([place.usd, *(Decimal(str(usd)) for usd in decided if usd is not None)])
+
+    async def _find(self, session: str, run: str = "") -> WorkflowExecutionInfo | None:
+        try:
+            return (await describe(self.client, session, run)).workflow_execution_info
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async def _took_place(self, entry: Entry, found: WorkflowExecutionInfo | None) -> bool:
+        """Whether a session of this tenant was opened by the run that the ledger knows."""
+        tenant = found and decode_typed_search_attributes(found.search_attributes).get(TENANT)
+        if tenant and tenant != self.tenant:
+            return False
+        if found is not None and (found.first_run_id == entry.key or await self._find(entry.session, entry.key)):
+            return True
+        ledger = ledger_id(activity.info().task_queue, self.tenant)
+        return await asyncio.to_thread(
+            self.record.took_place, ledger, entry.session, entry.key, entry.since.astimezone(UTC).date()
+        )
+
+
+async def _each(look: Callable[[_T], Awaitable[None]], several: Iterable[_T]) -> None:
+    at_once = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def one(each: _T) -> None:
+        async with at_once:
+            await look(each)
+
+    await asyncio.gather(*map(one, several))
 
 
 def _is_billed(turn: Step) -> bool:

@@ -49,6 +49,8 @@ class LedgerState(Contract):
     running: tuple[Entry, ...] = ()
     queue: tuple[Entry, ...] = ()
     begun: tuple[datetime, ...] = ()
+    is_doubtful: bool = left_out(False)
+    """Whether it has to be counted anew."""
 
 
 class LedgerRequest(Contract):
@@ -63,6 +65,7 @@ class LedgerRequest(Contract):
 class EndedQuery(Contract):
     """Find out which sessions have ended without telling their ledger: they were terminated, or timed out."""
 
+    tenant: Name
     sessions: tuple[Entry, ...]
 
 
@@ -74,3 +77,20 @@ class EndedSession(Contract):
 
 class EndedSessions(Contract):
     ended: tuple[EndedSession, ...] = ()
+
+
+class CountQuery(Contract):
+    """Count from the record and from histories what a tenant's sessions have spent on a day, and which run."""
+
+    tenant: Name
+    day: date
+    keys: tuple[_Key, ...]
+    """Of the sessions that the ledger knows."""
+
+
+class Count(Contract):
+    spent_usd: Dollars
+    """What sessions that have ended spent on that day, at most."""
+    running: tuple[Entry, ...] = ()
+    ended: tuple[_Key, ...] = ()
+    """Of the sessions that the ledger knows, those whose spending is counted."""

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
-from chargehand_plugins.tenants.contracts import Entry
+from chargehand_plugins.tenants.contracts import Count, Entry
 from chargehand_plugins.tenants.usage import QueuedSession, TenantLimits
 
 _MINUTE: Final = timedelta(minutes=1)
@@ -118,9 +118,26 @@ class TenantLedger:
             self.running[key] = entry.model_copy(update={"is_idle": is_idle})
 
     def leave(self, key: str, spent: Decimal) -> None:
-        """End a session: what it has spent counts, and the rest of its budget is free."""
+        """End a session: what it has spent counts, and the rest of its budget is free. Without a place it has none."""
+        if key in self.running:
+            self.spent += spent
         self._remove(key)
-        self.spent += spent
+
+    def place(self, key: str) -> Entry | None:
+        """Find a session that runs or waits."""
+        return self.running.get(key) or self.queue.get(key)
+
+    def correct(self, count: Count) -> None:
+        """Take over what was counted; a session that it does not mention stays as it is."""
+        for key in count.ended:
+            self._remove(key)
+        self.spent = count.spent_usd
+        for entry in count.running:
+            known = self.running.get(entry.key)
+            usd = entry.usd if known is None else max(entry.usd, known.usd)
+            self._remove(entry.key)
+            self.running[entry.key] = (known or entry).model_copy(update={"usd": usd})
+            self._keys[entry.session] = entry.key
 
     def next_change(self, now: datetime) -> datetime:
         """Return when time alone may let a session begin, or starts another day."""

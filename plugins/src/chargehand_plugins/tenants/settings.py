@@ -9,8 +9,11 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from activities.backends import Choice
+from activities.documents.registry import effect_record
+from chargehand.record import Record
 from chargehand_plugins.tenants.activities import Ledgers, TenantActivities
-from chargehand_plugins.tenants.file import load_tenants
+from chargehand_plugins.tenants.file import Tenants, load_tenants
+from worker.composition import encryption
 from worker.parts import WorkerParts
 from worker.settings import Settings, settings_of
 
@@ -36,14 +39,15 @@ def choose(settings: Settings) -> Sequence[Choice]:
 
 async def add_parts(parts: WorkerParts) -> None:
     """Admit sessions within the limits of their tenants, and refuse those of unknown tenants."""
-    tenants = load_tenants(_file(parts.settings))
-    add_ledgers(parts, Ledgers(tenants, parts.settings.task_queue))
+    add_ledgers(parts, load_tenants(_file(parts.settings)))
 
 
-def add_ledgers(parts: WorkerParts, ledgers: Ledgers) -> None:
+def add_ledgers(parts: WorkerParts, tenants: Tenants) -> None:
+    record = _record(parts.settings)
+    ledgers, looking = Ledgers(tenants, parts.settings.task_queue, record), TenantActivities(record)
     parts.request_checks.append(ledgers.check)
     parts.opening_steps.append(ledgers.admit)
-    parts.activities.append(TenantActivities().find_ended)
+    parts.activities.extend((looking.find_ended, looking.count_spent))
 
 
 async def announce_limits(client: Client, settings: Settings) -> None:
@@ -51,7 +55,11 @@ async def announce_limits(client: Client, settings: Settings) -> None:
     file = _file(settings)
     if file is not None:
         with suppress(RPCError):
-            await Ledgers(load_tenants(file), settings.task_queue).announce_limits(client)
+            await Ledgers(load_tenants(file), settings.task_queue, _record(settings)).announce_limits(client)
+
+
+def _record(settings: Settings) -> Record:
+    return effect_record(settings, encryption(settings))
 
 
 def _file(settings: Settings) -> Path | None:

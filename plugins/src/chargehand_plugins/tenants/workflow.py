@@ -6,7 +6,7 @@ It lives from the first session of a day until a midnight at which no session of
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,14 @@ from temporalio.exceptions import ActivityError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from chargehand.wire import SignalName, WorkflowType
     from chargehand_plugins.tenants.activities import TenantActivities
-    from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, Entry, LedgerRequest, LedgerState
+    from chargehand_plugins.tenants.contracts import (
+        CountQuery,
+        EndedQuery,
+        EndedSession,
+        Entry,
+        LedgerRequest,
+        LedgerState,
+    )
     from chargehand_plugins.tenants.ledger import TenantLedger
     from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
     from workflows import continue_as_new, options
@@ -39,10 +46,15 @@ class TenantWorkflow:
     @workflow.init
     def __init__(self, request: LedgerRequest) -> None:
         self._tenant = request.tenant
-        self._ledger = _ledger_of(request)
+        # Anyone may start a ledger with a state of their own.
+        state = request.state if workflow.info().continued_run_id else None
+        self._ledger = _ledger_of(request.limits, state)
         self._mailbox = Mailbox(workflow.info().workflow_id)
-        self._messages: list[Callable[[], None]] = []
-        """What was received and is not applied yet, in order."""
+        self._messages: list[tuple[str, Callable[[], None]]] = []
+        """What was received and is not applied yet, in order, with the key of the session that it is about."""
+        self._is_doubtful = state is None or state.is_doubtful
+        """Whether more may have been spent than is known here."""
+        self._counted_at: datetime | None = None
         self._answers: list[tuple[Entry, str]] = []
         """Answers that are not sent yet, each with the reason of a refusal."""
         self._looked_at: datetime | None = None
@@ -53,6 +65,8 @@ class TenantWorkflow:
     async def run(self, request: LedgerRequest) -> None:
         """Admit sessions for as long as any runs or waits, and until the day is over."""
         while True:
+            if self._counts_at() <= workflow.now():
+                await self._count()
             self._apply()
             if self._answers:
                 await self._answer()
@@ -79,21 +93,31 @@ class TenantWorkflow:
     @workflow.signal(name=SignalName.MAILBOX, description="A session asks to begin or for more dollars, or has ended.")
     def receive(self, envelope: Envelope) -> None:
         """Have a session put into the queue, its budget enlarged, or itself taken out of the ledger."""
-        if not self._mailbox.receive(envelope):
-            return
-        match envelope.body:
-            case AdmissionRequest() as request:
-                self._messages.append(partial(self._ask, request, _entry_of(envelope, request)))
-            case Idling() as idling:
-                self._messages.append(partial(self._ledger.idle, idling.key, is_idle=idling.is_idle))
-            case Leaving() as leaving:
-                self._messages.append(partial(self._ledger.leave, leaving.key, leaving.spent_usd))
-            case _:
-                pass
+        if self._mailbox.receive(envelope) and isinstance(envelope.body, AdmissionRequest | Idling | Leaving):
+            self._messages.append((envelope.body.key, partial(self._take, envelope, envelope.body)))
 
     @workflow.signal(name=SignalName.SET_LIMITS, description="The operator has set other limits.")
     def set_limits(self, limits: TenantLimits) -> None:
-        self._messages.append(lambda: self._ledger.use(limits))
+        self._messages.append(("", lambda: self._ledger.use(limits)))
+
+    @workflow.signal(name=SignalName.COUNT_ANEW, description="The database may have been restored.")
+    def count_anew(self) -> None:
+        self._is_doubtful = True
+
+    def _take(self, envelope: Envelope, body: AdmissionRequest | Idling | Leaving) -> None:
+        """Apply what a session says of its own place; what is said of another's, or of none, changes nothing."""
+        place = self._ledger.place(body.key)
+        if place is not None and place.session != envelope.sender:
+            return
+        match body:
+            case AdmissionRequest():
+                self._ask(body, _entry_of(envelope, body))
+            case Idling():
+                self._ledger.idle(body.key, is_idle=body.is_idle)
+            case Leaving() if place is not None:
+                self._ledger.leave(body.key, body.spent_usd)
+            case Leaving():
+                self._is_doubtful = self._is_doubtful or body.spent_usd > 0
 
     def _ask(self, request: AdmissionRequest, entry: Entry) -> None:
         if request.is_larger:
@@ -103,13 +127,38 @@ class TenantWorkflow:
         elif running := self._ledger.running.get(entry.key):
             self._answers.append((running, ""))  # it did not get the reply
 
+    def _counts_at(self) -> datetime:
+        """Say when the ledger counts anew: at once the first time, and then not too often, whoever asks for it."""
+        if not self._is_doubtful:
+            return datetime.max.replace(tzinfo=UTC)
+        return workflow.now() if self._counted_at is None else self._counted_at + options.COUNT_AGAIN
+
+    async def _count(self) -> None:
+        """Count anew what was spent, since this ledger may know less than the record and the histories do.
+
+        What was received before, and is about a session whose end was counted, is part of that.
+        """
+        self._ledger.begin_day(workflow.now().date())
+        named = dict.fromkeys([*self._ledger.running, *self._ledger.queue, *(key for key, _ in self._messages if key)])
+        asked = CountQuery(tenant=self._tenant, day=self._ledger.day, keys=tuple(named))
+        count = await workflow.execute_activity_method(
+            TenantActivities.count_spent, asked, summary="count what was spent", **options.COUNT_SPENT
+        )
+        self._is_doubtful, self._counted_at = False, workflow.now()
+        self._messages = [(key, apply) for key, apply in self._messages if key not in count.ended]
+        strange = [entry for entry in count.running if entry.key not in self._ledger.running]
+        self._ledger.correct(count)
+        if strange:  # their last words may have been lost
+            await workflow.sleep(_FIRST_LOOK, summary="until sessions that end have ended")
+            await self._look(strange)
+
     def _apply(self) -> None:
         """Apply what was received, and admit or refuse what can be."""
         now = workflow.now()
         if self._messages or not self._ledger.is_idle:
             self._ledger.begin_day(now.date())
         messages, self._messages = self._messages, []
-        for apply in messages:
+        for _, apply in messages:
             apply()
         self._answers += self._ledger.refuse()
         while len(self._answers) < _MOST_ANSWERS and (entry := self._ledger.admit(now)):
@@ -128,7 +177,7 @@ class TenantWorkflow:
     async def _wait(self) -> None:
         """Wait for a message, or until time alone changes something."""
         now = workflow.now()
-        until = self._ledger.next_change(now)
+        until = min(self._ledger.next_change(now), self._counts_at())
         if not (self._ledger.queue and self._ledger.running):
             self._looked_at, self._look_after = None, _FIRST_LOOK
         else:
@@ -136,7 +185,9 @@ class TenantWorkflow:
             until = min(until, self._looked_at + self._look_after)
         with suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: bool(self._messages), timeout=max(until - now, options.NEXT_TASK), timeout_summary="ledger"
+                lambda: bool(self._messages) or self._counts_at() <= workflow.now(),
+                timeout=max(until - now, options.NEXT_TASK),
+                timeout_summary="ledger",
             )
         if self._looked_at is not None and workflow.now() >= self._looked_at + self._look_after:
             self._look_after = min(2 * self._look_after, _LAST_LOOK)
@@ -145,7 +196,7 @@ class TenantWorkflow:
 
     async def _look(self, entries: Iterable[Entry]) -> None:
         """Find out which sessions have ended without telling."""
-        asked = EndedQuery(sessions=tuple(entries))
+        asked = EndedQuery(tenant=self._tenant, sessions=tuple(entries))
         try:
             found = await workflow.execute_activity_method(
                 TenantActivities.find_ended, asked, summary="look for ended sessions", **options.FIND_ENDED
@@ -157,7 +208,7 @@ class TenantWorkflow:
         if found.ended:
             self._look_after = _FIRST_LOOK
         # After what was received meanwhile: a session that has told what it spent is not charged twice.
-        self._messages += [partial(self._forget, ended) for ended in found.ended]
+        self._messages += [(ended.key, partial(self._forget, ended)) for ended in found.ended]
 
     def _forget(self, ended: EndedSession) -> None:
         if ended.key in self._ledger.running:
@@ -171,6 +222,7 @@ class TenantWorkflow:
             running=tuple(ledger.running.values()),
             queue=tuple(ledger.queue.values()),
             begun=tuple(ledger.begun),
+            is_doubtful=self._is_doubtful,
         )
         return request.model_copy(update={"limits": ledger.limits, "state": state})
 
@@ -189,13 +241,12 @@ class UpgradingTenantWorkflow(TenantWorkflow):
         await super().run(request)
 
 
-def _ledger_of(request: LedgerRequest) -> TenantLedger:
-    state = request.state
+def _ledger_of(limits: TenantLimits, state: LedgerState | None) -> TenantLedger:
     if state is None:
-        return TenantLedger(workflow.now().date(), request.limits)
+        return TenantLedger(workflow.now().date(), limits)
     return TenantLedger(
         state.day,
-        request.limits,
+        limits,
         state.spent_usd,
         {each.key: each for each in state.running},
         {each.key: each for each in state.queue},

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from chargehand_plugins.tenants.activities import Ledgers
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.settings import add_ledgers
 from chargehand_plugins.tenants.usage import TenantLimits
@@ -14,6 +13,6 @@ def allowing(**limits: TenantLimits) -> Callable[[WorkerParts], Coroutine[Any, A
     """Add the ledgers of tenants, which have these limits by their names."""
 
     async def add(parts: WorkerParts) -> None:
-        add_ledgers(parts, Ledgers(Tenants(tenants=limits), parts.settings.task_queue))
+        add_ledgers(parts, Tenants(tenants=limits))
 
     return add

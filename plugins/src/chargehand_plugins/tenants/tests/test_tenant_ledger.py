@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import uuid4
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from temporalio import activity
@@ -14,11 +15,20 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import Worker
 
 from chargehand.wire import ActivityType, SignalName
-from chargehand_plugins.tenants.contracts import EndedQuery, EndedSession, EndedSessions, Entry, LedgerRequest
+from chargehand_plugins.tenants.contracts import (
+    Count,
+    CountQuery,
+    EndedQuery,
+    EndedSession,
+    EndedSessions,
+    Entry,
+    LedgerRequest,
+)
 from chargehand_plugins.tenants.ledger import TenantLedger
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from chargehand_plugins.tenants.workflow import TenantWorkflow
 from tests.waiting import eventually, until
+from workflows import options
 from workflows.mailbox.contracts import AdmissionRequest, Envelope, Leaving
 from workflows.registry import workflow_runner
 
@@ -143,16 +153,24 @@ _Find = Callable[[EndedQuery], Awaitable[EndedSessions]]
 
 
 @asynccontextmanager
-async def _ledger(client: Client, find: _Find) -> AsyncGenerator[_Ledger]:
+async def _ledger(client: Client, find: _Find, spent: Callable[[], Decimal] = Decimal) -> AsyncGenerator[_Ledger]:
     """Run a ledger that looks for ended sessions in this way; sessions that it cannot tell are looked for at once."""
 
     @activity.defn(name=ActivityType.FIND_ENDED)
     async def find_ended(query: EndedQuery) -> EndedSessions:
         return await find(query)
 
+    @activity.defn(name=ActivityType.COUNT_SPENT)
+    async def count_spent(_: CountQuery) -> Count:
+        return Count(spent_usd=spent())
+
     queue = f"test-{uuid4().hex[:8]}"
     async with Worker(
-        client, task_queue=queue, workflows=[TenantWorkflow], activities=[find_ended], workflow_runner=workflow_runner()
+        client,
+        task_queue=queue,
+        workflows=[TenantWorkflow],
+        activities=[find_ended, count_spent],
+        workflow_runner=workflow_runner(),
     ):
         ledger = await client.start_workflow(
             TenantWorkflow.run, LedgerRequest(tenant="acme", limits=_LIMITS), id=f"{queue}/acme", task_queue=queue
@@ -203,6 +221,23 @@ async def test_a_busy_ledger_still_looks_for_ended_sessions(client: Client) -> N
             return looks > 1
 
         await asyncio.wait_for(until(has_looked_again), 30)
+
+
+async def test_a_ledger_of_a_restored_database_counts_anew(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told that there may be more than it knows, it takes over what is counted; until then it admits no session."""
+    spent = Decimal(0)
+
+    async def find(_: EndedQuery) -> EndedSessions:
+        return EndedSessions()
+
+    monkeypatch.setattr(options, "COUNT_AGAIN", timedelta(0))
+    async with _ledger(client, find, lambda: spent) as ledger:
+        await eventually(lambda: _usage(ledger), lambda usage: not usage.spent_usd)
+        spent = Decimal("0.7")
+        await ledger.signal(SignalName.COUNT_ANEW)
+        usage = await eventually(lambda: _usage(ledger), lambda usage: usage.spent_usd > 0)
+
+    assert usage.spent_usd == spent
 
 
 async def _usage(ledger: _Ledger) -> TenantUsage:

@@ -5,26 +5,33 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
-from chargehand.contracts import Limits, SessionRequest
+from chargehand.contracts import ConversationLimits, Limits, SessionRequest
 from chargehand.errors import SessionEnded, SessionFailed, UpdateRefused
 from chargehand.listing import summarise
+from chargehand.record import Record
 from chargehand.session import Session
 from chargehand.visibility import describe
-from chargehand.wire import ErrorType
+from chargehand.wire import ErrorType, SignalName
 from chargehand_plugins.tenants.activities import Ledgers
-from chargehand_plugins.tenants.contracts import ledger_id
+from chargehand_plugins.tenants.contracts import LedgerRequest, LedgerState, ledger_id
 from chargehand_plugins.tenants.file import Tenants
 from chargehand_plugins.tenants.tests.environment import allowing
 from chargehand_plugins.tenants.usage import USAGE, TenantLimits, TenantUsage
 from tests.environment import SessionEnvironment, open_environment
 from tests.scripted_model import Held, Script, plan, topics
-from tests.waiting import until, until_state
+from tests.waiting import eventually, until, until_state
 from workflows import options
+from workflows.mailbox.contracts import AdmissionRequest, Envelope, Idling, Leaving
 
 _GOAL = SessionRequest(goal="What do the documents say about the topics?", review="never", tenant="acme")
 
@@ -62,6 +69,11 @@ async def _working(
 async def _usage(opened: SessionEnvironment) -> TenantUsage:
     ledger = opened.chargehand.client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
     return await ledger.query(USAGE, result_type=TenantUsage)
+
+
+async def _announce(opened: SessionEnvironment, folder: Path, limits: TenantLimits) -> None:
+    ledgers = Ledgers(Tenants(tenants={"acme": limits}), opened.chargehand.task_queue, Record(folder))
+    await ledgers.announce_limits(opened.chargehand.client)
 
 
 async def _running(opened: SessionEnvironment, *ids: str) -> None:
@@ -183,8 +195,7 @@ async def test_sessions_that_never_began_are_not_listed_as_queued(client: Client
         for each in waiting:
             await until_state(each, "queued")
         await waiting[0].cancel()
-        ledgers = Ledgers(Tenants(tenants={"acme": TenantLimits(usd_per_day=Decimal(1))}), opened.chargehand.task_queue)
-        await ledgers.announce_limits(client)
+        await _announce(opened, tmp_path, TenantLimits(usd_per_day=Decimal(1)))
         for each in waiting:
             with pytest.raises(SessionEnded):
                 await asyncio.wait_for(each.result(), 60)
@@ -204,8 +215,7 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
         other = await opened.chargehand.start(_asking("1").model_copy(update={"tenant": "other"}))
         held.released.set()
         await other.result()
-        ledgers = Ledgers(Tenants(tenants={"acme": TenantLimits(sessions=2)}), opened.chargehand.task_queue)
-        await ledgers.announce_limits(client)
+        await _announce(opened, tmp_path, TenantLimits(sessions=2))
         await asyncio.gather(first.result(), second.result())
         usage = await _usage(opened)
         query = f"WorkflowType = 'Tenant' AND TaskQueue = '{opened.chargehand.task_queue}'"
@@ -213,3 +223,104 @@ async def test_other_limits_reach_sessions_that_wait(client: Client, tmp_path: P
 
     assert usage.limits.sessions == 2
     assert found == [ledger_id(opened.chargehand.task_queue, "acme")]
+
+
+@pytest.mark.parametrize("loss", [pytest.param("vanished", marks=pytest.mark.slow), "reset", "forged"])
+async def test_a_ledger_that_is_lost_is_counted_anew(client: Client, tmp_path: Path, loss: str) -> None:
+    """However it is lost, what was spent and is reserved is the same after, of sessions whose history is gone too."""
+    held = _held()
+    async with _allowing(client, tmp_path, held, TenantLimits(usd_per_day=Decimal(5))) as opened:
+        held.released.set()
+        ended = [await opened.chargehand.start(_asking("1")) for _ in range(2)]
+        for each in ended:
+            await each.result()
+        talk = await opened.chargehand.converse(
+            crew="research", tenant="acme", limits=ConversationLimits(budget_usd=Decimal(1))
+        )
+        await talk.say(text="Hello")
+        runs = await opened.chargehand.start(_asking("1", approval="plan"))
+        await until_state(runs, "awaiting_approval")
+        await runs.raise_limits(budget_usd=Decimal(2))
+        before = await _usage(opened)
+        if loss == "vanished":
+            await _delete(client, ended[0].id)
+        await _lose(client, before, ledger_id(opened.chargehand.task_queue, "acme"), loss)
+        waits = await opened.chargehand.start(_asking("2.5"))
+        await until_state(waits, "queued")
+        after = await eventually(lambda: _usage(opened), lambda usage: bool(usage.queued and usage.running))
+        await runs.decide_plan(decision="approve")
+        reports = [await runs.result(), await waits.result()]
+        await _running(opened, talk.id)
+        last = await _usage(opened)
+
+    assert (before.spent_usd > 0, before.reserved_usd) == (True, Decimal(3))
+    assert (after.spent_usd, after.reserved_usd) == (before.spent_usd, before.reserved_usd)
+    assert set(after.running) == set(before.running)
+    assert last.spent_usd == before.spent_usd + sum(each.usage.cost_usd for each in reports)
+
+
+async def _delete(client: Client, workflow_id: str) -> None:
+    """Delete a workflow as a restored database has: the server does not know it."""
+    asked = DeleteWorkflowExecutionRequest(
+        namespace=client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
+    )
+    await client.workflow_service.delete_workflow_execution(asked)
+
+    async def is_gone() -> bool:
+        try:
+            await describe(client, workflow_id)
+        except RPCError:
+            return True
+        return False
+
+    await until(is_gone, 90)
+
+
+async def _lose(client: Client, usage: TenantUsage, ledger: str, loss: str) -> None:
+    if loss == "reset":
+        asked = ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=ledger),
+            request_id=loss,
+            workflow_task_finish_event_id=4,
+        )
+        await client.workflow_service.reset_workflow_execution(asked)
+        return
+    await client.get_workflow_handle(ledger).terminate("by hand")
+    if loss == "forged":
+        nothing = LedgerState(day=usage.day, spent_usd=Decimal(0))
+        forged = LedgerRequest(tenant="acme", limits=TenantLimits(), state=nothing)
+        queue = ledger.split("/")[1]
+        await client.start_workflow("Tenant", forged, id=ledger, task_queue=queue)
+
+
+async def test_what_anyone_may_signal_charges_no_tenant(client: Client, tmp_path: Path) -> None:
+    """The end of a session that has no place, the end of one that another sends, and a request of a session that there
+    is not, of one that is another tenant's and of one under another run: none is charged or keeps others waiting."""
+    async with _working(client, tmp_path, TenantLimits(sessions=1, usd_per_day=Decimal(5))) as (opened, held, runs):
+        ledger = client.get_workflow_handle(ledger_id(opened.chargehand.task_queue, "acme"))
+        other = await opened.chargehand.start(_asking("1", approval="plan").model_copy(update={"tenant": "other"}))
+        run = (await describe(client, runs.id)).workflow_execution_info.first_run_id
+        foreign = (await describe(client, other.id)).workflow_execution_info.first_run_id
+        spent, asked = Decimal(3), partial(AdmissionRequest, usd=Decimal("0.5"), priority=1)
+        for sender, body in (
+            (runs.id, Leaving(key="never", spent_usd=spent)),
+            (other.id, Leaving(key=run, spent_usd=spent)),
+            (other.id, Idling(key=run, is_idle=True)),
+            (other.id, AdmissionRequest(key=run, usd=Decimal(4), is_larger=True)),
+            ("nowhere", asked(key="nothing")),
+            (other.id, asked(key=foreign)),
+            (other.id, asked(key="unknown")),
+        ):
+            envelope = Envelope(sender=sender, number=1, token=uuid4().hex, body=body)
+            await ledger.signal(SignalName.MAILBOX, envelope)
+        waits = await opened.chargehand.start(_asking("1"))
+        await until_state(waits, "queued")
+        before = await _usage(opened)
+        held.released.set()
+        reports = await asyncio.wait_for(asyncio.gather(runs.result(), waits.result()), 120)
+        await _running(opened)
+        after = await _usage(opened)
+
+    assert (before.spent_usd, before.reserved_usd, before.running) == (Decimal(0), Decimal(1), (runs.id,))
+    assert after.spent_usd == sum(each.usage.cost_usd for each in reports)
