@@ -26,6 +26,7 @@ from chargehand.contracts import (
     Usage,
     left_out,
 )
+from chargehand.contracts.base import Overcharge
 from workflows.mailbox.contracts import MailboxState, SteeringItem
 
 
@@ -38,7 +39,7 @@ class SpendingState(Contract):
     spent_usd: Dollars = left_out(Decimal(0))
     spend: tuple[SpendLine, ...] = left_out(())
     wasted: Usage = left_out(Usage())
-    overcharges: dict[str, float] = left_out({})
+    overcharges: dict[str, Overcharge] = left_out({})
     turns: int = left_out(0)
     """Turns taken, which number the next ones."""
 
@@ -200,7 +201,7 @@ class SubtaskResult(Contract):
     """Rounds of thinking and tool use."""
     waited: timedelta = timedelta(0)
     """Time spent waiting for a larger grant, or for a person."""
-    overcharges: dict[str, float] = left_out({})
+    overcharges: dict[str, Overcharge] = left_out({})
     """How many times a reservation calls were seen to cost, by model."""
     conversation: ConversationState | None = left_out(None)
     """What its conversation has come to, if it answers a message of one."""

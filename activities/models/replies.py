@@ -38,7 +38,8 @@ _MOST_VALUES: Final = 300_000
 _SMALL: Final = 50_000
 """Characters, values and keys that are walked in less time than it takes to hand them to a thread and back."""
 _MOST_DIGITS: Final = 400
-_MOST_TOKENS: Final = 1_000_000_000
+_MOST_TOKENS: Final = 20_000_000
+"""Twice the largest context window there is: what claims more has counted wrong."""
 _IDENTITY: Final = re.compile(r"[!-~]{1,1000}")
 _MODEL_NAME: Final = re.compile(r"[ -~]{1,200}")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)

@@ -129,6 +129,18 @@ async def test_a_provider_that_charges_too_much_is_reported(
     assert any("charged" in gap for gap in result.gaps) is (reason == "overcharged")
 
 
+@pytest.mark.parametrize("usd", [900_000, 80_000_000])
+async def test_no_claim_of_a_provider_breaks_the_books(forgetful: OpenEnvironment, usd: int) -> None:
+    """However much calls side by side claim to cost, the session ends with a report, and with all of it booked."""
+    dear = reply(use("search_documents", about=1), Decimal(usd))
+    script = Script().plan(*topics(2)).work("T1", dear).work("T2", dear)
+    async with forgetful(script) as opened:
+        result = await asyncio.wait_for(opened.run(limited(max_parallel=2, budget_usd=2)), 60)
+
+    assert result.stop_reason == "overcharged"
+    assert result.usage.cost_usd == 2 * usd + COST
+
+
 async def test_a_nested_session_knows_what_models_have_proven_to_cost(forgetful: OpenEnvironment) -> None:
     """What a model has charged above its reservation is reserved in sessions below, too, which then pay no more."""
     dear = reply(answer("Known."), Decimal("0.7"))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from activities.contracts.model import ModelCard
 from chargehand.contracts import SpendLine, Usage
+from chargehand.contracts.base import MOST_OVERCHARGE
 from workflows.budget.ledger import Amount, Ledger, Reservation
 from workflows.contracts import SpendingState
 from workflows.rules.report_content import merge_spend
@@ -101,4 +102,4 @@ class Spending:
     def prove(self, model: ModelCard, cost: Decimal, worst: Decimal) -> None:
         """Note that a call of a model cost more than its worst case, if it did."""
         if cost > worst > 0:
-            self.overcharges[model.name] = model.overcharge * float(cost / worst)
+            self.overcharges[model.name] = min(model.overcharge * float(cost / worst), MOST_OVERCHARGE)

@@ -217,9 +217,13 @@ NullIsEmpty = BeforeValidator(lambda value: () if value is None else value)
 """Reads `null` as an empty list, which is how the Temporal CLI prints one."""
 
 Dollars = Annotated[
-    Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
+    Decimal, Field(ge=0, le=10**12, allow_inf_nan=False), PlainSerializer(float, return_type=float, when_used="json")
 ]
-"""US dollars, 0 to one million, whole nanodollars; a JSON number on the wire."""
+"""US dollars, whole nanodollars; a JSON number on the wire. No sum of what providers claim to charge is above."""
+
+MOST_OVERCHARGE: Final = 1_000.0
+Overcharge = Annotated[float, Field(ge=1, le=MOST_OVERCHARGE)]
+"""How many times its worst case a call was seen to cost; beyond a thousand no budget pays for the next one anyway."""
 
 
 def round_up_dollars(amount: Decimal) -> Decimal:

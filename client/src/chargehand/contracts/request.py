@@ -26,6 +26,7 @@ from chargehand.contracts.base import (
     Name,
     NoControlCharacters,
     NullIsEmpty,
+    Overcharge,
     TypedByPeople,
     left_out,
 )
@@ -157,7 +158,7 @@ class Delegation(Contract):
     """Whether agents above it may change something in the world meanwhile."""
     crew_changes: bool = left_out(False)
     """Whether its crew is another than its parent's, so that this crew's routes apply to it."""
-    overcharges: Annotated[dict[str, Annotated[float, Field(ge=1)]], Field(max_length=20)] = left_out({})
+    overcharges: Annotated[dict[str, Overcharge], Field(max_length=20)] = left_out({})
     """How many times its worst case a call of each model has cost, for models that charge more than can be bounded."""
     crew_version: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$|^$")] = left_out("")
     """Digest of the crews, tools and models that the session began with."""

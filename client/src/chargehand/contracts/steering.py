@@ -111,7 +111,8 @@ class LostCharges(TypedByPeople):
     """What a session has paid and does not know, since a database that was restored has forgotten it."""
 
     charges: Annotated[
-        dict[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")], Dollars], Field(max_length=MOST_CHARGES)
+        dict[Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")], Annotated[Dollars, Field(le=1_000_000)]],
+        Field(max_length=MOST_CHARGES),
     ]
     """US dollars by the id of each charge; one that is booked already is left out."""
 
