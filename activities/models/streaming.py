@@ -18,6 +18,8 @@ from activities.processes.stalls import stall_limit
 
 _LONGEST_EVENT_BYTES: Final = 4_000_000
 """Far more than the output tokens of any turn: what is parsed at once holds up everything else."""
+_EVENTS_AT_ONCE: Final = 100
+"""Events that are read before everything else has its turn."""
 _USUAL_OUTPUT_TOKENS: Final = 8_000
 """Up to here the patience is as it is set."""
 _DRAIN_SECONDS: Final = 0.25
@@ -115,7 +117,11 @@ async def _body(
                 _bound(len(whole))
             return await parse(bytes(whole))
         problem = ""
+        read = 0
         async for data in _events(lines):
+            read += 1
+            if read % _EVENTS_AT_ONCE == 0:  # a piece from the network may have thousands
+                await asyncio.sleep(0)
             try:
                 is_last = fold.take(await _event(data))
             except ReportedError:

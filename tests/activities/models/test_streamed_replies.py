@@ -1,15 +1,18 @@
 """Replies that come in pieces are the same replies, and a provider that falls silent is noticed."""
 
+import asyncio
 import time
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 
 import httpx2
 import pytest
 
-from activities.models.failures import ProviderError, ProviderFault
+from activities.models.failures import ProviderError, ProviderFault, UnreadableReply
+from activities.models.openai_chat import ChatFold
 from activities.models.protocol import ModelReply
-from activities.models.streaming import Patience
+from activities.models.streaming import STEADY, Patience, receive
 from chargehand.wire import ErrorType
 from tests.activities.models.calls import (
     KEY,
@@ -288,3 +291,35 @@ async def test_a_reply_counts_from_its_last_event(wire: Wire) -> None:
         took = time.monotonic() - began
 
     assert (reply.stop, took < 5) == ("answer", True)
+
+
+@dataclass
+class _OnePiece:
+    """A response whose body arrives from the network at once."""
+
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/event-stream"})
+
+    @property
+    async def stream(self) -> AsyncGenerator[bytes]:
+        yield self.content
+
+
+@pytest.mark.parametrize("event", [b"data:{}\n\n", b"data:1\n\n", b'data:{"choices":[]}\n\n'])
+async def test_many_events_leave_the_event_loop_to_others(event: bytes) -> None:
+    """However many events arrive at once, and whatever is wrong with them, others have their turn between them."""
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    piece = nullcontext(_OnePiece(event * 10_000))
+    with pytest.raises(UnreadableReply):
+        await receive(piece, ChatFold(), patience=STEADY, whole_seconds=60, on_event=lambda _: None)
+    running.cancel()
+
+    assert turns >= 100
