@@ -211,10 +211,10 @@ async def artifact(call: Call) -> Response:
 
 async def download(call: Call, artifacts: tuple[Artifact, ...]) -> Response:
     """Return the file that the path numbers, in such a way that no browser shows it as a page."""
-    number: int = call.request.path_params["number"]
-    if not 1 <= number <= len(artifacts):
-        raise Problem(HTTPStatus.NOT_FOUND, f"There is no file {number}; there are {len(artifacts)}.")
-    found = artifacts[number - 1]
+    numbered = {f"{number}": each for number, each in enumerate(artifacts, start=1)}
+    found = numbered.get(call.request.path_params["number"])
+    if found is None:
+        raise Problem(HTTPStatus.NOT_FOUND, f"There is no such file; there are {len(artifacts)}, numbered from 1.")
     root = call.backend.require_artifacts()
     content = await asyncio.to_thread(read_artifact, found.uri, root, call.backend.encryption)
     return Response(

@@ -73,7 +73,7 @@ def _routes(backend: Backend, settings: ConsoleSettings) -> Iterator[Route]:
     """Yield a route for each path, so that a refusal of other methods names all that there are."""
     by_path: dict[str, dict[str, Operation]] = {}
     for each in OPERATIONS:
-        by_path.setdefault(PREFIX + each.path.replace("{number}", "{number:int}"), {})[each.method] = each
+        by_path.setdefault(PREFIX + each.path, {})[each.method] = each
     for path, operations in by_path.items():
 
         async def handle(request: Request, operations: Mapping[str, Operation] = operations) -> Response:

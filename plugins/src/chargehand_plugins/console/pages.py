@@ -404,7 +404,7 @@ PAGES: Final = (
     Route("/sessions/{session}/report", report),
     Route("/sessions/{session}/report.html", report_file),
     Route("/report.css", report_css),
-    Route("/sessions/{session}/artifacts/{number:int}", artifact),
+    Route("/sessions/{session}/artifacts/{number}", artifact),
     Route("/sessions/{session}/{action}", _form(act), methods=["POST"]),
     Route("/talk", talk),
     Route("/conversations", _form(converse), methods=["POST"]),

@@ -35,6 +35,30 @@ STRANGERS = (
 )
 
 
+_WORDS = ("0", "-1", "1e9", "9" * 20, "9" * 5_000, "a" * 5_000, "%00", "%ff", "%ED%A0%80", "..%2F..", "%C2%B2")
+
+
+async def test_no_word_of_a_path_is_an_error_of_ours(browser: AsyncClient) -> None:
+    """Whatever stands where a session or a number is expected, it is refused as not found or not allowed."""
+    token = {"Authorization": f"Bearer {TOKEN}"}
+    failed: list[tuple[int, str, str]] = []
+    for word in _WORDS:
+        for method, path in sorted({*everything(word, word), *everything("any", word)}):
+            answered = await browser.request(method, path, headers=token if "/api/" in path else {})
+            failed += [(answered.status_code, method, path[:80])] if answered.status_code >= 500 else []
+
+    assert failed == []
+
+
+async def test_a_form_of_separators_is_refused_unread(browser: AsyncClient) -> None:
+    """A form that any stranger sends is counted before it is taken apart."""
+    headers = {"Origin": str(browser.base_url).rstrip("/"), "Content-Type": "application/x-www-form-urlencoded"}
+    answered = await browser.post("/login", headers=headers, content="&" * 1_000_000)
+
+    assert answered.status_code == 422
+    assert "more than 100 fields" in answered.text
+
+
 @pytest.fixture(scope="module")
 async def console(client: Client, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenConsole]:
     folder = tmp_path_factory.mktemp("guarded")
@@ -52,14 +76,14 @@ async def browser(console: OpenConsole) -> AsyncIterator[AsyncClient]:
         yield opened
 
 
-def everything(session: str = "any") -> list[tuple[str, str]]:
+def everything(session: str = "any", number: str = "1") -> list[tuple[str, str]]:
     """Every way to ask for something."""
     of_api = [(each.method, f"/api/v1{each.path}") for each in OPERATIONS]
     of_pages = [(method, each.path) for each in PAGES for method in sorted(each.methods or ()) if method != "HEAD"]
-    filled = {"{session}": session, "{number:int}": "1", "{number}": "1", "{action}": "finish_now"}
+    filled = {"{session}": session, "{number}": number, "{action}": "finish_now"}
     found: list[tuple[str, str]] = []
     for method, path in (*of_api, ("GET", "/api/v1/openapi.json"), *of_pages):
-        found.append((method, re.sub(r"\{\w+(:int)?\}", lambda hole: filled[hole[0]], path)))
+        found.append((method, re.sub(r"\{\w+\}", lambda hole: filled[hole[0]], path)))
     return found
 
 
