@@ -33,7 +33,8 @@ _EVERY: Final = timedelta(seconds=30)
 _FIRST: Final = timedelta(seconds=1)
 """After which a worker that has just begun is among those that poll."""
 _OPEN: Final = f"{ROOT_SESSIONS} AND {OPEN}"
-_STUCK: Final = f"{OPEN} AND {OURS} AND {REPORTED_PROBLEMS} IS NOT NULL"
+_STUCK: Final = f"{OPEN} AND {REPORTED_PROBLEMS} IS NOT NULL AND ({OURS} OR TaskQueue IN ({{queues}}))"
+"""Ours, and those of unknown types on queues of ours, which would wait for ever unseen."""
 _WAITING: Final[tuple[SessionState, ...]] = (*WAITING_STATES, "queued")
 
 
@@ -65,7 +66,7 @@ async def measure_server(client: Client, slots: Mapping[str, int], queues: Seque
             with suppress(RPCError):
                 await _measure_queue(client, queue, builds[queue], meter)
         with suppress(RPCError):
-            await _measure_stuck(client, meter)
+            await _measure_stuck(client, queues, meter)
         with suppress(RPCError):
             await _measure_sessions(client, meter)
         await asyncio.sleep(_EVERY.total_seconds())
@@ -91,9 +92,10 @@ def _build(poller: PollerInfo) -> tuple[str, str]:
     return BUILDS.of(f"{deployment}.{build}" if deployment else build), "yes" if deployment else "no"
 
 
-async def _measure_stuck(client: Client, meter: MetricMeter) -> None:
+async def _measure_stuck(client: Client, queues: Sequence[Queue], meter: MetricMeter) -> None:
+    names = ", ".join(repr(name) for name in sorted({"", *(each.name for each in queues)}))
     try:
-        stuck = (await client.count_workflows(_STUCK)).count
+        stuck = (await client.count_workflows(_STUCK.format(queues=names))).count
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:  # a server without this search attribute
             raise

@@ -61,7 +61,7 @@ from tests.waiting import eventually, until, until_state
 from worker.composition import activity_slots, queues_in_use
 from worker.health import watch_event_loop
 from worker.process import build_runtime
-from worker.server_gauges import measure_server
+from worker.server_gauges import Queue, measure_server
 from worker.settings import Settings
 from workflows.session_log import ObserveSessions
 
@@ -283,13 +283,14 @@ class Broken:
 
 @pytest.fixture
 async def lone_client() -> AsyncGenerator[Client]:
-    """A server on which nothing else runs."""
-    async with local_server() as client:
+    """A server on which nothing else runs, and that marks a workflow after one failed task."""
+    async with local_server("system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1") as client:
         yield client
 
 
 async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_client: Client) -> None:
-    """However often its workflow task fails; and a nested session is a part of it, not one more."""
+    """However often its workflow task fails; and a nested session is a part of it, not one more. On the queue of
+    sessions, a workflow of a type that no worker knows is counted as stuck as well."""
     buffer = MetricBuffer(10_000)
     runtime = Runtime(telemetry=TelemetryConfig(logging=None, metrics=buffer))
     connected = await Client.connect(
@@ -307,22 +308,26 @@ async def test_a_session_that_a_bug_holds_up_is_open_and_has_not_ended(lone_clie
         listed = (await lone_client.count_workflows("WorkflowId = 'broken/nested'")).count == 1
         return listed and bool(values("temporal_workflow_task_execution_failed"))
 
-    async def open_sessions() -> float:
+    queue = Queue("broken", "workflow")
+
+    async def measured(name: str) -> float:
         before = len(values(metrics.SESSIONS_OPEN.name, state="running"))
-        measuring = asyncio.create_task(measure_server(connected, {}, [], runtime.metric_meter))
+        measuring = asyncio.create_task(measure_server(connected, {}, [queue], runtime.metric_meter))
 
         async def is_measured() -> bool:
             return len(values(metrics.SESSIONS_OPEN.name, state="running")) > before
 
         await until(is_measured)
         measuring.cancel()
-        return values(metrics.SESSIONS_OPEN.name, state="running")[-1]
+        return values(name)[-1]
 
     async with Worker(connected, task_queue="broken", workflows=[Broken], interceptors=[ObserveSessions()]):
         broken = await connected.start_workflow(WorkflowType.SUPERVISOR, QUESTION, id="broken", task_queue="broken")
         await until(has_failed)
-        await eventually(open_sessions, lambda count: count == 1)
-    await broken.terminate()
+        await eventually(partial(measured, metrics.SESSIONS_OPEN.name), lambda count: count == 1)
+        await broken.terminate()
+        await connected.start_workflow("unheard-of", QUESTION, id="unknown", task_queue="broken")
+        await eventually(partial(measured, metrics.SESSIONS_STUCK.name), lambda count: count == 1)
 
     assert values(metrics.SESSIONS_STARTED.name)
     assert values(metrics.SESSIONS_ENDED.name) == []

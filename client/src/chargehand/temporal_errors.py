@@ -40,6 +40,14 @@ _NO_ANSWER: Final = (
     "No answer: the Temporal server is unreachable, or no worker polls the session's task queue. "
     "To find the cause: `chargehand doctor`."
 )
+_EXPLAINED: Final = {
+    "closed before WorkflowTaskStarted": "Session '{id}' ended before a worker opened it: it has neither status nor plan.",
+    "Workflow Task in failed state": (
+        "No worker can continue '{id}': its workflow task fails, or no worker knows its type. To find the cause: "
+        "`chargehand doctor`."
+    ),
+}
+"""Refusals that the server words for developers."""
 
 
 @contextmanager
@@ -52,7 +60,11 @@ def translated(session_id: str) -> Generator[None]:
     except WorkflowUpdateFailedError as error:
         raise UpdateRefused(*_reason(error.cause)) from error
     except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
-        raise ServerRefused(f"Session '{session_id}' cannot answer: {error}") from error
+        # Not in the SDK's words: no query of ours fails, so another workflow was asked, or one that never began.
+        raise ServerRefused(
+            f"'{session_id}' cannot answer: it is no session, or was refused before it began. `chargehand list` shows "
+            "the sessions, and how they ended."
+        ) from error
     except ApplicationError as error:  # from the converter: the payload is invalid or too large
         raise InvalidInput(error.message) from error
     except RPCTimeoutOrCancelledError as error:
@@ -78,9 +90,8 @@ def of_call(session_id: str, error: RPCError) -> ChargehandError:
             f"The Temporal server denies access: {error.message} Check TEMPORAL_API_KEY, TEMPORAL_NAMESPACE and the "
             "client certificate."
         )
-    if "closed before WorkflowTaskStarted" in error.message:
-        return ServerRefused(f"Session '{session_id}' ended before a worker opened it: it has neither status nor plan.")
-    return ServerRefused(f"The Temporal server refused: {error.message}")
+    known = next((words for said, words in _EXPLAINED.items() if said in error.message), "")
+    return ServerRefused(known.format(id=session_id) or f"The Temporal server refused: {error.message}")
 
 
 def ending(session_id: str, cause: BaseException) -> ChargehandError:

@@ -72,6 +72,11 @@ def test_every_status_of_the_server_has_an_error() -> None:
         else:
             assert (type(told), str(told)) == (ServerRefused, "The Temporal server refused: reason")
 
+    stuck = _told(
+        RPCError("Unable to query workflow due to Workflow Task in failed state.", RPCStatusCode.ABORTED, b"")
+    )
+    assert "`chargehand doctor`" in str(stuck)
+
 
 @pytest.mark.parametrize(
     "words", ["transport error", "h2 protocol error: reset", "error reading a body from connection"]
@@ -125,10 +130,13 @@ def test_a_failure_keeps_its_type() -> None:
 
 
 def test_a_query_that_fails_says_of_which_session() -> None:
-    """A session whose worker cannot answer is named."""
+    """What cannot answer is named, without the words of the SDK."""
     told = _told(WorkflowQueryFailedError("no such query"))
 
-    assert str(told) == "Session 'session-1' cannot answer: no such query"
+    assert str(told) == (
+        "'session-1' cannot answer: it is no session, or was refused before it began. `chargehand list` shows the "
+        "sessions, and how they ended."
+    )
 
 
 def test_other_not_founds_are_told_apart() -> None:
