@@ -72,6 +72,8 @@ _STATES_A_STEP: Final = 150
 """The engine takes about 10 nanoseconds for each place in a pattern and character; all steps take 50 ms of that."""
 _ITEMS_A_STEP: Final = 20
 """What a keyword goes through without applying another one."""
+_STEPS_AN_ERROR: Final = 4
+"""The library keeps those of every branch, each about a kilobyte: so all together take 25 MB at most."""
 _ENDLESS: Final = "its schema refers to itself without end, or takes too many steps to check"
 
 
@@ -292,7 +294,7 @@ def _counted(name: str, check: _Check) -> _Check:
         if name in {"const", "enum"} and isinstance(instance, list | dict):
             steps.take(len(canonical(cast("JsonValue", value))) // 30)
         for error in check(validator, value, instance, schema) or ():
-            steps.take(len(error.message) // 100)
+            steps.take(_STEPS_AN_ERROR + len(error.message) // 100)
             error.message = error.message[:_PROBLEM_CHARACTERS]
             yield error
 

@@ -41,7 +41,9 @@ _NO_ANSWER: Final = (
     "To find the cause: `chargehand doctor`."
 )
 _EXPLAINED: Final = {
-    "closed before WorkflowTaskStarted": "Session '{id}' ended before a worker opened it: it has neither status nor plan.",
+    "closed before WorkflowTaskStarted": (
+        "Session '{id}' ended before a worker opened it: it has neither status nor plan."
+    ),
     "Workflow Task in failed state": (
         "No worker can continue '{id}': its workflow task fails, or no worker knows its type. To find the cause: "
         "`chargehand doctor`."

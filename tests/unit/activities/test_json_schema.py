@@ -1,6 +1,7 @@
 """Schemas and data from outside: checking them always ends, and reads nothing else."""
 
 import time
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -145,6 +146,19 @@ def test_what_a_schema_makes_fail_is_its_problem(schema: dict[str, Any]) -> None
     """Whatever the library raises is a problem that names the field."""
     values: list[JsonValue] = [[1.5], 1.5, 10**400]
     assert all(each.startswith("v") for value in values for each in value_problems(schema, value, "v"))
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize("branch", [{"items": {"type": "string"}}, {"items": {"enum": ["a", "b"]}}, {"items": False}])
+def test_the_problems_of_a_value_take_little_memory(keyword: str, branch: JsonValue) -> None:
+    """However many branches refuse however many items, what the library keeps of it has a bound."""
+    tracemalloc.start()
+    problems = value_problems({keyword: [branch] * 300}, [*range(30_000)], "input")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert problems
+    assert peak < 40_000_000
 
 
 def test_values_are_checked_by_their_schema() -> None:
