@@ -7,12 +7,18 @@ from typing import Final
 
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.types import a2a_pb2 as a2a
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from chargehand import Chargehand
+from chargehand.contracts import Message
+from chargehand.contracts.problems import LONGEST_REASON, printable
+from chargehand.strict_json import AmbiguousJson, refuse_ambiguous_json, refuse_excess
 from chargehand_plugins.a2a.tasks import Tasks
 
 PATH: Final = "/api/a2a"
+_PARSE_ERROR: Final = -32700
 CARD_PATH: Final = "/.well-known/agent-card.json"
 
 
@@ -22,9 +28,27 @@ def a2a_routes(connect: Callable[[], Chargehand], url: str) -> list[Route]:
     tasks = Tasks(connect)
     return [
         *create_agent_card_routes(_card(f"{url.rstrip('/')}{PATH}"), card_url=CARD_PATH),
-        *create_jsonrpc_routes(tasks, PATH),
-        *create_jsonrpc_routes(tasks, f"{PATH}/"),  # to which clients post that take the address for a base
+        *map(_strict, create_jsonrpc_routes(tasks, PATH)),
+        # To which clients post that take the address for a base.
+        *map(_strict, create_jsonrpc_routes(tasks, f"{PATH}/")),
     ]
+
+
+def _strict(route: Route) -> Route:
+    """Refuse what the library would parse into an internal error: deep JSON, endless numbers."""
+
+    async def handle(request: Request) -> Response:
+        body = await request.body()
+        try:
+            refuse_excess(body, Message.largest_bytes, Message.most_values)
+            refuse_ambiguous_json(body)
+        except AmbiguousJson as error:
+            place = ".".join(("input", *error.where))
+            told = {"code": _PARSE_ERROR, "message": printable(f"{place}: {error}", LONGEST_REASON)}
+            return JSONResponse({"jsonrpc": "2.0", "id": None, "error": told})
+        return await route.endpoint(request)
+
+    return Route(route.path, handle, methods=["POST"])
 
 
 def _card(url: str) -> a2a.AgentCard:

@@ -122,6 +122,29 @@ async def _counts(agent: Agent, state: a2a.TaskState, count: int) -> bool:
     return (await agent.list_tasks(a2a.ListTasksRequest(status=state))).total_size == count
 
 
+_HOSTILE = (
+    "[" * 5_000,
+    '{"a":' * 5_000,
+    "[" * 100 + "]" * 100,
+    "9" * 6_000,
+    '"\\ud800"',
+    "NaN",
+    '{"a":1,"a":2}',
+    "{",
+    "\ufeff1",
+)
+
+
+@pytest.mark.slow
+async def test_json_that_cannot_be_read_is_a_parse_error(client: Client, tmp_path: Path) -> None:
+    """Whatever is odd about it, alone or as the id of a call, and in our words."""
+    async with open_console(client, tmp_path, Script()) as console:
+        for body in (*_HOSTILE, *(f'{{"jsonrpc":"2.0","method":"GetTask","id":{each}}}' for each in _HOSTILE)):
+            answered = await console.api.post("/api/a2a", content=body, headers={"A2A-Version": "1.0"})
+            error = answered.json()["error"]
+            assert (error["code"], error["message"].startswith("input")) == (-32700, True), body[:60]
+
+
 @pytest.mark.slow
 async def test_a_conversation_is_a_task_that_takes_messages(client: Client, tmp_path: Path) -> None:
     """Each reply is the task's status, which requires input until the conversation is cancelled; what is sent again is
