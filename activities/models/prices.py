@@ -17,8 +17,9 @@ from chargehand.contracts import Usage, round_up_dollars
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, Provider, TieredPrices
 
-Overrides = Mapping[str, tuple[Decimal, Decimal]]
-"""The operator's own prices: model to US dollars per million input and output tokens; 0 for a model of one's own."""
+Overrides = Mapping[str, tuple[Decimal, ...]]
+"""The operator's own prices: model to US dollars per million input, output and, if it is another price, cached input
+tokens; 0 for a model of one's own."""
 
 _MILLION: Final = Decimal(1_000_000)
 _LONGEST_SESSION: Final = timedelta(days=8)
@@ -56,8 +57,9 @@ def similar_models(provider: str, model: str) -> list[str]:
 def price_card(provider: str, model: str, overrides: Overrides | None = None) -> ModelCard | None:
     """Price a model at the most that its tokens can cost; None if its price is unknown."""
     if overrides and model in overrides:
-        dollars_in, dollars_out = overrides[model]
-        own = PriceStep(input_usd_per_million=dollars_in, output_usd_per_million=dollars_out)
+        dollars_in, dollars_out, *dollars_cached = overrides[model]
+        dearest = max([dollars_in, *dollars_cached])
+        own = PriceStep(input_usd_per_million=dearest, output_usd_per_million=dollars_out)
         return ModelCard(provider=provider, name=model, prices=(own,))
     found = _find(provider, model)
     if found is None:
@@ -69,8 +71,9 @@ def price_card(provider: str, model: str, overrides: Overrides | None = None) ->
 def cost(provider: str, model: str, tokens: Tokens, overrides: Overrides | None = None) -> Decimal | None:
     """Price what a reply used, rounded up to whole nanodollars; None if the model's price is unknown."""
     if overrides and model in overrides:
-        dollars_in, dollars_out = overrides[model]
-        return round_up_dollars((tokens.input * dollars_in + tokens.output * dollars_out) / _MILLION)
+        dollars_in, dollars_out, *dollars_cached = overrides[model]
+        cached = tokens.cached * ([*dollars_cached, dollars_in][0] - dollars_in)
+        return round_up_dollars((tokens.input * dollars_in + tokens.output * dollars_out + cached) / _MILLION)
     found = _find(provider, model)
     if found is None:
         return None

@@ -31,6 +31,7 @@ DEFAULT_MODELS: Final[Mapping[str, Mapping[Tier, str]]] = {
 _OFFLINE: Final = "extractive"
 """What is used if no language model is set."""
 _Price = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+_OwnPrices = Annotated[tuple[_Price, ...], Field(min_length=2, max_length=3)]
 
 
 class ModelSettings(BaseSettings):
@@ -44,8 +45,9 @@ class ModelSettings(BaseSettings):
     """Which models to use while the provider's own are not available; by default `provider`, with `fallback_models`."""
     fallback_models: dict[Tier, str] = {}
     """Model names by tier, as `models`, of the fallback provider."""
-    prices: dict[str, tuple[_Price, _Price]] = {}
-    """Dollars per million input and output tokens by model name, as a JSON object; 0 for local models."""
+    prices: dict[str, _OwnPrices] = {}
+    """Dollars per million input, output and, if it is another price, cached input tokens by model name, as a JSON
+    object; 0 for local models."""
     output_tokens: OutputCaps = OutputCaps()
     """The most output tokens of one turn, thinking included, as a JSON object by purpose: plan, work, report,
     decision. A turn that the budget cannot carry at that size gets less."""

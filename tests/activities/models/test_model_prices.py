@@ -92,8 +92,9 @@ def test_what_nobody_prices_is_unknown_and_not_free(provider: str, model: str) -
 
 
 def test_the_operators_prices_count_before_the_list() -> None:
-    """An override prices a model flat, whoever provides it; 0 is a price."""
+    """An override prices a model flat, whoever provides it; 0 is a price, and cached input may have its own."""
     overrides = {"gpt-6-luna": (Decimal(3), Decimal(4)), "house-model": (Decimal(0), Decimal(0))}
+    cached = {"house-model": (Decimal(3), Decimal(4), Decimal("0.5"))}
     tokens = Tokens(input=300_000, cached=100_000, cache_written=0, output=1_000)
 
     assert price_card("openai", "gpt-6-luna", overrides) == ModelCard(
@@ -103,6 +104,7 @@ def test_the_operators_prices_count_before_the_list() -> None:
     )
     assert cost("openai", "gpt-6-luna", tokens, overrides) == Decimal("0.904")
     assert cost("openai-compatible", "house-model", tokens, overrides) == Decimal(0)
+    assert cost("openai-compatible", "house-model", tokens, cached) == Decimal("0.654")
 
 
 def test_an_unpriced_answerer_is_charged_as_the_model_that_was_asked() -> None:
